@@ -1,6 +1,6 @@
 /**
- * Executor thread, and the module worker for an instance that is thrown away: fuel and journal of the messages that run
- * on it.
+ * Fuel and journal of the messages that run on one control memory. Executor thread, and the module worker for an
+ * instance that is thrown away.
  */
 import {
   BULK_PIECE_BYTES,
@@ -25,37 +25,40 @@ export interface ControlMemoryOptions {
   /** Bytes of pre-images one message may cause; beyond, it traps. */
   readonly journalBytesMax: number;
   /**
-   * Called about once a millisecond while a message executes. What it throws ends the message. With `canSuspend` a
-   * promise that it returns suspends the message until the promise resolves.
+   * Called about once a millisecond while a message executes. An error that it throws ends the message. With
+   * `canSuspend`, a promise that it returns suspends the message until the promise resolves.
    */
   readonly onYield?: () => unknown;
-  /** Messages on this memory run by `Instance.runSuspendable`, and no other way. */
+  /** True if messages on this memory run by `Instance.runSuspendable`, and in no other way. */
   readonly canSuspend?: boolean;
-  /** What memory is taken from; a bound of its own that nobody reaches unless told. */
+  /** Budget from which memory is taken; by default an unbounded one. */
   readonly budget?: MemoryBudget;
 }
 
 /** One page less than 4 GiB, so that addresses of slots do not wrap. */
 const PAGES_MAX = 65_535;
 const HEADER_BYTES = 64;
-/** Journal that it has from the beginning: there may be a thousand for messages that can be suspended. */
+/**
+ * Pages of journal that a control memory has from the beginning: there may be a thousand for messages that can be
+ * suspended.
+ */
 const FIRST_PAGES = 64;
 const FIRST_PAGES_SUSPENDABLE = 4;
-/** It doubles, within these bounds. */
+/** Bounds of one growth of the journal, which doubles within them. */
 const GROWTH_PAGES = { MIN: 16, MAX: 64 } as const;
 const MEMORY_PAGES_PER_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
 /**
- * What a message that cannot be suspended may save before it has gone on for too long: the thread keeps the memory for that.
- * At most, and as part of what all actors may have.
+ * Bounds of the journal of a message that cannot be suspended; beyond them it ends as too long, because the thread
+ * keeps the memory. In bytes, and as a share of the memory that all actors may have.
  */
 const SHORT_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
 const SHORT_JOURNAL_SHARE = 1 / 128;
 /**
- * Pages that a message that can be suspended touches before it yields: a page takes up to 12 µs where the machine has to provide
- * it, and as much again for its pre-image.
+ * Pages that a message that can be suspended touches before it yields: a page takes up to 12 µs if the machine has to
+ * provide it, and as much again for its pre-image.
  */
 const YIELD_PAGES = 64;
-/** One that cannot goes on for too long with more, whatever it is charged for. */
+/** A message that cannot be suspended ends as too long if it touches more pages, whatever it is charged for them. */
 export const SHORT_PAGES_MAX = 1024;
 const FIXED_PAGES = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
 const FUEL = 0;
@@ -85,35 +88,35 @@ interface Copying {
 export class ControlMemory {
   readonly memory: WebAssembly.Memory;
   readonly stackBytes: number;
-  /** What instances import as `svc.yield`. */
+  /** Import `svc.yield` of instances. */
   readonly yieldImport: WebAssembly.ImportValue;
-  /** What they import as `svc.room`. */
+  /** Import `svc.room` of instances. */
   readonly roomImport: (what: number, amount: number) => number;
-  /** What the message that uses it takes of the memory that all share. */
+  /** Memory that the message in progress takes from the budget of all actors. */
   readonly message: MessageMemory;
   readonly #pagesMax: number;
-  /** Undefined: its messages can be suspended. */
+  /** Ends a short message as too long; undefined: messages here can be suspended. */
   readonly #endShort: (() => unknown) | undefined;
   readonly #shortPagesMax: number;
   readonly #canSuspend: boolean;
   readonly #onYield: () => unknown;
-  /** So many pages may be touched without asking for memory, and so many before the message yields. */
+  /** Number of touched pages at which the message asks for memory, and number at which it yields. */
   #roomPages = 0;
   #turnPages = 0;
-  /** The host touches pages, in a function that wasm has called: there the message cannot be suspended. */
+  /** True while the host touches pages, in a function that wasm has called: the message cannot be suspended there. */
   #isHostTouching = false;
   /** The rest that a system call has to copy. */
   #rest: Copying | undefined;
-  /** By how much it has grown, in pages of the budget. */
+  /** Growth of the memory, in pages of the budget. */
   #counted = 0;
-  // Views, made again when wasm has grown the memory: then their length is 0.
+  // Views, made again when wasm has grown the memory: growth sets their length to 0.
   #numbers = new Float64Array(0);
   #words = new Int32Array(0);
   #map = new Uint8Array(0);
   #list = new Int32Array(0);
   #deltas = new Uint8Array(0);
   #all: Int32Array = new Int32Array(0);
-  /** A message has begun and not ended. */
+  /** True if a message has begun and not ended. */
   #isOpen = false;
 
   constructor(options: ControlMemoryOptions) {
@@ -173,20 +176,22 @@ export class ControlMemory {
     return this.#canSuspend ? YIELD_PAGES : SHORT_PAGES_MAX;
   }
 
-  /** The host is about to write these bytes of the heap: `touchRange` of the instance whose message runs. */
+  /**
+   * Touches bytes of the heap that the host is about to write; `touchRange` belongs to the instance whose message runs.
+   */
   touch(touchRange: (address: number, length: number) => void, address: number, length: number): void {
-    // Whatever is thrown ends the message.
+    // Any error thrown here ends the message.
     this.#isHostTouching = true;
     touchRange(address, length);
     this.#isHostTouching = false;
   }
 
   /**
-   * Has `copy` called for all of `size` bytes, a piece at a time. Of a message that can be suspended only the first piece is
-   * copied here, the others when the system call has returned (`ROOM.REST`).
+   * Calls `copy` for all of `size` bytes, a piece at a time. If the message can be suspended, only the first piece is
+   * copied here, and the others when the system call has returned (`ROOM.REST`).
    */
   copyInPieces(size: number, copy: Copying['copy']): void {
-    // The message will have used up its slice.
+    // The copy would use up the message's slice.
     this.#endShort?.();
     this.#rest = { copy, size, from: 0 };
     let answer = this.#copyPiece();
@@ -207,8 +212,9 @@ export class ControlMemory {
   }
 
   /**
-   * Lets others in between two pieces of the host's own work for the message, if that can be suspended. What would end the
-   * message in wasm does not end it here: half of a rollback is nothing, so the rest is done at once.
+   * Lets other work run between two pieces of the host's own work for the message, if the message can be suspended. An
+   * error that would end the message in wasm does not end it here: half a rollback is useless, so the rest is done at
+   * once.
    */
   async pause(): Promise<void> {
     if (!this.#canSuspend) return;
@@ -239,12 +245,12 @@ export class ControlMemory {
     return true;
   }
 
-  /** By how much the pre-images have made it larger. */
+  /** Bytes by which the pre-images have enlarged the memory. */
   get grownBytes(): number {
     return this.#counted * PAGE_BYTES;
   }
 
-  /** It is not used any more; pages that the budget counts for it. */
+  /** Ends the use of the memory; returns the pages that the budget counts for it. */
   release(): number {
     const counted = this.#counted;
     this.#counted = 0;
@@ -257,9 +263,9 @@ export class ControlMemory {
   }
 
   /**
-   * Header words for a new message; pages from `freshPage` on are all zeros, and after `touchLimit` pages it asks for room.
-   * Its end is `seal` or `undone`, on this memory: what a message has changed is in the journal that it began on, and
-   * nowhere else.
+   * Sets the header words for a new message. Pages from `freshPage` on are all zeros, and after `touchLimit` pages the
+   * message asks for room. The message has to end with `seal` or `undone` on this memory: its changes are in the
+   * journal on which it began, and nowhere else.
    */
   begin(instructions: number, freshPage: number, touchLimit: number): void {
     if (this.#numbers.length === 0) this.#refresh();
@@ -283,7 +289,7 @@ export class ControlMemory {
     this.#rest = undefined;
   }
 
-  /** New instructions for the message in progress. */
+  /** Sets new instructions for the message in progress. */
   refuel(instructions: number): void {
     if (this.#numbers.length === 0) this.#refresh();
     this.#numbers[FUEL] = Math.max(0, Math.min(instructions, FUEL_MAX));
@@ -295,25 +301,25 @@ export class ControlMemory {
     return this.#words[GLOBALS_SAVED] !== 0;
   }
 
-  /** Says that the globals' place holds them as they were when the message began. */
+  /** Notes that the globals' place holds them as they were when the message began. */
   setGlobalsSaved(): void {
     if (this.#words.length === 0) this.#refresh();
     this.#words[GLOBALS_SAVED] = 1;
   }
 
-  /** Instructions left as wasm last stored them; negative when a charge did not fit. */
+  /** Instructions left as wasm last stored them; negative if a charge did not fit. */
   get instructionsLeft(): number {
     if (this.#numbers.length === 0) this.#refresh();
     return fuelOf(this.#numbers);
   }
 
-  /** Takes instructions away while wasm is inside of a system call; what is left after that. */
+  /** Takes instructions away while wasm is inside a system call; returns the rest. */
   charge(instructions: number): number {
     if (this.#numbers.length === 0) this.#refresh();
     return (this.#numbers[FUEL] = fuelOf(this.#numbers) - instructions);
   }
 
-  /** Why wasm stopped itself, one of STOP; after `settle`. */
+  /** Reason why wasm stopped itself, one of STOP; valid after `settle`. */
   get stop(): number {
     if (this.#words.length === 0) this.#refresh();
     return wordAt(this.#words, STOPPED);
@@ -324,18 +330,18 @@ export class ControlMemory {
     return this.#words[NEEDS_FRESH_INSTANCE] !== 0;
   }
 
-  /** How many pages the running message has touched. */
+  /** Number of pages that the running message has touched. */
   get touchedCount(): number {
     return wordAt(this.#current(), TOUCHED);
   }
 
-  /** Pages touched by the running message, in order of touching; a view, valid until wasm runs again. */
+  /** Returns the pages touched by the running message, in order of touching; a view, valid until wasm runs again. */
   touchedPages(): Int32Array {
     if (this.#words.length === 0) this.#refresh();
     return this.#list.subarray(0, this.#words[TOUCHED]);
   }
 
-  /** Begins with the entries that `nextDeltas` makes of the touched pages; whether there are such pages. */
+  /** Starts the entries that `nextDeltas` makes of the touched pages; returns true if there are such pages. */
   beginDeltas(): boolean {
     const words = this.#current();
     words[DELTA_INDEX] = 0;
@@ -343,7 +349,9 @@ export class ControlMemory {
     return wordAt(words, TOUCHED) > 0;
   }
 
-  /** Entries that `delta` makes, of the instance whose message runs: 64 KiB at most. Whether there are more. */
+  /**
+   * Makes entries of at most 64 KiB with `delta` of the instance whose message runs. Returns true if there are more.
+   */
   nextDeltas(delta: () => void, sink: PageSink): boolean {
     const words = this.#words;
     delta();
@@ -352,7 +360,7 @@ export class ControlMemory {
     return wordAt(words, DELTA_INDEX) < wordAt(words, TOUCHED);
   }
 
-  /** Has the tally count the pages that the running message has touched, which are about to be undone. */
+  /** Counts in the tally the pages that the running message has touched, before they are undone. */
   markTouched(tally: HeapTally): void {
     const { marks } = tally;
     if (marks === undefined) return;
@@ -364,7 +372,10 @@ export class ControlMemory {
     }
   }
 
-  /** The largest page touched by the running message, or −1; forgets all of them, and has the tally count them as used. */
+  /**
+   * Forgets the pages touched by the running message and counts them as used in the tally. Returns the largest of them,
+   * or −1.
+   */
   seal(tally?: HeapTally): number {
     this.#close();
     if (this.#words.length === 0) this.#refresh();
@@ -376,7 +387,7 @@ export class ControlMemory {
     for (let k = 0; k < count; k++) {
       const page = wordAt(list, k);
       map[page] = 0;
-      // Nearly all have been used before, and so has what is behind them.
+      // Nearly all of the pages have been used before, and so have the pages behind them.
       if (marks !== undefined && (marks[page] !== PAGE.USED || marks[page + 1] !== PAGE.USED))
         tally?.touch(page, PAGE.USED);
       if (page > largest) largest = page;
@@ -386,7 +397,7 @@ export class ControlMemory {
     return largest;
   }
 
-  /** The message is over: the journal was used to take back what it did. */
+  /** Ends a message that was undone with its journal. */
   undone(): void {
     this.#close();
   }
@@ -396,21 +407,21 @@ export class ControlMemory {
     this.#isOpen = false;
   }
 
-  /** All of it in words of 4 bytes; valid until wasm runs again. */
+  /** Returns the whole memory in words of 4 bytes; valid until wasm runs again. */
   words(): Int32Array {
     if (this.#all.length === 0) this.#all = new Int32Array(this.memory.buffer);
     return this.#all;
   }
 
-  /** A copy or the place of `length` bytes at `from`. */
+  /** Returns a view of `length` bytes at `from`. */
   bytes(from: number, length: number): Uint8Array {
     return new Uint8Array(this.memory.buffer, from, length);
   }
 }
 
 /**
- * `numberAt` of the kernel for one kind of array: that one sees so many kinds that V8 looks each of them up, which a message
- * of a microsecond would feel.
+ * Does the same as `numberAt` of the kernel, for one kind of array: `numberAt` sees so many kinds that V8 looks each of
+ * them up, which a message of a microsecond would feel.
  */
 function wordAt(words: Int32Array, place: number): number {
   const word = words[place];

@@ -1,13 +1,14 @@
 /**
  * Heaps that nobody uses any more, zeroed, for the next canister.
  *
- * A heap costs V8 a reservation of 8 or 16 GiB of address space, and when it is garbage, its share of a full collection,
- * which is what stops an executor longest. So a thread keeps some for when canisters wake, are installed, or have to be
- * put on a smaller heap again. Only pages that were used are zeroed: the others are not the machine's yet, and stay so. A
- * memory never gets smaller, so it serves a heap of its size or a larger one, and only one with the same maximum.
+ * A heap costs V8 a reservation of 8 or 16 GiB of address space. When the heap is garbage, it costs its share of a full
+ * collection, which stops an executor longer than anything else. So a thread keeps some heaps for canisters that wake,
+ * are installed, or have to be put on a smaller heap again. Only pages that were used are zeroed: the machine has not
+ * provided the others yet, and need not. A memory never gets smaller, so it serves a heap of its size or a larger one,
+ * and only one with the same maximum.
  *
- * The instance on it goes along. Between messages it differs from a new one in heap and mutable globals only (tables
- * cannot change, and after `data.drop` there is a fresh one), so a canister of the same module may go on with it.
+ * The instance on a heap goes along. Between messages it differs from a new one in heap and mutable globals only
+ * (tables cannot change, and after `data.drop` a fresh instance is made), so a canister of the same module may use it.
  *
  * A heap may come here only if nothing can run on it or read it any more: see `Instance.release`.
  *
@@ -22,24 +23,24 @@ import type { PointerWidth } from './heap-budget.ts';
 import type { Ic0Imports, InstrumentedCode } from '../wire/instrumented-code.ts';
 
 /**
- * Larger heaps are not kept: what they cost is their content, and nobody knows what of them has to be zeroed. Zeroing one of
- * this size takes about a millisecond.
+ * Larger heaps are not kept: their cost is their content, and there is no record of the pages to zero. Zeroing a heap
+ * of this size takes about a millisecond.
  */
 const SPARE_HEAP_BYTES_MAX = SMALL_HEAP_BYTES_MAX;
-/** In all threads together: they take address space as live ones do (heap-budget.ts). */
+/** Most spare heaps in all threads together: they take address space as live ones do (heap-budget.ts). */
 const SPARE_HEAPS_MAX = 256;
-/** In each thread, and in all of them as part of what all actors may have. */
+/** Most bytes in each thread, and the share of all actors' memory that spare heaps of all threads may have. */
 const SPARE_BYTES_MAX = 256 * 2 ** 20;
 const SPARE_SHARE = 1 / 8;
 
-/** How a memory was made; whole 64 KiB pages. */
+/** Parameters of a memory, in 64 KiB pages. */
 export interface HeapShape {
   readonly pointerWidth: PointerWidth;
   readonly pages: number;
   readonly pagesMax: number;
 }
 
-/** An instance, and what it was made of. */
+/** An instance, and the parts that it was made of. */
 export interface BoundInstance {
   readonly code: InstrumentedCode;
   readonly imports: Ic0Imports;
@@ -50,19 +51,19 @@ export interface BoundInstance {
 export interface SpareHeap extends HeapShape {
   readonly memory: WebAssembly.Memory;
   readonly tally: HeapTally;
-  /** Undefined: none that could be used again. */
+  /** Undefined: there is no instance that could be used again. */
   readonly bound: BoundInstance | undefined;
 }
 
 export interface HeapPoolLimits {
   readonly heapsMax: number;
-  /** Of all heaps together, by their sizes: what they may hold of the machine's memory at worst. */
+  /** Bytes of all heaps together, by their sizes: the most of the machine's memory that they may hold. */
   readonly bytesMax: number;
 }
 
 export class HeapPool {
   readonly #limits: HeapPoolLimits;
-  /** Those given back last are at the end. */
+  /** Spare heaps; the last ones given back are at the end. */
   #spares: SpareHeap[] = [];
   #bytes = 0;
   #countedPages = 0;
@@ -72,27 +73,27 @@ export class HeapPool {
     this.#limits = limits;
   }
 
-  /** Heaps that are kept now. */
+  /** Number of heaps that are kept now. */
   get count(): number {
     return this.#spares.length;
   }
 
-  /** Sum of their sizes. */
+  /** Sum of the kept heaps' sizes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** What all of them have of the machine's memory. */
+  /** Bytes of the machine's memory that all kept heaps have. */
   get countedBytes(): number {
     return this.#countedPages * PAGE_BYTES;
   }
 
-  /** What those have of the machine's memory that have been left to the collector so far, together. */
+  /** Bytes of the machine's memory, in total, of heaps that were left to the collector so far. */
   get droppedBytes(): number {
     return this.#droppedBytes;
   }
 
-  /** Says that a memory is left to the collector for which the budget counts so many pages of 4 KiB. */
+  /** Notes that a memory is left to the collector for which the budget counts `countedPages` pages of 4 KiB. */
   dropped(countedPages: number): void {
     this.#droppedBytes += countedPages * PAGE_BYTES;
   }
@@ -105,8 +106,8 @@ export class HeapPool {
   }
 
   /**
-   * A heap of zeros of that shape, best one with an instance of `code`; undefined: there is none.
-   * Throws RangeError when a smaller one cannot be grown.
+   * Returns a heap of zeros of that shape, preferably one with an instance of `code`; undefined: there is none. Throws
+   * RangeError if a smaller one cannot be grown.
    */
   take(shape: HeapShape, code: InstrumentedCode): SpareHeap | undefined {
     if (shape.pages * WASM_PAGE_BYTES > SPARE_HEAP_BYTES_MAX) return undefined;
@@ -131,7 +132,7 @@ export class HeapPool {
     return { ...best, pages: shape.pages };
   }
 
-  /** Takes a heap back; its tally says what may be something else than zeros. */
+  /** Takes a heap back; its tally says which pages may hold something other than zeros. */
   give(spare: SpareHeap): void {
     const bytes = spare.pages * WASM_PAGE_BYTES;
     const { heapsMax, bytesMax } = this.#limits;
@@ -156,7 +157,7 @@ export class HeapPool {
     this.#spares = this.#spares.map((spare) => (spare.bound?.code === code ? { ...spare, bound: undefined } : spare));
   }
 
-  /** Lets go of a control memory that is not used any more: what it has grown to would stay as long as a heap with it. */
+  /** Lets go of a control memory that is not used any more: a heap that refers to it would keep its journal alive. */
   forgetControl(control: ControlMemory): void {
     this.#spares = this.#spares.map((spare) =>
       spare.bound?.control === control ? { ...spare, bound: undefined } : spare,
@@ -170,7 +171,7 @@ export class HeapPool {
   }
 }
 
-/** Bounds for one of `threads` threads, of what all actors may have together. */
+/** Returns the bounds for one of `threads` threads, as its part of the memory of all actors. */
 export function heapPoolLimits(threads: number, memoryBytesMax = Number.POSITIVE_INFINITY): HeapPoolLimits {
   return {
     heapsMax: Math.min(64, Math.max(8, Math.floor(SPARE_HEAPS_MAX / threads))),
@@ -178,7 +179,7 @@ export function heapPoolLimits(threads: number, memoryBytesMax = Number.POSITIVE
   };
 }
 
-/** An instance of the module is worth more than the right size. */
+/** Ranks spare heaps: an instance of the module is worth more than the right size. */
 function rank({ bound, pages }: SpareHeap, code: InstrumentedCode): number {
   return bound?.code === code ? pages + 2 ** 32 : pages;
 }

@@ -1,6 +1,6 @@
 /**
- * The pages of a heap that others of the same module nearly have: what sleeping canisters are kept as differences from.
- * Executor thread; read by whatever is packed with it.
+ * Pages of a heap that other heaps of the same module nearly share: sleeping canisters are kept as differences from
+ * them. Executor thread; read by whatever is packed with it.
  */
 import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
@@ -9,19 +9,19 @@ import { PAGE } from './heap-tally.ts';
 
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 
-/** Never changed once it is made. */
+/** Template of a heap. Never changed once it is made. */
 export class HeapTemplate {
-  /** Its pages of 4 KiB that are not all zeros, one behind the other. */
+  /** The template's pages of 4 KiB that are not all zeros, one behind the other. */
   readonly bytes: Uint8Array;
-  /** Their numbers, ascending. */
+  /** Numbers of these pages, ascending. */
   readonly numbers: Uint32Array;
-  /** Beyond the last of them. */
+  /** Number of the page behind the last of them. */
   readonly pages: number;
   readonly #buffer: Buffer;
-  /** By page: its place among them; -1: it is all zeros. */
+  /** Slot of each page in `bytes`; -1: the page is all zeros. */
   readonly #slots: Int32Array;
 
-  /** Of a heap's pages with these numbers, ascending. */
+  /** Copies the pages with these numbers, ascending, from a heap. */
   constructor(heap: Uint8Array, numbers: readonly number[]) {
     this.numbers = Uint32Array.from(numbers);
     this.pages = (numbers.at(-1) ?? -1) + 1;
@@ -34,17 +34,17 @@ export class HeapTemplate {
     }
   }
 
-  /** What it takes, in bytes. */
+  /** Size of the template in bytes. */
   get size(): number {
     return this.bytes.length + this.numbers.byteLength + this.#slots.byteLength;
   }
 
-  /** Where a page is among those it has; -1: it is all zeros. */
+  /** Returns a page's slot in `bytes`; -1: the page is all zeros. */
   slotOf(page: number): number {
     return page < this.pages ? numberAt(this.#slots, page, 'page of a template') : -1;
   }
 
-  /** Whether the page in this slot, zeros if that is -1, is the one at `heap[at]`. */
+  /** Returns true if the page in this slot, zeros if the slot is -1, equals the one at `heap[at]`. */
   isSame(slot: number, heap: Uint8Array, at: number): boolean {
     if (slot < 0) return ZERO_PAGE.compare(heap, at, at + PAGE_BYTES) === 0;
     const from = slot * PAGE_BYTES;
@@ -64,29 +64,30 @@ export class HeapTemplate {
   }
 }
 
-/** The templates of one thread: each as long as something is packed with it. */
+/** The templates of one thread: each is kept as long as something is packed with it. */
 export class HeapTemplates {
   readonly #current = new Map<InstrumentedCode, HeapTemplate>();
   readonly #users = new Map<HeapTemplate, number>();
-  /** Of those that are used. */
+  /** Bytes of the templates in use. */
   bytes = 0;
 
-  /** What heaps of this module are packed with now. */
+  /** Returns the template with which heaps of this module are packed now. */
   of(code: InstrumentedCode): HeapTemplate | undefined {
     return this.#current.get(code);
   }
 
   /**
-   * A new one. Heaps of the module are packed with it from now on, unless several are packed with one that is smaller: heaps of
-   * unlike size would take turns otherwise.
+   * Makes a template. Heaps of the module are packed with it from now on, unless several are packed with a smaller one:
+   * otherwise heaps of unlike size would replace each other's templates.
    */
   make(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate {
     return this.#make(code, heap, pagesThatAreNotZeros(heap, marks));
   }
 
   /**
-   * A new one for a heap that differs in so many bytes from the one that heaps of the module are packed with. Undefined: the heap stays with
-   * that, because a template of its own would take more than the differences, and is not to take the other's place.
+   * Makes a template for a heap that differs in `changedBytes` bytes from the module's current template. Undefined: the
+   * heap stays with the current template, because one of its own would take more than the differences, and would not
+   * replace the current one.
    */
   makeIfBetter(
     code: InstrumentedCode,
@@ -105,7 +106,7 @@ export class HeapTemplates {
     return template;
   }
 
-  /** Whether one of so many pages is to take the place of the one that heaps of the module are packed with. */
+  /** Returns true if a template of `pages` pages should replace the module's current one. */
   #isBetter(pages: number, code: InstrumentedCode): boolean {
     const current = this.#current.get(code);
     if (current === undefined || pages <= current.numbers.length) return true;

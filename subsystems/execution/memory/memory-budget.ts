@@ -1,13 +1,13 @@
 /**
- * What the actors of all executors may have of the machine's memory together: `--memory-bytes` (ADR 28).
+ * Bound on the machine's memory that the actors of all executors may have together: `--memory-bytes` (ADR 28).
  *
- * One table in shared memory, in pages of 4 KiB. Every thread has a view of it and takes what it is about to use; where
- * that does not fit, whoever asked is refused, which an actor sees as growth that fails. Counted are heaps, written stable
- * memory, what messages keep to be undone, spare heaps, what is kept of sleeping canisters, and garbage until it is collected: what each thread has in all is in
- * a place of its own, so that it can be given back when the thread dies.
+ * One table in shared memory, in pages of 4 KiB. Every thread has a view of it and takes pages before it uses them. If
+ * they do not fit, the request is refused, which an actor sees as growth that fails. Counted are heaps, written stable
+ * memory, journals of messages, spare heaps, packed memories of sleeping canisters, and garbage until it is collected.
+ * Each thread's total is in a place of its own, so that it can be given back when the thread dies.
  *
- * Before a thread is refused it collects its own garbage, and where idle canisters can be put to sleep it may ask the main
- * thread for that (`ask`) and look again when it is answered.
+ * Before a thread is refused, it collects its own garbage; if idle canisters can be evicted, it may ask the main thread
+ * to do so (`ask`) and try again after the answer.
  *
  * All executor threads and the main thread at once: everything shared is touched with `Atomics`.
  */
@@ -15,7 +15,7 @@
 import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 
-/** Part of the bound from which on idle canisters are put to sleep, so that hardly anybody has to wait for that. */
+/** Share of the bound from which on idle canisters are evicted, so that hardly any thread has to wait for that. */
 const HIGH_SHARE = 7 / 8;
 
 /** Places in the table. */
@@ -24,20 +24,23 @@ const BOUND = 1;
 const REFUSALS = 2;
 const ASKED = 3;
 const ANSWERED = 4;
-/** Whether anybody answers. */
+/** Nonzero if the main thread answers questions. */
 const IS_ATTENDED = 5;
-/** The most pages that anybody wants. */
+/** The most pages that any thread wants. */
 const WANTED = 6;
 const LANES = 8;
 
-/** How long a thread stands still for idle canisters to be put to sleep: relief may need that thread. */
+/** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
 export const BLOCKING_WAIT_MS = 50;
 
-/** What the table can count: 8 TiB. */
+/** The most pages that the table can count: 8 TiB. */
 const PAGES_MAX = 2 ** 31 - 1;
 export const MEMORY_BYTES_MAX = PAGES_MAX * PAGE_BYTES;
 
-/** There is no room for it: nothing has been taken. A RangeError, as V8 throws one where the machine has no memory left. */
+/**
+ * Thrown if there is no room: nothing has been taken. A RangeError, since V8 throws one if the machine has no memory
+ * left.
+ */
 export class OutOfMemory extends RangeError {
   override readonly name = 'OutOfMemory';
 }
@@ -48,7 +51,7 @@ export class MemoryBudget {
   readonly #pagesMax: number;
   readonly #highPages: number;
   #answer: ((bytesWanted: number) => Promise<void>) | undefined;
-  /** Frees what this thread can spare, `pages` of them if it can; whether it has freed anything. */
+  /** Frees `pages` pages of this thread's spare memory, or as many as it can; returns true if it has freed anything. */
   reclaim: (pages: number) => boolean = () => false;
 
   constructor(table: SharedArrayBuffer, lane: number) {
@@ -58,14 +61,14 @@ export class MemoryBudget {
     this.#highPages = Math.floor(this.#pagesMax * HIGH_SHARE);
   }
 
-  /** A table for so many threads. */
+  /** Makes a table for this many threads. */
   static table(bytesMax: number, lanes: number): SharedArrayBuffer {
     const table = new SharedArrayBuffer((LANES + lanes) * Int32Array.BYTES_PER_ELEMENT);
     new Int32Array(table)[BOUND] = Math.min(Math.floor(bytesMax / PAGE_BYTES), PAGES_MAX);
     return table;
   }
 
-  /** For a thread whose memory nobody bounds. */
+  /** Makes a budget for a thread without a bound. */
   static unbounded(): MemoryBudget {
     return new MemoryBudget(MemoryBudget.table(MEMORY_BYTES_MAX, 1), 0);
   }
@@ -79,35 +82,38 @@ export class MemoryBudget {
     return this.#at(USED) * PAGE_BYTES;
   }
 
-  /** Bytes counted in one thread. */
+  /** Returns the bytes counted in one thread. */
   bytesOf(lane: number): number {
     return this.#at(LANES + lane) * PAGE_BYTES;
   }
 
-  /** With more in use, idle canisters are put to sleep. */
+  /** Number of bytes in use above which idle canisters are evicted. */
   get bytesHigh(): number {
     return this.#highPages * PAGE_BYTES;
   }
 
-  /** How often somebody was refused. */
+  /** Number of requests refused so far. */
   get refusals(): number {
     return this.#at(REFUSALS);
   }
 
-  /** Pages that can still be taken, about: other threads take and give back at any time. Every message asks. */
+  /**
+   * Approximate number of pages that can still be taken: other threads take and give back at any time. Read by every
+   * message.
+   */
   get pagesLeft(): number {
-    // `?? 0`: for every message, at a constant place.
+    // `?? 0`: read for every message, at a constant place.
     const left = this.#pagesMax - (this.#table[USED] ?? 0);
     return left < 0 ? 0 : left;
   }
 
-  /** Takes pages if there is room for them; what this thread can spare makes room. */
+  /** Takes pages if there is room for them, or if this thread can free enough; returns true if they were taken. */
   take(pages: number): boolean {
     if (pages <= 0) return true;
     return this.#takeAtOnce(pages) || (this.reclaim(pages) && this.#takeAtOnce(pages));
   }
 
-  /** The same; for a moment it waits that idle canisters are put to sleep for it. */
+  /** Does the same as `take`, and waits for a moment until idle canisters are evicted for it. */
   takeOrWait(pages: number): boolean {
     if (this.take(pages)) return true;
     if (pages > this.#pagesMax) return false;
@@ -117,7 +123,7 @@ export class MemoryBudget {
     return this.take(pages);
   }
 
-  /** As `take`; throws OutOfMemory, which says for `what`, when there is no room. */
+  /** Does the same as `take`; throws OutOfMemory with `what` in its message if there is no room. */
   demand(pages: number, what: string): void {
     if (this.take(pages)) return;
     this.refused();
@@ -138,7 +144,7 @@ export class MemoryBudget {
     }
   }
 
-  /** Counts what has come to be used without being asked for: little at a time. */
+  /** Counts pages that were used without asking; only ever a few at a time. */
   add(pages: number): void {
     if (pages === 0) return;
     const table = this.#table;
@@ -150,17 +156,17 @@ export class MemoryBudget {
     this.add(-pages);
   }
 
-  /** Somebody was told that there is no room. */
+  /** Counts a refusal. */
   refused(): void {
     Atomics.add(this.#table, REFUSALS, 1);
   }
 
-  /** Why there is no room for something. */
+  /** Returns the reason why there is no room for something. */
   explain(what: string): string {
     return `${what}: ${this.bytesUsed} of the ${this.bytesMax} bytes that all actors may have together (--memory-bytes) are in use`;
   }
 
-  /** Everything that a thread had is free: it has died. */
+  /** Frees everything that a thread had, after it has died. */
   forget(lane: number): void {
     const table = this.#table;
     Atomics.sub(table, USED, Atomics.exchange(table, LANES + lane, 0));
@@ -172,7 +178,7 @@ export class MemoryBudget {
 
   // ---- asking the main thread to put idle canisters to sleep
 
-  /** Asks for room for so many pages; the number of the question, or 0: nobody would answer. */
+  /** Asks for room for `pages` pages; returns the question's number, or 0 if nobody would answer. */
   ask(pages: number): number {
     const table = this.#table;
     if (this.#at(IS_ATTENDED) === 0) return 0;
@@ -187,16 +193,22 @@ export class MemoryBudget {
     return question;
   }
 
-  /** Whether a question has been answered: what could be done is done. Waits for that, at most so many milliseconds. */
+  /**
+   * Returns true if a question has been answered: all that could be freed is free. Waits for the answer at most
+   * `waitMs` milliseconds.
+   */
   isAnswered(question: number, waitMs: number): boolean {
     const answered = this.#at(ANSWERED);
-    // Numbers of 32 bits that go round.
+    // Numbers of 32 bits that wrap.
     if (((answered - question) | 0) >= 0) return true;
     Atomics.wait(this.#table, ANSWERED, answered, waitMs);
     return ((this.#at(ANSWERED) - question) | 0) >= 0;
   }
 
-  /** The main thread's side: `answer` is called with the bytes wanted whenever somebody asks, and has done so when it resolves. */
+  /**
+   * Answers questions, in the main thread: `answer` is called with the bytes wanted for each question, and has freed
+   * them when it resolves.
+   */
   attend(answer: (bytesWanted: number) => Promise<void>): void {
     const isAttended = this.#answer !== undefined;
     this.#answer = answer;
@@ -218,7 +230,7 @@ export class MemoryBudget {
     }
   }
 
-  /** Nobody answers any more: everybody who asks is refused. */
+  /** Stops answering: all later requests are refused. */
   unattend(): void {
     const table = this.#table;
     Atomics.store(table, IS_ATTENDED, 0);

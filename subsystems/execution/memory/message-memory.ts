@@ -1,22 +1,24 @@
 /**
- * What the message in progress takes of the memory that all actors share, and what it is refused.
+ * Memory that the message in progress takes from the budget of all actors, and the requests that were refused.
  *
- *   memory.grow     takes all that it grows by, or −1. While idle canisters are put to sleep for it, it is told to yield and
- *                   ask again, for WAIT_MS at most. What V8 cannot grow all the same counts as refused, too (`notGrown`).
- *   touched pages   of a small heap, which counts by them: a short message need not ask for its first FREE_PAGES; then
- *                   they are taken by the STEP_PAGES, or, if there is no room for so many, one by one. None: the message
- *                   traps.
- *   the journal     takes what it grows by (control-memory.ts). No room: the message traps.
- *   stable memory   takes what is written (stable-pages.ts); growing takes nothing, but is refused when there is no room
- *                   for the first STABLE_STEP_PAGES of it.
+ *   memory.grow     takes all pages of the growth, or answers −1. While idle canisters are evicted for it, the message
+ *                   is told to yield and ask again, for WAIT_MS at most. A growth that V8 cannot do counts as refused,
+ *                   too (`notGrown`).
+ *   touched pages   count for a small heap: a short message need not ask for its first FREE_PAGES; then STEP_PAGES are
+ *                   taken at a time, or, if there is no room for so many, one. If there is none, the message traps.
+ *   the journal     takes the pages of its growth (control-memory.ts). No room: the message traps.
+ *   stable memory   takes the pages that are written (stable-pages.ts); growing takes nothing, but is refused if there
+ *                   is no room for the first STABLE_STEP_PAGES of it.
  *
- * A growth also takes the room for what the heap was before, because a memory never gets smaller: a message that grew its
- * heap is undone on a copy, and undoing must not fail. At the end all that was not needed after all is given back.
+ * A growth also takes the room for the heap's former content, because a memory never gets smaller: a message that grew
+ * its heap is undone on a copy, and undoing must not fail. At the end all pages that were not needed are given back.
  *
- * After one refusal everything else is refused, until the message ends: so what is to be recorded is one number. When a
- * record is run again, what was granted then is granted now, unless there is no room: then the canister cannot be woken here.
+ * After one refusal everything else is refused until the message ends, so the record needs only one number. When a
+ * record is run again, growths that were granted then are granted now, unless there is no room: then the canister
+ * cannot be woken here.
  *
- * Executor thread, within a message: touches the budget that all threads share, and the tally of the message's own heap.
+ * Executor thread, within a message: touches the budget that all threads share, and the tally of the message's own
+ * heap.
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { BLOCKING_WAIT_MS, type MemoryBudget } from './memory-budget.ts';
@@ -26,21 +28,23 @@ import { ROOM } from '../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { Shortage, Shortages } from './shortage.ts';
 
-/** Pages that a message may touch of a small heap before it asks, where a thread has one such message at a time. */
+/** Pages that a message may touch of a small heap before it asks, if the thread has one such message at a time. */
 export const FREE_PAGES = 256;
 const STEP_PAGES = 64;
-/** No heap has so many. */
+/** More pages than any heap has. */
 const NO_LIMIT = 2 ** 30;
-/** How long a growth waits for idle canisters to be put to sleep, while others go on: what they have goes to the disk. */
+/**
+ * Longest time a growth waits until idle canisters are evicted, while other work goes on: their state goes to the disk.
+ */
 const WAIT_MS = 60_000;
-/** So often it asks: others may have taken what was freed. */
+/** Most questions of one growth: others may have taken the pages that were freed. */
 const QUESTIONS_MAX = 4;
 const LOOK_MS = 1;
 const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
 const PAGES_PER_WASM_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
 const SMALL_PAGES_MAX = SMALL_HEAP_BYTES_MAX / PAGE_BYTES;
 
-/** Pages of 4 KiB by which a heap grows, and what has been taken for that. */
+/** Growth of a heap in pages of 4 KiB, and the pages taken for it. */
 interface Growth {
   readonly pages: number;
   readonly wanted: number;
@@ -50,26 +54,26 @@ interface Growth {
 export class MessageMemory {
   readonly budget: MemoryBudget;
   readonly #freePages: number;
-  /** Of a large heap. */
+  /** The most pages of a large heap that a message may touch. */
   touchedPagesMax = NO_LIMIT;
   // The task.
   #shortages: (Shortage | undefined)[] | undefined;
   #expected: Shortages | undefined;
   #run = -1;
-  /** Its record cannot be run again here. */
+  /** True if the task's record cannot be run again here. */
   lacksRoom = false;
   // The run.
   #tally: HeapTally | undefined;
-  /** The heap as it is now, and at most, in pages of 4 KiB. */
+  /** Present and largest size of the heap, in pages of 4 KiB. */
   #pages = 0;
   #pagesMax = 0;
   #granted = 0;
   #isRefused = false;
   #isStopped = false;
-  /** Taken for the heap, and for undoing it. */
+  /** Pages taken for the heap, and for undoing it. */
   #taken = 0;
   #takenForUndo = 0;
-  /** What the heap's last growth has taken; undefined: it was not granted, or it is known to have been done. */
+  /** Pages that the heap's last growth has taken; undefined: it was not granted, or it is known to have been done. */
   #growth: Growth | undefined;
   #question = 0;
   #questions = 0;
@@ -82,7 +86,10 @@ export class MessageMemory {
 
   // ---- a task
 
-  /** `expected`: what was refused when it was first executed; undefined: it is now. */
+  /**
+   * Begins a task. `expected` is what the task was refused when it was first executed; undefined: this is the first
+   * time.
+   */
   beginTask(expected?: Shortages): void {
     this.#expected = expected;
     this.#shortages = undefined;
@@ -90,14 +97,14 @@ export class MessageMemory {
     this.lacksRoom = false;
   }
 
-  /** What the task was refused; undefined: nothing. */
+  /** Refusals of the task; undefined: none. */
   get shortages(): Shortages | undefined {
     return this.#shortages;
   }
 
   // ---- a run
 
-  /** How many pages it may touch before it asks (`ROOM.PAGE`). */
+  /** Begins a run; returns the number of pages that it may touch before it asks (`ROOM.PAGE`). */
   begin(tally: HeapTally, heapPagesMax: number): number {
     this.#run++;
     this.#tally = tally;
@@ -107,25 +114,28 @@ export class MessageMemory {
     this.#isRefused = false;
     this.#isStopped = false;
     this.#growth = undefined;
-    // What the message before it asked for, and was rolled back, does not count for this one.
+    // Questions of an earlier message that was rolled back do not count for this one.
     this.#question = this.#questions = 0;
     if (tally.marks === undefined) return this.touchedPagesMax;
     return this.budget.pagesLeft >= this.#freePages ? this.#freePages : 0;
   }
 
-  /** Another instance goes on with it, on the same heap. */
+  /** Continues the run with another instance on the same heap. */
   goOn(tally: HeapTally, heapPagesMax: number): void {
     this.#tally = tally;
     this.#pagesMax = heapPagesMax * PAGES_PER_WASM_PAGE;
   }
 
-  /** It was stopped for lack of memory when it was first executed, after so many instructions; undefined: it was not. */
+  /**
+   * Number of instructions after which the run was stopped for lack of memory when it was first executed; undefined: it
+   * was not stopped.
+   */
   get stoppedAfter(): number | undefined {
     const expected = this.#expected?.[this.#run];
     return expected?.kind === 'stopped' ? expected.instructions : undefined;
   }
 
-  /** It has ended with a fault after so many instructions; what is to be added to the reason, if anything. */
+  /** Notes that the run has ended with a fault after `instructions`; returns text to add to the reason, or ''. */
   faulted(instructions: number): string {
     if (this.#isStopped) this.#note({ kind: 'stopped', instructions });
     return this.#isRefused && !this.#isStopped
@@ -133,9 +143,9 @@ export class MessageMemory {
       : '';
   }
 
-  /** The heap is to grow by so many pages of 64 KiB: one of ROOM's answers. */
+  /** Asks for a growth of the heap by `wasmPages` pages of 64 KiB; returns one of ROOM's answers. */
   grow(wasmPages: number, mayWaitLong = true): number {
-    // It will fail by itself.
+    // A growth beyond the maximum is granted here: it will fail by itself.
     const pages = wasmPages * PAGES_PER_WASM_PAGE;
     const size = this.#pages + pages;
     const tally = this.#tally;
@@ -154,11 +164,14 @@ export class MessageMemory {
     return answer;
   }
 
-  /** V8 has not grown the heap as it was granted last: it is as if that had been refused. Throws HostTrap where a record is run again. */
+  /**
+   * Treats the last granted growth as refused, because V8 could not grow the heap. Throws HostTrap if a record is run
+   * again.
+   */
   notGrown(): void {
     const { budget } = this;
     const growth = this.#growth;
-    // It was beyond the module's own maximum.
+    // The growth was beyond the module's own maximum.
     if (growth === undefined) return;
     this.#growth = undefined;
     this.#pages -= growth.pages;
@@ -171,14 +184,17 @@ export class MessageMemory {
     this.#refuse();
   }
 
-  /** The same for the host, which cannot yield: the thread stands still meanwhile, and relief needs it. */
+  /**
+   * Does the same as `grow` for the host, which cannot yield: the thread blocks meanwhile, and evictions need the
+   * thread. Returns true if granted.
+   */
   growBy(wasmPages: number): boolean {
     let answer = this.grow(wasmPages, false);
     while (answer === ROOM.LATER) answer = this.grow(wasmPages, false);
     return answer === ROOM.GRANTED;
   }
 
-  /** Whether stable memory may grow by so many bytes, where there is room for some that has been taken already. */
+  /** Returns true if stable memory may grow by `bytes`, of which `roomBytes` are taken already. */
   growStable(bytes: number, roomBytes: number): boolean {
     if (bytes === 0) return true;
     const pages = Math.max(0, Math.min(bytes / PAGE_BYTES, STABLE_STEP_PAGES) - roomBytes / PAGE_BYTES);
@@ -194,7 +210,7 @@ export class MessageMemory {
     const expected = this.#expected?.[this.#run];
     if (expected?.kind === 'refused' && this.#granted >= expected.granted) return this.#refuse();
     const isAnswered = this.#question !== 0 && this.#isAnswered();
-    // To look for room makes the thread collect its garbage: not for what there can be none for.
+    // Looking for room makes the thread collect its garbage, so requests that can never fit do not look.
     if (!this.#canNeverHave(pages) && budget.take(pages)) {
       this.#question = this.#questions = 0;
       this.#granted++;
@@ -208,7 +224,7 @@ export class MessageMemory {
     return this.#refuse();
   }
 
-  /** Whether it is worth to ask again later. */
+  /** Returns true if it is worth asking again later. */
   #ask(pages: number, waitMs: number): boolean {
     const { budget } = this;
     const nowMs = performance.now();
@@ -220,7 +236,7 @@ export class MessageMemory {
     return this.#question !== 0;
   }
 
-  /** What the message's own heap has, nobody can free for it. */
+  /** Returns true if the pages cannot fit beside the message's own heap, whose pages nobody can free. */
   #canNeverHave(pages: number): boolean {
     const own = (this.#tally?.counted ?? 0) + this.#taken + this.#takenForUndo;
     return (own + pages) * PAGE_BYTES > this.budget.bytesMax;
@@ -244,8 +260,8 @@ export class MessageMemory {
   }
 
   /**
-   * The message is about to touch a page of its heap, the first after as many as it may touch unasked; how many more it may.
-   * Throws HostTrap.
+   * Takes pages for the first page of the heap beyond those that the message may touch unasked; returns how many more
+   * it may touch. Throws HostTrap.
    */
   touch(page: number): number {
     const tally = this.#tally;
@@ -263,12 +279,12 @@ export class MessageMemory {
     return 1;
   }
 
-  /** Takes pages for what the message needs, or throws the HostTrap that ends it. */
+  /** Takes pages that the message needs, or throws the HostTrap that ends it. */
   take(pages: number, what: string): void {
     if (!this.budget.takeOrWait(pages)) throw this.stop(this.budget.explain(what));
   }
 
-  /** What ends the message, because there is no memory for what it does. */
+  /** Returns the trap that ends the message, because there is no memory for its work. */
   stop(reason: string): HostTrap {
     this.#isStopped = true;
     if (this.#expected === undefined) this.budget.refused();
@@ -279,8 +295,9 @@ export class MessageMemory {
   // ---- the end of a message
 
   /**
-   * What was taken for the heap counts with it, as far as it came to be used. What was taken for undoing it is free, unless that
-   * is about to be done on a copy (`keepsUndo`): then it is the copy's (`takeUndo`).
+   * Settles the pages at the end of a message. Pages taken for the heap count with it, as far as they were used. Pages
+   * taken for undoing are given back, unless the heap is about to be undone on a copy (`keepsUndo`): then they are the
+   * copy's (`takeUndo`).
    */
   settle(tally: HeapTally, keepsUndo = false): void {
     if (this.#taken === 0 && this.#takenForUndo === 0 && tally.isSettled) return;
@@ -289,7 +306,7 @@ export class MessageMemory {
     this.#taken = 0;
   }
 
-  /** The pages that were taken for undoing: the caller's from now on. */
+  /** Hands the pages that were taken for undoing over to the caller. */
   takeUndo(): number {
     const pages = this.#takenForUndo;
     this.#takenForUndo = 0;

@@ -1,25 +1,25 @@
 /**
- * The memories of a sleeping canister as its executor keeps them: the heap as differences from a template, stable memory as it is.
- * Executor thread. Plain data, never changed.
+ * Memories of a sleeping canister as its executor keeps them: the heap as differences from a template, stable memory
+ * unchanged. Executor thread. Plain data, never changed.
  */
 import { readPageEntries } from '../../bytes/index.ts';
 import type { StoredMemory } from '../../storage/index.ts';
 import type { HeapTemplate } from './heap-template.ts';
 
-/** Page entries (bytes/page-patch.ts), as they came. */
+/** Page entries (bytes/page-patch.ts), in the order in which they came. */
 export type PackedPages = readonly { readonly entries: number; readonly bytes: Uint8Array }[];
 
-/** In place of `StoredMemory`. */
+/** Stands in for `StoredMemory`. */
 export interface PackedMemory {
   readonly isPacked: true;
-  /** Undefined: it has no code. */
+  /** Undefined: the canister has no code. */
   readonly heap: PackedHeap | undefined;
   readonly stable: PackedPages;
 }
 
 export interface PackedHeap {
   readonly template: HeapTemplate;
-  /** In what the heap differs from it. */
+  /** Differences of the heap from the template. */
   readonly changes: PackedPages;
 }
 
@@ -27,7 +27,7 @@ export function isPacked(memory: StoredMemory | PackedMemory): memory is PackedM
   return 'isPacked' in memory;
 }
 
-/** Tells each run of packed pages, in order. */
+/** Calls `visit` for each run of packed pages, in order. */
 export function readPacked(
   packed: PackedPages,
   visit: (page: number, offset: number, bytes: Uint8Array) => void,
@@ -37,7 +37,7 @@ export function readPacked(
   }
 }
 
-/** How many entries there are: a page has one, or none. */
+/** Returns the number of entries: a page has one, or none. */
 export function pagesOf(packed: PackedPages): number {
   return packed.reduce((sum, { entries }) => sum + entries, 0);
 }

@@ -1,7 +1,10 @@
-/** A set of page numbers, a bit each; iterates in ascending order. Executor thread: plain data of one owner. `?? 0`: no word, no page. */
+/**
+ * A set of page numbers, one bit for each; iterates in ascending order. Executor thread: plain data of one owner. `??
+ * 0`: a page without a word is not in the set.
+ */
 export class PageSet {
   #words = new Uint32Array(0);
-  /** Those before it are 0. */
+  /** All words before this one are 0. */
   #firstWord = 0;
   #size = 0;
 
@@ -28,7 +31,7 @@ export class PageSet {
     return ((this.#words[page >>> 5] ?? 0) & (1 << (page & 31))) !== 0;
   }
 
-  /** Removes up to `count` pages, and hands them out. */
+  /** Removes up to `count` pages, and returns them. */
   take(count: number): number[] {
     const taken: number[] = [];
     for (let at = this.#firstWord; at < this.#words.length && taken.length < count; at++) {

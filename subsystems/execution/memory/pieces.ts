@@ -1,9 +1,9 @@
-/** Executor thread: the host's own work for a message, where that may be gigabytes. Touches nothing. */
+/** Executor thread: the host's own work for a message that may involve gigabytes. Touches nothing. */
 
-/** Work that stops where others may be let in. It has to be gone on with: half of it is nothing. */
+/** Work that pauses so that other work can run. It has to be finished: half of it is useless. */
 export type Pieces = Generator<void, void, void>;
 
-/** Does all of it, and lets nobody in; returns what it returns. */
+/** Does all of the work without pauses; returns its result. */
 export function inOneGo<T>(pieces: Generator<void, T, void>): T {
   for (;;) {
     const next = pieces.next();
@@ -11,10 +11,10 @@ export function inOneGo<T>(pieces: Generator<void, T, void>): T {
   }
 }
 
-/** Bytes that are copied between two pauses: under a millisecond, or some, where each page is a fault of its own. */
+/** Bytes that are copied between two pauses: under a millisecond, or a few if each page is a page fault. */
 const COPIED_BYTES = 1 << 20;
 
-/** Copies to the beginning of what `to` returns, which is asked for anew after each pause, as `from` is. */
+/** Copies to the beginning of the array that `to` returns. Both `to` and `from` are called anew after each pause. */
 export function* copyBytesInPieces(length: number, from: () => Uint8Array, to: () => Uint8Array): Pieces {
   for (let at = 0; at < length; at += COPIED_BYTES) {
     if (at > 0) yield;

@@ -1,18 +1,18 @@
 /**
- * A canister's stable memory: up to 500 GiB by address, as much as was written by size.
+ * A canister's stable memory: an address range of up to 500 GiB, with storage for the parts that were written.
  *
- * It grows in 64 KiB pages (the unit the canister sees) and lives in 4 KiB granules. A granule that was never
- * written has no storage and reads as zeros, so growing costs nothing, however far. A written granule is a slot
- * of the thread's `StablePagePool`; which one, says a two-level table:
+ * Stable memory grows in 64 KiB pages (the unit the canister sees) and lives in 4 KiB granules. A granule that was
+ * never written has no storage and reads as zeros, so growing costs nothing, however far. A written granule is a slot
+ * of the thread's `StablePagePool`; a two-level table finds the slot:
  *
  *     granule number ──┬── upper bits ──► #tables (Map)  ──► Int32Array of 1,024 entries, 4 MiB of addresses
  *                      └── lower 10 bits ─────────────────►  entry:  0        never written, zeros
  *                                                                    slot+1   as committed
  *                                                                   -slot-1   written by the message in progress
  *
- * Every write is journalled. The first write of a message to a granule takes a fresh slot, copies the old content
- * there and goes on in the copy; the old slot stays untouched as the pre-image. `rollback` puts the old slots
- * back, `commit` gives them back to the pool. So either costs a few operations a dirty granule and never copies a
+ * Every write is journalled. The first write of a message to a granule takes a fresh slot, copies the old content there
+ * and continues in the copy; the old slot stays untouched as the pre-image. `rollback` puts the old slots back,
+ * `commit` gives them back to the pool. So either costs a few operations for each dirty granule and never copies a
  * page, and the sign of the entry answers "already dirty?" without a second structure.
  *
  * Nothing has to be called at a message's start: a message begins when the last one was committed or rolled back.
@@ -32,7 +32,7 @@ export const STABLE_PAGES_MAX = 8_192_000;
 
 const TABLE_ENTRIES = 1024;
 const TABLE_BYTES = TABLE_ENTRIES * PAGE_BYTES;
-/** Granules that are done between two pauses. */
+/** Granules processed between two pauses. */
 const ENDED_GRANULES = 4096;
 const IMAGE_GRANULES = 256;
 const COMPARED_GRANULES = 128;
@@ -48,11 +48,13 @@ export class StableMemory {
   /** Granules in the order of their first write, and in step with them the entries they had before. */
   readonly #dirty: number[] = [];
   readonly #before: number[] = [];
-  /** Tables that this message created: a rollback must not leave them behind, or trapping messages would pile them up. */
+  /**
+   * Tables that this message created: a rollback must not leave them behind, or trapping messages would pile them up.
+   */
   readonly #newTables: number[] = [];
   #pagesBefore = 0;
 
-  // The table used last: most reads and writes stay within 4 MiB of the one before.
+  // The table used last: most reads and writes stay within 4 MiB of the previous one.
   #lastKey = -1;
   #lastTable: Int32Array | undefined;
 
@@ -69,22 +71,25 @@ export class StableMemory {
     return this.#pages * WASM_PAGE_BYTES;
   }
 
-  /** What could be written without more memory. */
+  /** Bytes that can be written without more memory. */
   get roomBytes(): number {
     return this.#pool.freeBytes;
   }
 
-  /** Size when the message in progress began. */
+  /** Size in pages of 64 KiB when the message in progress began. */
   get pagesBefore(): number {
     return this.#pagesBefore;
   }
 
-  /** The granules the message in progress has written, in the order of their first write; valid until commit or rollback. */
+  /**
+   * Granules that the message in progress has written, in the order of their first write; valid until commit or
+   * rollback.
+   */
   get dirtyGranules(): readonly number[] {
     return this.#dirty;
   }
 
-  /** The pages this memory has storage for, in bytes: what it really costs. */
+  /** Bytes of the granules that have storage: the memory's real cost. */
   get storedBytes(): number {
     let stored = 0;
     for (const table of this.#tables.values())
@@ -92,12 +97,12 @@ export class StableMemory {
     return stored * PAGE_BYTES;
   }
 
-  /** What finding the written pages costs beside them. */
+  /** Bytes of the tables that find the written granules. */
   get tableBytes(): number {
     return this.#tables.size * TABLE_ENTRIES * Int32Array.BYTES_PER_ELEMENT;
   }
 
-  /** Grows by `pages`; the old size, or −1 when that would pass `pagesMax`. Allocates nothing. */
+  /** Grows by `pages`; returns the old size, or −1 if the new one would pass `pagesMax`. Allocates nothing. */
   grow(pages: number, pagesMax: number = STABLE_PAGES_MAX): number {
     const before = this.#pages;
     if (pages > pagesMax - before) return -1;
@@ -105,7 +110,9 @@ export class StableMemory {
     return before;
   }
 
-  /** Whether `[offset, offset + length)` lies within the memory. Numbers beyond 2^53 are simply out of bounds. */
+  /**
+   * Returns true if `[offset, offset + length)` lies within the memory. Numbers beyond 2^53 are simply out of bounds.
+   */
   contains(offset: number, length: number): boolean {
     return offset + length <= this.bytes;
   }
@@ -128,7 +135,7 @@ export class StableMemory {
         continue;
       }
       const part = Math.min(PAGE_BYTES - within, end - to);
-      // `?? 0` here and below: for each granule, and a table has TABLE_ENTRIES.
+      // `?? 0` here and below: runs for each granule, and a table has TABLE_ENTRIES.
       const entry = table[granule % TABLE_ENTRIES] ?? 0;
       if (entry === 0) {
         target.fill(0, to, to + part);
@@ -142,7 +149,10 @@ export class StableMemory {
     }
   }
 
-  /** How many granules a write of `[offset, offset + length)` would dirty that are still clean in this message. */
+  /**
+   * Returns the number of granules that a write of `[offset, offset + length)` would dirty and that are still clean in
+   * this message.
+   */
   cleanGranules(offset: number, length: number): number {
     if (length === 0) return 0;
     const first = Math.floor(offset / PAGE_BYTES);
@@ -163,14 +173,14 @@ export class StableMemory {
     return clean;
   }
 
-  /** Sees to it that so many clean granules can be written, as far as the memory of the thread's pool goes. Throws as `write` does. */
+  /** Reserves room for writing `granules` clean granules from the thread's pool. Throws as `write` does. */
   reserve(granules: number): void {
     this.#pool.reserve(granules);
   }
 
   /**
-   * Copies `source[at…]` to `[offset, offset + length)`. The caller has checked the bounds.
-   * Throws ServerError `stable-memory-exhausted` when the thread's pool is; what was written before is journalled like the rest.
+   * Copies `source[at…]` to `[offset, offset + length)`. The caller has checked the bounds. Throws ServerError
+   * `stable-memory-exhausted` if the thread's pool has no room; bytes written before that are journalled like the rest.
    */
   write(offset: number, source: Uint8Array, at: number, length: number): void {
     let granule = Math.floor(offset / PAGE_BYTES);
@@ -187,12 +197,15 @@ export class StableMemory {
     }
   }
 
-  /** The bytes that the message in progress has changed, as page entries by granule; to be asked before commit or rollback. */
+  /**
+   * Writes the bytes that the message in progress has changed, as page entries by granule. Must be called before commit
+   * or rollback.
+   */
   deltas(sink: PageSink): void {
     if (this.#dirty.length > 0) inOneGo(this.deltasInPieces(sink));
   }
 
-  /** The same in pieces. */
+  /** Does the same as `deltas`, in pieces. */
   *deltasInPieces(sink: PageSink): Pieces {
     if (this.#dirty.length === 0) return;
     const entries = new PageEntries(sink, this.#dirty.length);
@@ -212,17 +225,17 @@ export class StableMemory {
     entries.end();
   }
 
-  /** Everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
+  /** Writes everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
   *image(sink: PageSink, pauseGranules = IMAGE_GRANULES): Pieces {
     const entries = new PageEntries(sink, Math.min(this.storedBytes / PAGE_BYTES, pauseGranules));
     yield* this.addTo(entries, pauseGranules);
     entries.end();
   }
 
-  /** The same, for whoever collects page entries. */
+  /** Does the same as `image`, for a collector of page entries. */
   *addTo(entries: PageEntries, pauseGranules = IMAGE_GRANULES): Pieces {
     for (const [key, table] of this.#tablesInOrder()) {
-      // A table has a thousand places, most of them empty: no pairs are made of them.
+      // A table has a thousand places, most of them empty: making pairs of them would be waste.
       for (let index = 0; index < TABLE_ENTRIES; index++) {
         const entry = numberAt(table, index, 'entry of a table');
         if (entry === 0) continue;
@@ -233,26 +246,38 @@ export class StableMemory {
     }
   }
 
-  /** Content of the dirty granules as the message has made them, by number; to be asked before commit or rollback. */
+  /**
+   * Returns the dirty granules' content as the message has made it, by number. Must be called before commit or
+   * rollback.
+   */
   dirtyContents(): Map<number, Uint8Array> {
     return new Map(this.#dirty.map((granule) => [granule, this.#content(this.#entry(granule))]));
   }
 
-  /** Content of the dirty granules as it was when the message began, by number; to be asked before commit or rollback. */
+  /**
+   * Returns the dirty granules' content as it was when the message began, by number. Must be called before commit or
+   * rollback.
+   */
   preImages(): Map<number, Uint8Array> {
     return new Map(
       this.#dirty.map((granule, i) => [granule, this.#content(numberAt(this.#before, i, 'entry before the message'))]),
     );
   }
 
-  /** Begins a message with another size and other content in some granules, which count as its writes. Throws as `write` does. */
+  /**
+   * Begins a message with another size and other content in some granules, which count as its writes. Throws as `write`
+   * does.
+   */
   layOver(pages: number, granules: ReadonlyMap<number, Uint8Array>): void {
     this.#pages = pages;
     this.reserve(granules.size);
     for (const [granule, bytes] of granules) this.write(granule * PAGE_BYTES, bytes, 0, bytes.length);
   }
 
-  /** Copies of what has storage, in order of offset, in runs of at most `runBytesMax` bytes; with a pause behind each. */
+  /**
+   * Returns copies of all granules that have storage, by ascending offset, in runs of at most `runBytesMax` bytes;
+   * pauses after each run.
+   */
   *contents(runBytesMax: number): Generator<void, { offset: number; bytes: Uint8Array }[], void> {
     const runs: { offset: number; bytes: Uint8Array }[] = [];
     const slabs = new SharedSlabs();
@@ -282,7 +307,7 @@ export class StableMemory {
     return runs;
   }
 
-  /** Granules that have storage, in no particular order. */
+  /** Returns the granules that have storage, in no particular order. */
   *granules(): Generator<number> {
     for (const [key, table] of this.#tables) {
       for (const [index, entry] of table.entries()) if (entry !== 0) yield key * TABLE_ENTRIES + index;
@@ -300,13 +325,13 @@ export class StableMemory {
     return this.#pool.slabOf(slot).slice(start, start + PAGE_BYTES);
   }
 
-  /** Keeps what the message wrote. */
+  /** Keeps the message's writes. */
   commit(): void {
     this.#keep(this.#dirty.length);
     this.#forgetJournal();
   }
 
-  /** The same in pieces. */
+  /** Does the same as `commit`, in pieces. */
   *commitInPieces(): Pieces {
     while (this.#dirty.length > ENDED_GRANULES) {
       this.#keep(ENDED_GRANULES);
@@ -315,7 +340,7 @@ export class StableMemory {
     this.commit();
   }
 
-  /** Keeps the last so many granules that the message wrote. */
+  /** Keeps the last `count` granules that the message wrote. */
   #keep(count: number): void {
     for (let n = 0; n < count; n++) {
       const granule = lastOf(this.#dirty);
@@ -325,7 +350,7 @@ export class StableMemory {
     }
   }
 
-  /** Undoes what the message wrote, and its growth. */
+  /** Undoes the message's writes, and its growth. */
   rollback(): void {
     this.#undo(this.#dirty.length);
     if (this.#newTables.length > 0) {
@@ -337,7 +362,7 @@ export class StableMemory {
     this.#forgetJournal();
   }
 
-  /** The same in pieces. */
+  /** Does the same as `rollback`, in pieces. */
   *rollbackInPieces(): Pieces {
     while (this.#dirty.length > ENDED_GRANULES) {
       this.#undo(ENDED_GRANULES);
@@ -346,7 +371,7 @@ export class StableMemory {
     this.rollback();
   }
 
-  /** Undoes the last so many granules that the message wrote. */
+  /** Undoes the last `count` granules that the message wrote. */
   #undo(count: number): void {
     for (let n = 0; n < count; n++) {
       const granule = lastOf(this.#dirty);
@@ -356,8 +381,8 @@ export class StableMemory {
   }
 
   /**
-   * Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. Of a large one
-   * that takes a while, and is left to the pool (`StablePagePool.release`).
+   * Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. For a
+   * large memory this takes a while, and is left to the pool (`StablePagePool.release`).
    */
   clear(): void {
     this.rollback();
@@ -382,7 +407,10 @@ export class StableMemory {
     this.#pagesBefore = this.#pages;
   }
 
-  /** The slot to write granule's bytes to, journalled. `isOverwritten`: all of it will be written, so its old content need not be copied. */
+  /**
+   * Returns the slot for writing a granule's bytes, journalled. `isOverwritten`: all of the granule will be written, so
+   * its old content need not be copied.
+   */
   #writable(granule: number, isOverwritten: boolean): number {
     const before = this.#entry(granule);
     if (before < 0) return slotOf(before);
@@ -431,7 +459,7 @@ export class StableMemory {
   }
 }
 
-/** Takes the last one away. */
+/** Removes and returns the last number. */
 function lastOf(numbers: number[]): number {
   const last = numbers.pop();
   if (last === undefined) throw new Error('the journal of a stable memory has fewer granules than it says');

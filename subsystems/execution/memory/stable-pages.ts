@@ -5,37 +5,37 @@ import { MemoryBudget } from './memory-budget.ts';
 
 const SLAB_SLOTS = 256;
 const SLAB_PAGES = (SLAB_SLOTS * PAGE_BYTES) / PAGE_BYTES;
-/** Of 1,024 entries of 4 bytes. */
+/** Pages of one table: 1,024 entries of 4 bytes. */
 const TABLE_PAGES = 1;
-/** Of what was discarded, so many tables are released at once: 16 MiB, one or two milliseconds. */
+/** Number of discarded tables that are released at once: 16 MiB, one or two milliseconds. */
 const RELEASED_TABLES = 4;
-/** So many slots are kept for what comes next, and at most as many as are in use. */
+/** Free slots that are kept for later, but never more than are in use. */
 const SPARE_SLOTS = 64 * SLAB_SLOTS;
 
 /**
- * The memory behind every stable memory of one executor thread: slots of 4 KiB, cut from slabs of 1 MiB.
+ * Memory behind every stable memory of one executor thread: slots of 4 KiB, cut from slabs of 1 MiB.
  *
- * One pool for all canisters keeps a page free of JavaScript objects of its own (a page is a number here), lets
- * what one canister gives back serve the next, and gives the thread one number that bounds it: `bytesMax`. Slabs count in
- * the budget that all actors share; those that nobody uses any more are given back when there are many. To make one takes up to half
- * a millisecond: room for slabs is taken when it is reserved, and each is made when it is used.
+ * One pool for all canisters needs no JavaScript object for a page (a page is a number here), lets slots that one
+ * canister gives back serve the next, and gives the thread one number that bounds it: `bytesMax`. Slabs count in the
+ * budget that all actors share; when many are unused, they are given back. Making a slab takes up to half a
+ * millisecond: room for slabs is taken when it is reserved, and each slab is made when it is used.
  */
 export class StablePagePool {
   readonly #slotsMax: number;
   readonly #budget: MemoryBudget;
-  /** Undefined: given back, and free to be made anew. */
+  /** Undefined: the slab was given back, and its number is free for a new one. */
   readonly #slabs: (Uint8Array | undefined)[] = [];
   readonly #freeSlabs: number[] = [];
   #free: number[] = [];
-  /** Tables of memories that are gone, whose slots are free and not among those yet; and how many slots that are. */
+  /** Tables of memories that are gone, whose slots are free and not yet in `#free`; and the number of these slots. */
   readonly #discarded: Int32Array[] = [];
   #discardedSlots = 0;
-  /** Slabs that room is taken for, and that are not made yet. */
+  /** Slabs for which room is taken, and which are not made yet. */
   #promised = 0;
   #slots = 0;
-  /** With more free slots, slabs are looked through. */
+  /** Number of free slots above which slabs are looked through. */
   #freeMax = SPARE_SLOTS;
-  /** Free slots are about to be used: what this thread can spare are others. */
+  /** True while free slots are about to be used: then the thread must not give them back as spare. */
   #isReserving = false;
 
   constructor(bytesMax: number, budget: MemoryBudget = MemoryBudget.unbounded()) {
@@ -48,7 +48,7 @@ export class StablePagePool {
     return this.#slots - this.#free.length - this.#discardedSlots;
   }
 
-  /** What can be taken without another slab. */
+  /** Bytes that can be taken without another slab. */
   get freeBytes(): number {
     return this.#freeSlots * PAGE_BYTES;
   }
@@ -63,12 +63,15 @@ export class StablePagePool {
     return (this.#slabs.length - this.#freeSlabs.length + this.#promised) * SLAB_PAGES;
   }
 
-  /** How many slots can still be taken, as far as this thread is concerned. */
+  /** Number of slots that can still be taken within the thread's own bound. */
   get left(): number {
     return this.#slotsMax - this.used;
   }
 
-  /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when there is none left. */
+  /**
+   * Takes a slot with undefined content, or zeros if `isZeroed`. Throws ServerError `stable-memory-exhausted` if none
+   * is left.
+   */
   take(isZeroed: boolean): number {
     if (this.#free.length === 0 && this.hasDiscarded) this.release(Number.POSITIVE_INFINITY);
     if (this.#free.length === 0) {
@@ -76,7 +79,7 @@ export class StablePagePool {
       this.#addSlab();
     }
     const slot = this.#free.pop();
-    // Slot 0 instead would belong to two canisters.
+    // A fallback to slot 0 would give the slot to two canisters.
     assert(slot !== undefined, 'room for a slot was reserved, and none is free');
     if (isZeroed) {
       const start = StablePagePool.offsetOf(slot);
@@ -90,7 +93,7 @@ export class StablePagePool {
     if (this.#freeSlots - this.#discardedSlots > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
   }
 
-  /** Takes the slots of a memory back that has these tables, so many. They are free at once; what that takes is done by `release`. */
+  /** Takes back `slots` slots of the memory that has these tables. They are free at once; `release` does the work. */
   discard(tables: Iterable<Int32Array>, slots: number): void {
     this.#discarded.push(...tables);
     this.#discardedSlots += slots;
@@ -100,7 +103,10 @@ export class StablePagePool {
     return this.#discarded.length > 0;
   }
 
-  /** Does some of what is left to do for memories that are gone: slabs that are free as a whole are given back, but for about so many free slots. */
+  /**
+   * Does some of the remaining work for memories that are gone: gives back slabs that are free as a whole, and keeps
+   * about `slotsKept` free slots.
+   */
   release(slotsKept = Math.min(SPARE_SLOTS, this.used)): void {
     const bySlab = new Map<number, number[]>();
     for (const table of this.#discarded.splice(-RELEASED_TABLES)) {
@@ -121,11 +127,11 @@ export class StablePagePool {
   }
 
   /**
-   * Sees to it that so many slots can be taken. Asks for them at once: where there is no room, idle canisters are put to sleep,
-   * and the thread stands still for that, for a moment. Throws as `take` does, and then has nothing more than before.
+   * Reserves room for taking `slots` slots, all at once. If there is no room, idle canisters are evicted, and the
+   * thread blocks for a moment. Throws as `take` does, and then has nothing more than before.
    */
   reserve(slots: number): void {
-    // What is discarded may be given back before it is taken.
+    // Discarded slabs may be given back before their slots are taken.
     while (this.hasDiscarded && slots > this.#freeSlots - this.#discardedSlots) this.release(Number.POSITIVE_INFINITY);
     const missing = slots - (this.#freeSlots - this.#discardedSlots);
     if (missing <= 0) return;
@@ -142,10 +148,10 @@ export class StablePagePool {
     this.#promised += slabs;
   }
 
-  /** Gives slabs back that are free as a whole; about so many free slots are kept. */
+  /** Gives back slabs that are free as a whole; keeps about `slotsKept` free slots. */
   trim(slotsKept: number): void {
     if (this.#isReserving) return;
-    // All of it is wanted.
+    // All free slots have to be given back.
     while (slotsKept === 0 && this.hasDiscarded) this.release(0);
     const unmade = Math.min(this.#promised, Math.max(0, Math.floor((this.#freeSlots - slotsKept) / SLAB_SLOTS)));
     this.#promised -= unmade;
@@ -163,7 +169,7 @@ export class StablePagePool {
     this.#freeMax = Math.max(SPARE_SLOTS, 2 * this.#freeSlots);
   }
 
-  /** Makes one that is promised. Throws ServerError when the machine has no memory for it. */
+  /** Makes a promised slab. Throws ServerError if the machine has no memory for it. */
   #addSlab(): void {
     const slots = Math.min(SLAB_SLOTS, this.#slotsMax - this.#slots);
     let slab: Uint8Array;
@@ -177,11 +183,11 @@ export class StablePagePool {
     const number = this.#freeSlabs.pop() ?? this.#slabs.length;
     this.#slabs[number] = slab;
     this.#slots += slots;
-    // The first one is taken first.
+    // The slab's first slot is taken first.
     for (let k = slots - 1; k >= 0; k--) this.#free.push(number * SLAB_SLOTS + k);
   }
 
-  /** A canister needs another table to find its slots by. Throws as `take` does. */
+  /** Counts another table with which a canister finds its slots. Throws as `take` does. */
   takeTable(): void {
     if (this.#budget.takeOrWait(TABLE_PAGES)) return;
     this.#budget.refused();
@@ -198,7 +204,7 @@ export class StablePagePool {
     this.#slots -= this.#slotsIn(number);
     this.#slabs[number] = undefined;
     this.#freeSlabs.push(number);
-    // At once, and not when it is collected.
+    // Frees the memory at once, not when the slab is collected.
     (slab.buffer as ArrayBuffer).transfer(0);
     this.#budget.giveBack(SLAB_PAGES);
   }
@@ -207,7 +213,7 @@ export class StablePagePool {
     return (this.#slabs[slab]?.length ?? 0) / PAGE_BYTES;
   }
 
-  /** The slab that holds `slot`; the slot begins at `offsetOf(slot)` in it. */
+  /** Returns the slab that holds `slot`; the slot begins at `offsetOf(slot)` in it. */
   slabOf(slot: number): Uint8Array {
     const slab = this.#slabs[slot >> 8];
     if (slab === undefined) throw new Error(`stable page slot ${slot} was never issued`);
