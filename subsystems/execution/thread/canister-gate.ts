@@ -1,42 +1,44 @@
 /**
- * The one way into the canisters of a thread: at most one piece of work at a time in each of them, in the order in which
- * they came. Whatever brings the work, and however its bytes came, it asks here first.
+ * The only way into the canisters of a thread: each canister has at most one piece of work at a time, in order of
+ * arrival. All work asks here first, whatever brings it and however its bytes came.
  *
- * A canister whose message is suspended is closed, and what comes for it waits. When the message has ended, what has waited
- * is due; the canister stays closed until none of it is left, so that nothing that comes later gets ahead.
+ * A canister whose message is suspended is closed, and work that arrives for it waits. When the message has ended, the
+ * waiting work is due; the canister stays closed until none of it is left, so that no later work overtakes it.
  *
  * Executor thread; knows handles and work, and touches no canister.
  */
 export class CanisterGate<Work> {
-  /** By handle, for those that are closed: what waits, in order. */
+  /** Waiting work of closed canisters by handle, in order. */
   readonly #waiting = new Map<number, Work[]>();
-  /** Closed canisters whose message has ended and for which something waits, in turn. */
+  /** Closed canisters whose message has ended and that have waiting work, in turn. */
   readonly #due: number[] = [];
   readonly #own: (work: Work) => Work;
 
-  /** `own`: the same work, which lasts: with bytes of its own. */
+  /** `own` returns the same work in a form that lasts, with bytes of its own. */
   constructor(own: (work: Work) => Work) {
     this.#own = own;
   }
 
-  /** Something waits that may be done now. */
+  /** True if waiting work can be done now. */
   get hasDue(): boolean {
     return this.#due.length > 0;
   }
 
-  /** Whether the work may be done now. If not, because of a message under way or of what came before, it waits. */
+  /**
+   * Returns true if the work may be done now. Otherwise it waits, for a message under way or for work that came before.
+   */
   admits(handle: number, work: Work): boolean {
     const waiting = this.#waiting.get(handle);
     waiting?.push(this.#own(work));
     return waiting === undefined;
   }
 
-  /** The canister's message, which has been admitted, has not ended. */
+  /** Closes a canister: its message, which was admitted, has not ended. */
   close(handle: number): void {
     this.#waiting.set(handle, []);
   }
 
-  /** The message that had closed the canister has ended. */
+  /** Notes that the message that had closed the canister has ended. */
   ended(handle: number): void {
     const waiting = this.#waiting.get(handle);
     if (waiting === undefined)
@@ -46,8 +48,9 @@ export class CanisterGate<Work> {
   }
 
   /**
-   * Hands the next piece of work that is due to `begin`, which returns whether it has ended; one that has not is suspended,
-   * and `ended` follows. One piece of one canister, then the next one's: nobody has to wait for all that waits for another.
+   * Hands the next piece of due work to `begin`, which returns true if the work has ended; otherwise it is suspended,
+   * and `ended` follows. Takes one piece of one canister, then one of the next: no canister has to wait for all of
+   * another's work.
    */
   work(begin: (work: Work) => boolean): void {
     const handle = this.#due.shift();

@@ -1,6 +1,7 @@
 /**
- * Milliseconds of processor time that the calling thread has had. Linux brings that up to date when it is asked for the time
- * of the process; otherwise it lags behind by a tick of the system, as long as a turn. Takes 4 µs.
+ * Returns the milliseconds of processor time that the calling thread has had. Linux updates its figure when it is asked
+ * for the time of the process; otherwise the figure lags behind by a tick of the system, which is as long as a turn.
+ * Takes 4 µs.
  *
  * Any thread; touches nothing.
  */

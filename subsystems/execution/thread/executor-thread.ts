@@ -1,20 +1,21 @@
 /**
- * What an executor thread does: it takes tasks from its ring, runs each on its canister, and sends the steps back.
+ * An executor thread: takes tasks from its ring, runs each on its canister, and sends the steps back.
  *
- * It never returns to the event loop: it sleeps in `Atomics.wait` while there is nothing to do (after it has looked for a
- * moment, if that pays: see spin-gate.ts), and what comes by the port is fetched when a record in the ring says so. Steps
- * are published at once when the main thread is awake, and else when the ring is empty, or after PUBLISH_EVERY of them, or
- * when they have taken about a millisecond, so that a burst costs the main thread one wake-up, and an answer does not wait
- * for its neighbours' work.
+ * The thread never returns to the event loop. While there is nothing to do, it sleeps in `Atomics.wait` (after it has
+ * polled for a moment, if that pays: see spin-gate.ts). Messages by the port are fetched when a record in the ring says
+ * so. Steps are published at once when the main thread is awake. Otherwise they are published when the ring is empty,
+ * after PUBLISH_EVERY of them, or when they have taken about a millisecond, so that a burst costs the main thread one
+ * wake-up, and an answer does not wait for its neighbours' work.
  *
- * A message runs on the thread's own stack at first, by the engine that all canisters are at home in. Nearly all messages
- * are done within their first slice of fuel, a million instructions. One that is not is undone and begun again as a long
- * message (`TOO_LONG`, long-messages.ts): it has an engine and a stack of its own, takes turns with the other long ones,
- * and short messages go on meanwhile. The next messages of that canister are taken for long ones at once, until a number
- * of them in a row were short (`CanisterState.isLong`). What is for a canister whose message is suspended waits at the gate.
+ * A message runs on the thread's own stack at first, by the engine that is home to all canisters. Nearly all messages
+ * are done within their first slice of fuel, a million instructions. Any other is undone and begins again as a long
+ * message (`TOO_LONG`, long-messages.ts): it has an engine and a stack of its own, takes turns with the other long
+ * ones, and short messages go on meanwhile. The next messages of that canister are taken for long ones at once, until a
+ * number of them in a row were short (`CanisterState.isLong`). Work for a canister whose message is suspended waits at
+ * the gate.
  *
- * In which thread this runs, and who wakes it, is not its concern: executor-worker.ts serves a ring with it, and
- * simulations call `advance` when they please.
+ * This class does not depend on the thread in which it runs, nor on who wakes it: executor-worker.ts serves a ring with
+ * it, and simulations call `advance` when they please.
  */
 import { type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../../kernel/index.ts';
@@ -70,22 +71,25 @@ import { writeDebug } from '../wire/debug-record.ts';
 const PUBLISH_EVERY = 16;
 /** Instructions after which steps are published: about a millisecond. */
 const PUBLISH_INSTRUCTIONS = 1_000_000;
-/** About what a wake-up costs on each side when it crosses cores; the way through the main thread takes less. */
+/** Approximate cost of a wake-up on each side if it crosses cores; the way through the main thread takes less. */
 const SPIN_US = 30;
-/** When nothing is expected: what the main thread takes from an answer to the next message, and not much more. */
+/**
+ * Polling time if nothing is expected: the time that the main thread takes from an answer to the next message, and not
+ * much more.
+ */
 const BRIEF_SPIN_US = 15;
-/** How often a thread that has no pause writes down what it has of memory. */
+/** Interval at which a thread without pauses writes down its memory. */
 const NOTE_MS = 100;
-/** How long short messages have the thread while long ones wait for their turn, at most by one message more. */
+/** Time that short messages have the thread while long ones wait for their turn; exceeded by one message at most. */
 const SHORT_MS_MAX = 4;
 /** Written stable memory of all canisters of one thread. */
 const STABLE_BYTES_MAX = 4 * 2 ** 30;
 
 const TOO_LONG_ERROR = new TooLong();
-/** What becomes of tasks that come while the server stops. */
+/** Result of tasks that come while the server stops. */
 const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stopping'), debug: [], isBalanceMoved: false };
 
-/** What passes the gate. */
+/** Work that passes the gate. */
 export type Work = TaskRecord | CanisterCommand;
 
 /** Work that is to run as a long message: a task, or a change of the code. */
@@ -94,20 +98,20 @@ interface LongWork {
   readonly handle: number;
   readonly canister: CanisterState;
   readonly task: Task | undefined;
-  /** True: the first slice of the work has run, and was undone. */
+  /** True if the first slice of the work has run, and was undone. */
   readonly hasBegun: boolean;
   readonly work: (engine: ThreadEngine) => Running<EngineResult>;
 }
 
-/** Why something cannot be: in words, and whether it is that there is no memory for it now. */
+/** Reason for a failure, as text; `isShort` is true if the reason is lack of memory. */
 interface Problem {
   readonly problem: string;
   readonly isShort: boolean;
 }
 
-/** What a thread may be told of its surroundings, and what a simulation has of its own. */
+/** Parts that a thread may be given: figures of its surroundings, and replacements that a simulation uses. */
 export interface ThreadParts {
-  /** See `Surroundings` of long-messages.ts; `nowMs` unless told. */
+  /** See `Surroundings` of long-messages.ts; `nowMs` by default. */
   readonly cpuMs?: () => number;
   readonly createEngine?: CreateEngine;
   readonly heapGarbage?: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
@@ -122,7 +126,7 @@ export class ExecutorThread {
   readonly #port: MessagePort;
   readonly #canisters: (CanisterState | undefined)[] = [];
   readonly #stores: SharedStores;
-  /** All canisters are at home here but those whose messages are long. */
+  /** Home of all canisters but those whose messages are long. */
   readonly #home: ThreadEngine;
   readonly #long: LongMessages<ThreadEngine>;
   readonly #gate: CanisterGate<Work>;
@@ -134,23 +138,23 @@ export class ExecutorThread {
   readonly #lane: number;
   readonly #recalls: Recalls;
   readonly #pieceSizes: PieceSizes;
-  /** Something was to be done when it looked last. */
+  /** True if there was something to do when the thread last looked. */
   #isBusy = false;
   #lookedMs = 0;
-  /** When it wrote down last what it has of memory; something has been done since. */
+  /** Time at which the thread last wrote down its memory; and true if work has been done since. */
   #notedMs = 0;
   #isNoteDue = true;
   #unpublished = 0;
   #unpublishedInstructions = 0;
-  /** A step of this burst made calls to canisters. */
+  /** True if a step of this burst made calls to canisters. */
   #isMoreExpected = false;
-  /** When short messages make room for long ones. */
+  /** Time at which short messages make room for long ones. */
   #shortUntilMs = 0;
-  /** Who waits until what was handed over is stored, by ticket. */
+  /** Callbacks that are called when the handed-over changes are stored, by ticket. */
   readonly #storing = new Map<number, () => void>();
   #tickets = 0;
 
-  /** `nowMs`: milliseconds, only forwards. */
+  /** `nowMs` returns milliseconds that never go back. */
   constructor(options: ExecutorOptions, nowMs: () => number, parts: ThreadParts = {}) {
     const { createEngine = engineOf(options), cpuMs = nowMs } = parts;
     this.#nowMs = nowMs;
@@ -188,7 +192,7 @@ export class ExecutorThread {
         engine.dispose();
       },
       hasOthers: () => this.#inbox.hasMore || this.#gate.hasDue,
-      // Answers of the messages before do not wait for the end of this one.
+      // Answers of earlier messages do not wait for the end of this one.
       onYield: () => {
         this.#publish();
         this.#look(nowMs());
@@ -202,7 +206,7 @@ export class ExecutorThread {
     };
     this.#heapGarbage = parts.heapGarbage ?? new HeapGarbage(counts, options.executors, undefined, budget.bytesMax);
     budget.reclaim = (pages) => {
-      // A collection takes tens of milliseconds: not if it does not help.
+      // A collection takes tens of milliseconds, so it is done only if it helps.
       const { heaps, pool } = this.#stores;
       const spareBytes = heaps.countedBytes + pool.freeBytes + this.#long.spareBytes + this.#packed.countedBytes;
       if (this.#heapGarbage.bytes + spareBytes < (pages - budget.pagesLeft) * PAGE_BYTES) return false;
@@ -211,12 +215,13 @@ export class ExecutorThread {
     };
   }
 
-  /** Works for ever. Rejects with what went wrong in the host: then nothing of this thread can be relied on. */
+  /** Works for ever. Rejects with an error of the host's own: then no part of this thread can be relied on. */
   async serve(): Promise<never> {
     const lookBriefly = (): boolean => this.#inbox.spin(BRIEF_SPIN_US);
     for (;;) {
       if (await this.advance()) continue;
-      // After a call the callee's task or the callback follows soon; each one found that way is a reason to look again.
+      // After a call, the callee's task or the callback follows soon; each one found that way is a reason to look
+      // again.
       if (this.#isMoreExpected ? this.#inbox.spin(SPIN_US) : this.#spinGate.try(lookBriefly)) continue;
       this.#isMoreExpected = false;
       this.#note();
@@ -224,14 +229,18 @@ export class ExecutorThread {
     }
   }
 
-  /** Does what has come, for SHORT_MS_MAX while long messages wait, and then gives one of those a turn. False: there is nothing to do. */
+  /**
+   * Does the work that has come, for SHORT_MS_MAX while long messages wait, and then gives one of those a turn. Returns
+   * false if there is nothing to do.
+   */
   advance(): boolean | Promise<boolean> {
     const nowMs = this.#nowMs();
     this.#look(nowMs);
     this.#shortUntilMs = nowMs + SHORT_MS_MAX;
     if (this.#isRecalling) this.#long.hurryRecalled();
     let isBusy = this.#inbox.drain(this.#take, this.#isEnough) > 0;
-    // One piece at least: the thread may have been held up since it looked at the clock, and sleeps if nothing was done.
+    // Does one piece at least: the thread may have been held up since it looked at the clock, and sleeps if nothing was
+    // done.
     while (this.#gate.hasDue) {
       this.#gate.work(this.#begin);
       isBusy = true;
@@ -248,7 +257,7 @@ export class ExecutorThread {
     return hasReady ? this.#turn() : isBusy;
   }
 
-  /** Enters the time since it looked last, if something was to be done; the clock has just been read. */
+  /** Enters the time since the last look as busy time, if there was something to do; the clock has just been read. */
   #look(nowMs: number): void {
     if (this.#isBusy) {
       this.#book.wasBusy(nowMs - this.#lookedMs);
@@ -261,7 +270,7 @@ export class ExecutorThread {
     this.#lookedMs = nowMs;
   }
 
-  /** Writes down what it has of memory. */
+  /** Writes down the thread's memory by kind. */
   #note(): void {
     if (!this.#isNoteDue) return;
     this.#isNoteDue = false;
@@ -280,28 +289,28 @@ export class ExecutorThread {
     return true;
   }
 
-  /** Something waits to be done, or is under way. */
+  /** True if work waits or is under way. */
   get hasWork(): boolean {
     return this.#inbox.hasMore || this.hasTaken;
   }
 
-  /** Of that, what is not in the ring any more: nobody wakes the thread for it. */
+  /** True for work that has left the ring; no producer will wake the thread for it. */
   get hasTaken(): boolean {
     return this.#gate.hasDue || this.#long.hasReady;
   }
 
-  /** Heaps in use and in the pool. */
+  /** Number of heaps in use and in the pool. */
   get heapsLive(): number {
     const inUse = this.#canisters.reduce((count, each) => count + (each?.installed === undefined ? 0 : 1), 0);
     return inUse + this.#stores.heaps.count;
   }
 
-  /** What an executor has of a canister; undefined: it sleeps, or is not there. */
+  /** Returns the executor's state of a canister; undefined: the canister sleeps, or is not here. */
   stateOf(handle: number): CanisterState | undefined {
     return this.#canisters[handle];
   }
 
-  /** Canisters that are not in a message leave an engine that is to go. */
+  /** Moves canisters that are not in a message home from an engine that is about to be dropped. */
   #leave(engine: ThreadEngine): void {
     for (const canister of this.#canisters) {
       if (canister !== undefined && !canister.isInMessage && engine.isHomeOf(canister)) this.#home.adopt(canister);
@@ -357,7 +366,7 @@ export class ExecutorThread {
     }
   }
 
-  /** Gives back the heaps, journals and slabs of stable memory that nobody uses, and what is kept of sleeping canisters. */
+  /** Gives back heaps, journals and slabs of stable memory that nobody uses, and packed canisters. */
   #trim(): void {
     this.#long.trim();
     this.#packed.clear();
@@ -366,7 +375,7 @@ export class ExecutorThread {
     if (this.#heapGarbage.bytes > 0) this.#heapGarbage.collect();
   }
 
-  /** Does work for a canister that is open to it. False: that is a long message, which has not ended. */
+  /** Does work for a canister that is open to it. Returns false if the work is a long message, which has not ended. */
   readonly #begin = (work: Work): boolean => {
     if (!('kind' in work)) return this.#execute(work);
     switch (work.kind) {
@@ -415,7 +424,7 @@ export class ExecutorThread {
         this.#sendDone(command.call, handle);
         return;
       case 'configure': {
-        // It may follow a `rouse` or `wake` that has failed. Whoever wakes the canister then hands over the settings of that moment.
+        // This may follow a `rouse` or `wake` that failed. The next `wake` then hands over the settings of its moment.
         const canister = this.#canisters[handle];
         if (canister === undefined) return;
         engine.configure(canister, command.settings);
@@ -435,7 +444,7 @@ export class ExecutorThread {
         return;
       }
       case 'remove': {
-        // One that sleeps is not here.
+        // A sleeping canister is not here.
         const canister = this.#canisters[handle];
         if (canister !== undefined) engine.removeCanister(canister);
         this.#packed.drop(handle);
@@ -446,7 +455,7 @@ export class ExecutorThread {
         this.#sleep(command);
         return;
       case 'checkpoint': {
-        // It may have been deleted between two pieces: then there is nothing left to write.
+        // The canister may have been deleted between two pieces: then there is nothing left to write.
         const canister = this.#canisters[handle];
         let isReady = true;
         if (canister !== undefined) {
@@ -490,12 +499,13 @@ export class ExecutorThread {
     });
   }
 
-  /** One whose log has to be run again is a long message. */
+  /** Wakes a canister. If its log has to be run again, that is a long message. */
   #wake(command: Extract<CanisterCommand, { readonly kind: 'wake' }>): boolean {
     const { call, handle, hash, canister: stored } = command;
     const { memory, log } = stored;
     const letGoOfRead = (): void => {
-      // Nobody needs what was read any more. It may be as large as the canister, so it does not wait for its collection.
+      // The bytes that were read are not needed any more. They may be as large as the canister, so they do not wait for
+      // their collection.
       for (const bytes of [...memory.heap.chunks, ...memory.stable.chunks]) letGo(bytes);
       if (log !== undefined) letGo(log.records.bytes);
     };
@@ -532,7 +542,10 @@ export class ExecutorThread {
     this.#awake(call, handle, this.#home, canister, outcome);
   }
 
-  /** `outcome`: why it is not, or how many records were run again. */
+  /**
+   * Ends a wake. `outcome` is the reason why the canister cannot be woken, or the number of records that were run
+   * again.
+   */
   #awake(
     call: number,
     handle: number,
@@ -543,7 +556,7 @@ export class ExecutorThread {
     const { account, version } = canister;
     const changes = engine.takeChanges();
     if (typeof outcome !== 'number') {
-      // Of one that could not be woken nothing is to be stored.
+      // Changes of a canister that could not be woken are not stored.
       engine.removeCanister(canister);
       const problem = typeof outcome === 'string' ? { problem: outcome, isShort: false } : outcome;
       this.#sendByPort({ kind: 'awake', call, handle, ...problem, replayed: undefined, changes: undefined });
@@ -600,7 +613,7 @@ export class ExecutorThread {
   #runLong({ call, handle, canister, task, hasBegun, work }: LongWork): void {
     if (hasBegun) canister.seemsLong();
     const recalls = this.#recalls;
-    // A change of the code is given back only with all there is: others may wait for it to be done.
+    // A change of the code is recalled only with all of the canister's work: others may wait for it to be done.
     let isStarted = hasBegun || task === undefined;
     const isRecalled = (): boolean => (isStarted ? recalls.isAllWanted(handle) : recalls.isUnbegunWanted(handle));
     const run = async (engine: ThreadEngine): Promise<void> => {
@@ -624,7 +637,10 @@ export class ExecutorThread {
     return this.#recalls.isAny(this.#lane);
   }
 
-  /** Something that has not begun, or was undone as if it had not, goes back to the main thread: with an argument that was handed over. */
+  /**
+   * Returns work to the main thread that has not begun, or was undone as if it had not; with its argument if that was
+   * handed over.
+   */
   #giveBack(call: number, task: Task | undefined): void {
     const argument = task !== undefined && 'argument' in task ? task.argument : undefined;
     if (argument === undefined || argument.length <= INLINE_BYTES_MAX) this.#sendRest(call, 'takenBack');
@@ -657,7 +673,7 @@ export class ExecutorThread {
     if (isMuch || this.#outbox.isHeard) this.#publish();
   }
 
-  /** Hands over what a message has changed so far; `stored` is called when that is durable. */
+  /** Hands over the changes that a message has made so far; `stored` is called when they are durable. */
   #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
     const ticket = ++this.#tickets;
     this.#storing.set(ticket, stored);
@@ -665,7 +681,7 @@ export class ExecutorThread {
     this.#publish();
   }
 
-  /** A command is done, and has changed this. */
+  /** Reports that a command is done, with its changes. */
   #sendDone(call: number, handle: number, isReady = true): void {
     this.#sendByPort({ kind: 'done', call, handle, changes: this.#home.takeChanges(), isReady });
   }
@@ -674,7 +690,10 @@ export class ExecutorThread {
     while (!writeRest(this.#outbox, call, answer)) this.#outbox.waitForRoom();
   }
 
-  /** The marker first: the port's message must not be there before its turn, but may be posted before it is published. */
+  /**
+   * Sends a message by the port. The marker comes first: the message must not be read before its turn, but may be
+   * posted before the marker is published.
+   */
   #sendByPort(message: PortMessage): void {
     while (this.#outbox.reserve(MESSAGE, 0) < 0) this.#outbox.waitForRoom();
     const changes = 'changes' in message ? message.changes : undefined;
@@ -707,15 +726,18 @@ export class ExecutorThread {
   }
 }
 
-/** Places of the kinds of memory. */
+/** Place of each kind of memory in the book. */
 const KIND = Object.fromEntries(MEMORY_KINDS.map((kind, at) => [kind, at])) as Readonly<Record<MemoryKind, number>>;
 
-/** What the management canister answers takes longer than a look, an outcall most of all. */
+/**
+ * Returns true if the callee is a canister. Answers of the management canister take longer than a poll, those of
+ * outcalls most of all.
+ */
 function isToCanister({ callee }: OutgoingCall): boolean {
   return callee.length > 0;
 }
 
-/** The same work with bytes of its own. */
+/** Returns the same work with bytes of its own. */
 export function ownWork(work: Work): Work {
   return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
 }

@@ -1,6 +1,6 @@
 /**
- * The entry of an executor's worker thread. Whatever goes wrong in the host ends the thread: see executor-pool.ts.
- * Executor thread: lowers its own priority, and leaves all else to executor-thread.ts.
+ * The entry of an executor's worker thread. Any error of the host ends the thread: see executor-pool.ts. Executor
+ * thread: lowers its own priority, and leaves all else to executor-thread.ts.
  */
 import { flushCompileCache } from 'node:module';
 import { setPriority } from 'node:os';
@@ -10,12 +10,12 @@ import { ExecutorThread } from './executor-thread.ts';
 import type { ExecutorOptions } from '../wire/port-messages.ts';
 
 /**
- * Where all cores are busy, guests leave the processor to the threads that answer clients and write the log. On Linux a
- * priority belongs to a thread, 0 is the one that asks, and to lower it takes no rights.
+ * Priority of guests: if all cores are busy, they leave the processor to the threads that answer clients and write the
+ * log. On Linux a priority belongs to a thread, 0 is the calling thread, and lowering it takes no rights.
  */
 const GUEST_NICENESS = 5;
 
-// For threads of later processes (config/code-cache.ts).
+// Keeps compiled code for threads of later processes (config/code-cache.ts).
 flushCompileCache();
 if (process.platform === 'linux') setPriority(0, GUEST_NICENESS);
 await new ExecutorThread(workerData as ExecutorOptions, () => performance.now(), { cpuMs }).serve();

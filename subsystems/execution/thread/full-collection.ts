@@ -1,29 +1,32 @@
 /**
- * Full collections of this thread's garbage, other than those that V8 starts by itself: in the background, or at once.
+ * Full collections of this thread's garbage, besides those that V8 starts by itself: in the background, or at once.
  *
- * `gc()` stops the thread for as long as marking takes: 40 to 60 ms with 2,500 live actors. V8 itself marks in other threads
- * while this one goes on, and stops it for the rest only, but it starts that when its own limits are reached, which heaps of
- * actors hardly move. So the limit is lowered for an instant (`--incremental-marking-hard-trigger`, the percentage of it from
- * which on marking begins, for all threads, which may begin theirs early then), and V8 is made to look: it does so when
- * the bytes outside of its heap have grown by 64 MiB, which a buffer does that nobody ever writes to. Whether the collection
- * has ended is asked of a profile of collections: finalizers and weak references would need the event loop, which an
- * executor never returns to.
+ * `gc()` stops the thread for as long as marking takes: 40 to 60 ms with 2,500 live actors. V8's own collections mark
+ * in other threads while this one goes on, and stop it for the rest only. But V8 starts them when its own limits are
+ * reached, which heaps of actors hardly move. So the limit is lowered for an instant
+ * (`--incremental-marking-hard-trigger`, the percentage of the limit at which marking begins; the flag is for all
+ * threads, which may begin theirs early then), and V8 is made to check: it does so when the bytes outside of its heap
+ * have grown by 64 MiB, for which a buffer suffices that is never written. A profile of collections tells when the
+ * collection has ended: finalizers and weak references would need the event loop, to which an executor never returns.
  *
  * Executor thread; for an instant a flag of V8 that all threads read.
  */
 import { GCProfiler, setFlagsFromString } from 'node:v8';
 import { collectGarbage } from '../../threads/index.ts';
 
-/** Not touched, so the machine provides none of them. */
+/** Size of a buffer that is never touched, so the machine provides no page of it. */
 const UNTOUCHED_BYTES = 128 * 2 ** 20;
 
 export class FullCollection {
   #profile: GCProfiler | undefined;
-  /** The one that was begun, and not one before, which does not see what became garbage meanwhile. */
+  /**
+   * True if the collection that was begun is marking, and not an earlier one, which misses garbage made since its
+   * start.
+   */
   #isMarking = false;
   #hasNoRoom = false;
 
-  /** Begins one in the background, which goes on while this thread allocates; cost: about a millisecond. */
+  /** Begins a collection in the background, which goes on while this thread allocates; cost: about a millisecond. */
   begin(): void {
     this.#profile?.stop();
     this.#startProfile();
@@ -32,16 +35,17 @@ export class FullCollection {
     try {
       void new ArrayBuffer(UNTOUCHED_BYTES).byteLength;
     } catch (error) {
-      // No room for it: then it is not begun, and not tried again, for V8 has looked for room everywhere.
+      // Without room for the buffer the collection is not begun, and not tried again, for V8 has looked for room
+      // everywhere.
       if (!(error instanceof RangeError)) throw error;
       this.#hasNoRoom = true;
     }
     setFlagsFromString('--incremental-marking-hard-trigger=0');
   }
 
-  /** Whether the one begun has ended, for the one who asks again and again until then; cost: up to half a millisecond. */
+  /** Returns true if the collection has ended; to be called repeatedly until then. Cost: up to half a millisecond. */
   hasEnded(): boolean {
-    // The next profile begins before this one ends: nothing happens unseen in between.
+    // The next profile begins before this one ends, so nothing happens unseen in between.
     const profile = this.#profile;
     this.#startProfile();
     for (const { gcType } of profile?.stop()?.statistics ?? []) {
@@ -51,12 +55,12 @@ export class FullCollection {
         return true;
       }
     }
-    // One was under way before.
+    // The collection seen was one that was under way before.
     if (!this.#isMarking && !this.#hasNoRoom) this.begin();
     return false;
   }
 
-  /** Does one now. */
+  /** Collects at once. */
   atOnce(): void {
     this.#forget();
     collectGarbage('full');

@@ -1,27 +1,30 @@
 /**
- * Keeps the heaps few that nobody uses any more and that V8 has not collected yet.
+ * Bounds the number of heaps that nobody uses any more and that V8 has not collected yet.
  *
- * Heaps become garbage when canisters are removed or get new code, and when a message that grew its heap is undone, if the
- * pool of the thread does not take them (heap-pool.ts). V8 sees neither the 16 GiB of address space of each nor the bytes
- * in it: thousands of small ones, or a few of gigabytes, do not move it to collect, and when the address space is used up,
- * it is V8's own heap that cannot grow, which ends the thread. So they are counted: heaps made so far, less those in use
- * and in the pool; and the bytes of those that the pool did not take.
+ * Heaps become garbage when canisters are removed or get new code, and when a message that grew its heap is undone,
+ * unless the pool of the thread takes them (heap-pool.ts). V8 sees neither the 16 GiB of address space of each heap nor
+ * the bytes in it: thousands of small heaps, or a few of gigabytes, do not make it collect. When the address space is
+ * used up, V8's own heap cannot grow, which ends the thread. So this class counts: heaps made so far, less those in use
+ * and in the pool; and the bytes of heaps that the pool did not take.
  *
- * At a quarter of what there may be, a collection begins in the background (full-collection.ts). If that has not ended when
- * there is as much as there may be, the thread stops for one. It also does when memory is wanted that garbage has.
+ * At a quarter of either bound, a collection begins in the background (full-collection.ts). If the collection has not
+ * ended when the bound is reached, the thread stops for one. The thread also stops for one when memory is wanted that
+ * garbage holds.
  *
  * Executor thread: counts, and asks V8 for collections. Touches no heap.
  */
 import { FullCollection } from './full-collection.ts';
 
-/** In all threads together; see heap-budget.ts for what is left beside live heaps. */
+/** The most garbage heaps in all threads together; heap-budget.ts says what is left beside live heaps. */
 const GARBAGE_HEAPS_MAX = 800;
-/** The same for the bytes of heaps that the pools did not take; and as part of what all actors may have. */
+/**
+ * The most bytes of heaps that the pools did not take, in all threads together; and their share of all actors' memory.
+ */
 const GARBAGE_BYTES_MAX = 4 * 2 ** 30;
 const GARBAGE_SHARE = 1 / 8;
-/** From this share of either on, it is collected in the background. */
+/** Share of either bound from which on garbage is collected in the background. */
 const BEGIN_SHARE = 1 / 4;
-/** While that is under way, it is asked about it each time so many tasks have been done. */
+/** Number of tasks between two looks at a collection that is under way. */
 const TASKS_PER_LOOK = 4096;
 
 export interface HeapCounts {
@@ -31,7 +34,7 @@ export interface HeapCounts {
   live(): number;
   /** Bytes of heaps that have been dropped so far. */
   droppedBytes(): number;
-  /** So many of them are the machine's again. */
+  /** Called with the number of dropped bytes that the machine has back. */
   collected?(bytes: number): void;
 }
 
@@ -48,11 +51,11 @@ export class HeapGarbage {
   readonly #collection: Collection;
   readonly #heapsMax: number;
   readonly #bytesMax: number;
-  /** When the last collection that has ended began. */
+  /** Counts at the beginning of the last collection that has ended. */
   #collected: Count = { made: 0, live: 0, droppedBytes: 0 };
-  /** When the one under way in the background began. */
+  /** Counts at the beginning of the collection that is under way in the background. */
   #begun: Count | undefined;
-  /** Before so many are made, or so many bytes dropped, there is nothing to do. */
+  /** Numbers of heaps made and of bytes dropped below which there is nothing to do. */
   #madeNext = 0;
   #droppedBytesNext = 0;
   #tasksToLook = 0;
@@ -70,7 +73,7 @@ export class HeapGarbage {
     this.#waitFor(this.#collected);
   }
 
-  /** Called between tasks; sees to it that there is not too much. */
+  /** Starts or finishes collections so that garbage stays within its bounds. Called between tasks. */
   check(): void {
     const made = this.#counts.made();
     const droppedBytes = this.#counts.droppedBytes();
@@ -95,7 +98,7 @@ export class HeapGarbage {
     return this.#counts.droppedBytes() - this.#collected.droppedBytes;
   }
 
-  /** Collects what there is now. */
+  /** Collects all present garbage. */
   collect(): void {
     this.#collection.atOnce();
     this.#hasCollected({
@@ -105,7 +108,7 @@ export class HeapGarbage {
     });
   }
 
-  /** A collection has ended that began then. */
+  /** Notes the end of a collection that began with the counts `begin`. */
   #hasCollected(begin: Count): void {
     const { droppedBytes } = this.#collected;
     this.#collected = begin;
@@ -113,14 +116,17 @@ export class HeapGarbage {
     this.#counts.collected?.(begin.droppedBytes - droppedBytes);
   }
 
-  /** How much garbage there is at most, as a share of what there may be. */
+  /** Returns the most garbage that there can be, as a share of its bound. */
   #shareOf({ made, live, droppedBytes }: Count): number {
     const heaps = Math.max(0, this.#collected.live + made - this.#collected.made - live);
     const bytes = droppedBytes - this.#collected.droppedBytes;
     return Math.max(heaps / this.#heapsMax, bytes / this.#bytesMax);
   }
 
-  /** Looks again when a sixteenth of the bound more has been made, or, if there is next to nothing, what makes a beginning. */
+  /**
+   * Sets the counts of the next look: a sixteenth of the bound later, or, while there is hardly any garbage, where a
+   * collection would begin.
+   */
   #waitFor(now: Count): void {
     const missing = Math.max(1 / 16, BEGIN_SHARE - this.#shareOf(now));
     this.#madeNext = now.made + Math.ceil(missing * this.#heapsMax);

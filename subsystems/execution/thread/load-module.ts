@@ -1,6 +1,6 @@
 /**
- * Module worker: bytes of a module in, code that can run out. Touches the cache on disk and V8's compiler; runs nothing
- * but `get_candid_pointer`.
+ * Module worker: turns bytes of a module into code that can run. Touches the cache on disk and V8's compiler; runs
+ * nothing but `get_candid_pointer`.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -19,7 +19,7 @@ import type { LoadedModule } from '../pool/module-loader.ts';
 const MODULE_BYTES_MAX = 100 * 1024 * 1024;
 /** `get_candid_pointer` only returns an address. */
 const CANDID_POINTER_INSTRUCTIONS = 10_000_000;
-/** So many instructions would touch 6 GiB. */
+/** The instructions above would suffice to touch 6 GiB. */
 const CANDID_POINTER_PAGES = 4096;
 
 const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
@@ -30,15 +30,15 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
 
 export interface LoadOptions {
   readonly wasmStackBytes: number;
-  /** Where instrumented modules are kept. */
+  /** Cache of instrumented modules. */
   readonly cache?: Pick<CodeCache, 'read' | 'write' | 'readInfo' | 'writeInfo'> | undefined;
-  /** Told why one could not be kept. */
+  /** Called with the reason if a module could not be kept. */
   readonly notKept?: (reason: unknown) => void;
-  /** Told of the module's types just before V8 sees them. */
+  /** Called with the module's types just before V8 sees them. */
   readonly compiling?: (types: readonly FunctionType[]) => void;
 }
 
-/** Bytes of a module as uploaded → code that can run. Throws a ServerError that says what is wrong. */
+/** Turns bytes of a module as uploaded into code that can run. Throws a ServerError that says what is wrong. */
 export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOptions): LoadedModule {
   const bytes = unpacked(uploaded);
   const module = decodeModule(bytes);
@@ -71,7 +71,10 @@ export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOpti
   return { info, code };
 }
 
-/** Keeps what the next start needs to know before it loads the module. An answer that another stack may change is not kept. */
+/**
+ * Keeps the facts that the next start needs before it loads the module. Keeps nothing if `get_candid_pointer` gave no
+ * text: it may give one with another stack size.
+ */
 function keepInfo(info: ModuleInfo, { layout }: InstrumentedCode, { cache, notKept }: LoadOptions): void {
   if (layout.hasCandidPointer && info.candid === undefined) return;
   if (cache === undefined || isDeepStrictEqual(cache.readInfo(info.hash), info)) return;
@@ -101,7 +104,7 @@ function unpacked(uploaded: Uint8Array): Uint8Array {
 
 type Metadata = ModuleInfo['metadata'];
 
-/** Sections `icp:public <name>` and `icp:private <name>`. */
+/** Returns the contents of the sections `icp:public <name>` and `icp:private <name>`. */
 function metadataOf(module: WasmModule): Metadata {
   const metadata = new Map<string, { readonly isPublic: boolean; readonly content: Uint8Array }>();
   for (const { name, content } of module.customSections) {
@@ -117,7 +120,10 @@ function textOf(metadata: Metadata, name: string): string | undefined {
   return section === undefined ? undefined : Buffer.from(section.content).toString('utf8');
 }
 
-/** Rust modules without metadata: the text that `get_candid_pointer` points to, from an instance that is thrown away. */
+/**
+ * Returns, for Rust modules without metadata, the text that `get_candid_pointer` points to, from an instance that is
+ * thrown away.
+ */
 function candidFromPointer(code: InstrumentedCode, stackBytes: number): string | undefined {
   if (!code.layout.hasCandidPointer) return undefined;
   const control = new ControlMemory({ stackBytes, journalBytesMax: 1 << 20 });

@@ -3,13 +3,13 @@
  *
  * Each has a stack and an engine of its own (another journal, another current execution), so any of them may go on next
  * (JavaScript Promise Integration, ADR 31). About once a millisecond, when a slice of its fuel is used up, its code
- * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS of
- * processor time, or, when only short messages wait, after as long as those had the thread before. So a flood of short
- * messages takes half of the thread from the long ones, and long ones among themselves get equal shares: slices take more
- * or less than a millisecond, and what a turn was too long is taken from the message's next ones.
+ * calls `svc.yield`. If no other work wants the thread, the message goes on. Otherwise it goes on until its turn is
+ * over: after TURN_MS of processor time, or, if only short messages wait, after as long as those had the thread before.
+ * So a flood of short messages takes half of the thread from the long ones, and long ones among themselves get equal
+ * shares: slices take more or less than a millisecond, and the excess of a turn is taken from the message's next ones.
  *
- * Shares are of processor time, which the machine may give to others in the middle of a turn; that is nobody's doing. Who
- * waits for an answer waits by the clock, so what short messages get is measured by that.
+ * Shares are of processor time: the machine may give the processor to others in the middle of a turn, which must not
+ * count against the message. Callers wait by the clock, so the time of short messages is measured by the clock.
  *
  * A turn that short messages cut off goes on before another's begins.
  *
@@ -21,61 +21,66 @@ import { TooLong } from '../engine/fault.ts';
 
 /** Processor time that a message has before another long one goes on. */
 export const TURN_MS = 4;
-/** Turns that a message may owe: one slice with large copies and many page faults in it takes some. */
+/** Turns that a message may owe: one slice with large copies and many page faults takes several. */
 const TURNS_OWED_MAX = 16;
-/** Messages that have begun and not ended, in one thread; each holds a stack and a journal. Further ones wait to begin. */
+/**
+ * Messages that have begun and not ended, in one thread; each holds a stack and a journal. Further ones wait to begin.
+ */
 export const LONG_MESSAGES_MAX = 1024;
-/** Engines that are kept for messages to come: so many, or as many as are to begin. */
+/** Engines that are kept for messages to come: this many, or as many as there are messages without an engine. */
 const SPARE_ENGINES_MAX = 16;
-/** A journal never gets smaller: one that a message has made larger than this goes with its engine. */
+/** A journal never gets smaller: a journal that a message has made larger than this goes with its engine. */
 const SPARE_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
 
-/** Ends a message as one that was too long: it is undone, and nothing is told of it. */
+/** Ends a message as too long: the message is undone, and nothing is told of it. */
 const ENDED = new TooLong();
 const isNeverRecalled = (): boolean => false;
 
-/** What the turns need of an engine. */
+/** The part of an engine that the turns use. */
 export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
 
-/** What the turns need of the thread around them. */
+/** The part of the surrounding thread that the turns use. */
 export interface Surroundings<E> {
-  /** Milliseconds, only forwards. */
+  /** Returns milliseconds that never go back. */
   readonly nowMs: () => number;
-  /** Milliseconds of processor time that the thread has had: never more than passes by the clock. */
+  /** Returns the milliseconds of processor time that the thread has had: never more than have passed by the clock. */
   readonly cpuMs: () => number;
-  /** An engine whose messages call `hooks.onYield`, and are suspended by a promise that it returns. */
+  /** Makes an engine whose messages call `hooks.onYield`, and are suspended by a promise that it returns. */
   readonly createEngine: (hooks: MessageHooks) => E;
-  /** An engine is not used any more: canisters whose instances are on its journal must leave it. */
+  /** Drops an engine: canisters whose instances are on its journal must leave it. */
   readonly dropEngine: (engine: E) => void;
-  /** Short messages wait. */
+  /** Returns true if short messages wait. */
   readonly hasOthers: () => boolean;
-  /** A message has come past a yield. */
+  /** Called when a message reaches a yield. */
   readonly onYield: () => void;
 }
 
-/** Where messages of an engine may be suspended. */
+/** Points at which messages of an engine may be suspended. */
 export interface MessageHooks {
   readonly onYield: () => Promise<void> | undefined;
   /**
-   * Suspends the message until something else has happened than its turn: `begin` is told whose message it is, and calls `wake` then. Resolves to
-   * false when the message was recalled meanwhile.
+   * Suspends the message until an event other than its turn: `begin` gets the handle of the message's canister and a
+   * `wake` to call at the event. Resolves to false if the message was recalled meanwhile.
    */
   readonly park: (begin: (handle: number, wake: () => void) => void) => Promise<boolean>;
 }
 
 /** A message that has been taken in. */
 interface LongMessage {
-  /** Of its canister. */
+  /** Handle of the message's canister. */
   readonly handle: number;
-  /** The host wants it back: it ends at its next yield, or does not begin. */
+  /** Returns true if the host wants the message back: it then ends at its next yield, or does not begin. */
   readonly isRecalled: () => boolean;
-  /** Begins it, or lets it go on. */
+  /** Begins the message, or lets it go on. */
   resume: () => void;
-  /** Processor time of its present turn, before others were let in; at its beginning, what the ones before were too long. */
+  /**
+   * Processor time of the present turn, before others were let in; at the turn's beginning, the excess of earlier
+   * turns.
+   */
   ranMs: number;
 }
 
-/** An engine, and the message that it is lent to. */
+/** An engine, and the message to which it is lent. */
 interface Place<E> {
   readonly engine: E;
   message: LongMessage;
@@ -90,23 +95,23 @@ interface Waiting<E> {
 
 export class LongMessages<E extends LongEngine = Engine> {
   readonly #around: Surroundings<E>;
-  /** Whose turn is next, in order. */
+  /** Messages that can go on, in the order of their turns. */
   readonly #ready: LongMessage[] = [];
-  /** Those that wait for something else. */
+  /** Messages that wait for another event. */
   readonly #parked = new Set<LongMessage>();
   readonly #spare: Place<E>[] = [];
-  /** All that there are. */
+  /** All engines. */
   readonly #engines = new Set<E>();
   readonly #waiting: Waiting<E>[] = [];
   #underWay = 0;
-  /** Of those, that have no engine yet. */
+  /** Number of messages under way that have no engine yet. */
   #engineless = 0;
   #turnBeganMs = 0;
   #turnBeganCpuMs = 0;
   #turnEndedMs = 0;
-  /** Nobody else wanted the thread when the message last looked. */
+  /** True if no other work wanted the thread when the message last looked. */
   #isAlone = false;
-  /** How long short messages had the thread before this turn. */
+  /** Time that short messages had the thread before this turn. */
   #othersMs = 0;
   #endTurn: () => void = () => undefined;
   #fail: (error: unknown) => void = () => undefined;
@@ -115,24 +120,24 @@ export class LongMessages<E extends LongEngine = Engine> {
     this.#around = around;
   }
 
-  /** Messages that have begun and not ended. */
+  /** Number of messages that have begun and not ended. */
   get count(): number {
     return this.#underWay;
   }
 
-  /** One of them can go on. */
+  /** True if a message can go on. */
   get hasReady(): boolean {
     return this.#ready.length > 0;
   }
 
-  /** What the journals of all engines have of memory. */
+  /** Bytes of memory that the journals of all engines have. */
   get journalBytes(): number {
     let bytes = 0;
     for (const engine of this.#engines) bytes += engine.journalBytes;
     return bytes;
   }
 
-  /** What of it engines have that are kept for messages to come. */
+  /** Bytes of memory that the journals of spare engines have. */
   get spareBytes(): number {
     return this.#spare.reduce((sum, { engine }) => sum + engine.journalBytes, 0);
   }
@@ -143,8 +148,8 @@ export class LongMessages<E extends LongEngine = Engine> {
   }
 
   /**
-   * Takes a message in: `run` begins it in its first turn, and resolves when it has ended. Once `isRecalled` says so, it does not come
-   * past its next yield.
+   * Takes a message in: `run` begins it in its first turn, and resolves when it has ended. Once `isRecalled` returns
+   * true, the message ends at its next yield.
    */
   add(
     { canister, handle }: Pick<Waiting<E>, 'canister' | 'handle'>,
@@ -156,7 +161,7 @@ export class LongMessages<E extends LongEngine = Engine> {
     else this.#begin(waiting);
   }
 
-  /** Gives those that are recalled their turns before all others: they end at once. */
+  /** Gives recalled messages their turns before all others: they end at once. */
   hurryRecalled(): void {
     for (let n = this.#waiting.length; n > 0; n--) {
       const next = this.#waiting.shift();
@@ -168,12 +173,12 @@ export class LongMessages<E extends LongEngine = Engine> {
     if (!isRecalled.includes(true)) return;
     const ready = this.#ready.splice(0);
     const those = (isWanted: boolean): LongMessage[] => ready.filter((_, at) => isRecalled[at] === isWanted);
-    // Nothing that one of them owes holds it up.
+    // Owed turns must not delay a recalled message.
     for (const message of those(true)) message.ranMs = 0;
     this.#ready.push(...those(true), ...those(false));
   }
 
-  /** Lets the message whose turn it is go on until its turn is over; rejects with what went wrong in the host. */
+  /** Lets the message whose turn it is go on until its turn is over; rejects with an error of the host's own. */
   turn(): Promise<void> {
     const message = this.#next();
     if (message === undefined) return Promise.resolve();
@@ -192,13 +197,16 @@ export class LongMessages<E extends LongEngine = Engine> {
     for (;;) {
       const message = this.#ready.shift();
       if (message === undefined || message.ranMs < TURN_MS || this.#ready.length === 0) return message;
-      // It has had this turn already.
+      // The message has already had this turn.
       message.ranMs -= TURN_MS;
       this.#ready.push(message);
     }
   }
 
-  /** It gets its engine in its first turn: to make many at once would hold up the short messages behind them. */
+  /**
+   * Begins a message. It gets its engine in its first turn: making many at once would hold up the short messages behind
+   * them.
+   */
   #begin({ canister, handle, isRecalled, run }: Waiting<E>): void {
     this.#underWay++;
     this.#engineless++;
@@ -218,7 +226,10 @@ export class LongMessages<E extends LongEngine = Engine> {
     this.#ready.push(message);
   }
 
-  /** Where the canister's instance is already, if that is free: to move it takes a new instance. */
+  /**
+   * Returns a place for the message, preferably where the canister's instance already is: moving it takes a new
+   * instance.
+   */
   #takePlace(canister: CanisterState, message: LongMessage): Place<E> {
     const at = this.#spare.findLastIndex(({ engine }) => engine.isHomeOf(canister));
     const place = at < 0 ? this.#spare.pop() : this.#spare.splice(at, 1)[0];
@@ -261,13 +272,13 @@ export class LongMessages<E extends LongEngine = Engine> {
     if (this.#isAlone) return undefined;
     const turnMs = this.#around.nowMs() - this.#turnBeganMs;
     const isCutOff = others && turnMs >= this.#othersMs;
-    // The clock of processor time is the dearer one, and is looked at when its answer may matter.
+    // Reading the clock of processor time costs more, so it is read only if its answer may matter.
     if (!wasAlone && !isCutOff && message.ranMs + turnMs < TURN_MS) return undefined;
     const ranMs = message.ranMs + this.#around.cpuMs() - this.#turnBeganCpuMs;
     const isOver = wasAlone || ranMs >= TURN_MS;
     if (!isOver && !isCutOff) return undefined;
     if (isOver) {
-      // What it had while nobody else wanted the thread it does not owe.
+      // A message does not owe the time that it had while no other work wanted the thread.
       message.ranMs = wasAlone || isAlone ? 0 : Math.min(ranMs - TURN_MS, TURNS_OWED_MAX * TURN_MS);
       this.#ready.push(message);
     } else {
@@ -290,7 +301,7 @@ export class LongMessages<E extends LongEngine = Engine> {
     });
   }
 
-  /** It may have been woken for another reason. */
+  /** Lets a parked message go on; it may have been woken already for another reason. */
   #wake(message: LongMessage): void {
     if (this.#parked.delete(message)) this.#ready.push(message);
   }

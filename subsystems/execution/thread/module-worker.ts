@@ -1,6 +1,6 @@
 /**
- * The thread that checks, instruments and compiles modules (see module-loader.ts).
- * Module worker: touches uploads and the cache on disk, and no canister.
+ * The thread that checks, instruments and compiles modules (see module-loader.ts). Module worker: touches uploads and
+ * the cache on disk, and no canister.
  */
 import { createHash } from 'node:crypto';
 import { flushCompileCache } from 'node:module';
@@ -12,12 +12,12 @@ import { loadModule } from './load-module.ts';
 import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from '../pool/module-loader.ts';
 import { fingerprintsOf } from '../wire/type-budget.ts';
 
-// For threads of later processes (config/code-cache.ts).
+// Keeps compiled code for threads of later processes (config/code-cache.ts).
 flushCompileCache();
 
 const port = parentPort;
 if (port === null) throw new Error('module-worker.ts runs as a worker thread');
-/** Hashes of what the main thread has got from here. */
+/** Hashes of modules that the main thread has got from here. */
 const sent = new Set<string>();
 const { cacheDirectory } = workerData as ModuleWorkerData;
 const cache = cacheDirectory === undefined ? undefined : new CodeCache(cacheDirectory, codeVersion());
@@ -29,7 +29,10 @@ port.on('message', (request: ModuleRequest) => {
   else port.postMessage(answerTo(request.bytes, request.wasmStackBytes));
 });
 
-/** The bytes are those that an earlier process has checked: their hash says so, and the tag of what it kept. */
+/**
+ * Returns the description of a module that an earlier process has checked, as its hash and the tag of the kept
+ * description confirm.
+ */
 function descriptionOf(bytes: Uint8Array): ModuleAnswer {
   return { kind: 'described', info: cache?.readInfo(hashOf(bytes)) };
 }
@@ -57,7 +60,7 @@ function answerTo(bytes: Uint8Array, wasmStackBytes: number): ModuleAnswer {
     sent.add(hash);
     return { kind: 'loaded', module, types, notKept };
   } catch (error) {
-    // Anything else than a refusal would be a bug of the checker; the module is refused all the same.
+    // Any error other than a refusal would be a bug of the checker; the module is refused all the same.
     const refusal = error instanceof ServerError ? error : undefined;
     return {
       kind: 'refused',

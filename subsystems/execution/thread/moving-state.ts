@@ -1,5 +1,6 @@
 /**
- * A canister's whole state, out of it and into it, and what is answered. That may be gigabytes: in the turns of a long message then.
+ * Moves a canister's whole state out of it or into it, and makes the answer. State of gigabytes is moved in the turns
+ * of a long message.
  *
  * Executor thread; touches the canister through the engine, while its gate is closed.
  */
@@ -15,7 +16,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 export type StateCommand = Extract<CanisterCommand, { readonly kind: 'capture' | 'restore' }>;
 export type MovingEngine = Pick<Engine, 'capturing' | 'restoring' | 'takeChanges'>;
 
-/** Up to so many bytes are moved in one go: some milliseconds. */
+/** Most bytes that are moved in one go: some milliseconds. */
 const BYTES_AT_ONCE_MAX = 4 * 2 ** 20;
 
 export function isMovedAtOnce(
@@ -31,7 +32,7 @@ export function isMovedAtOnce(
   return bytes <= Math.min(BYTES_AT_ONCE_MAX, atOncePages * PAGE_BYTES);
 }
 
-/** Does it, and returns the answer. */
+/** Executes the command, and returns the answer. */
 export function* movingState(
   engine: MovingEngine,
   canister: CanisterState,

@@ -1,8 +1,9 @@
 /**
- * The sleeping canisters that an executor keeps packed (persistence/packed-canister.ts): as many as fit, those that fell
- * asleep last. All of it is stored as well, so what is dropped is read from there.
+ * The sleeping canisters that an executor keeps packed (persistence/packed-canister.ts): as many as fit, preferring
+ * those that fell asleep last. All of their state is stored as well, so dropped ones are read from there.
  *
- * Executor thread; takes from the budget that all threads share, and gives all of it back when somebody is helped by that (`clear`).
+ * Executor thread; takes from the budget that all threads share, and gives all of it back when others need the memory
+ * (`clear`).
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { HeapTemplates } from '../memory/heap-template.ts';
@@ -11,7 +12,10 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { RouseRecord } from '../wire/sleep-record.ts';
 import type { PackedCanister } from '../persistence/packed-canister.ts';
 
-/** Of all threads together, and as part of what all actors may have: ten thousand small Motoko actors take 10 to 30 MiB. */
+/**
+ * Most bytes in all threads together, and their share of all actors' memory: ten thousand small Motoko actors take 10
+ * to 30 MiB.
+ */
 const PACKED_BYTES_MAX = 256 * 2 ** 20;
 const PACKED_SHARE = 1 / 8;
 const NS_PER_MS = 1_000_000n;
@@ -19,10 +23,10 @@ const NS_PER_MS = 1_000_000n;
 export class PackedCanisters {
   readonly #bytesMax: number;
   readonly #budget: MemoryBudget;
-  /** By handle, in the order in which they fell asleep. */
+  /** Packed canisters by handle, in the order in which they fell asleep. */
   readonly #packed = new Map<number, PackedCanister>();
   readonly #templates: HeapTemplates;
-  /** Less the templates. */
+  /** Bytes of the packed canisters without their templates. */
   #bytes = 0;
   #pages = 0;
 
@@ -36,12 +40,12 @@ export class PackedCanisters {
     return this.#packed.size;
   }
 
-  /** Bytes that the budget counts for them. */
+  /** Bytes that the budget counts for packed canisters. */
   get countedBytes(): number {
     return this.#pages * PAGE_BYTES;
   }
 
-  /** Keeps one, and drops others for it. False: there is no room for it. */
+  /** Keeps a canister, and drops others for it. Returns false if there is no room for it. */
   add(handle: number, canister: PackedCanister): boolean {
     this.drop(handle);
     this.#packed.set(handle, canister);
@@ -55,7 +59,7 @@ export class PackedCanisters {
     return this.#packed.has(handle);
   }
 
-  /** What is kept of a canister, which is not kept any longer; undefined: nothing. */
+  /** Removes and returns a packed canister; undefined: it is not kept. */
   take(handle: number): PackedCanister | undefined {
     const canister = this.#packed.get(handle);
     this.drop(handle);
@@ -71,7 +75,7 @@ export class PackedCanisters {
     this.#isPaid();
   }
 
-  /** Drops those that have a module. */
+  /** Drops the canisters that have a module. */
   forget(code: InstrumentedCode): void {
     for (const [handle, canister] of this.#packed) if (canister.code === code) this.drop(handle);
   }
@@ -85,7 +89,7 @@ export class PackedCanisters {
     return this.#bytes + this.#templates.bytes;
   }
 
-  /** Has the budget count what there is. False: it does not have so much. */
+  /** Updates the budget's count to the bytes that are kept. Returns false if the budget does not have that many. */
   #isPaid(): boolean {
     const more = Math.ceil(this.#allBytes / PAGE_BYTES) - this.#pages;
     if (more > this.#budget.pagesLeft) return false;
@@ -95,13 +99,13 @@ export class PackedCanisters {
   }
 }
 
-/** For one of `threads` threads, of what all actors may have together. */
+/** Returns the bound for one of `threads` threads, as its part of the memory of all actors. */
 export function packedBytesMax(threads: number, memoryBytesMax: number): number {
   return Math.min(PACKED_BYTES_MAX, PACKED_SHARE * memoryBytesMax) / threads;
 }
 
 /**
- * Tells whether the host knows the canister as it was packed. Once the host has changed settings or certificates, the
+ * Returns true if the host knows the canister as it was packed. Once the host has changed settings or certificates, the
  * host does not ask for the packed canister any more (executor-pool.ts).
  */
 export function isAsPacked(
@@ -117,7 +121,10 @@ export function isAsPacked(
   );
 }
 
-/** The host has deadlines as milliseconds in a double. */
+/**
+ * Returns true if both deadlines are equal within the host's precision: the host has deadlines as milliseconds in a
+ * double.
+ */
 export function isSameTimer(exact: bigint, rounded: bigint): boolean {
   const difference = exact - rounded;
   return difference < NS_PER_MS && difference > -NS_PER_MS;

@@ -1,7 +1,4 @@
-/**
- * The engines of an executor thread: what it needs of them, and how they are made.
- * Executor thread.
- */
+/** The engines of an executor thread: the part of them that it uses, and a maker for them. Executor thread. */
 import { ControlMemory, type ControlMemoryOptions } from '../memory/control-memory.ts';
 import { Engine, type EngineOptions, type SharedStores } from '../engine/engine.ts';
 import type { StoreAhead } from '../persistence/ahead-store.ts';
@@ -10,7 +7,7 @@ import type { ExecutorOptions } from '../wire/port-messages.ts';
 /** Pre-images of one message: a message that touches more of its heap than this traps. */
 const JOURNAL_BYTES_MAX = 3 * 2 ** 30;
 
-/** What a thread needs of its engines. */
+/** The part of an engine that a thread uses. */
 export type ThreadEngine = Pick<
   Engine,
   | 'addCycles'
@@ -35,7 +32,7 @@ export type ThreadEngine = Pick<
   | 'waking'
 >;
 
-/** How a thread makes its engines. */
+/** Makes an engine for a thread. */
 export type CreateEngine = (
   yields: Yields,
   shared: SharedStores,
@@ -43,8 +40,8 @@ export type CreateEngine = (
 ) => ThreadEngine;
 
 /**
- * What an engine's messages do about once a millisecond, see `ControlMemoryOptions`; and where they can be suspended, how what they change is
- * stored ahead.
+ * Callback that an engine's messages make about once a millisecond, see `ControlMemoryOptions`; and, if they can be
+ * suspended, a function that stores their changes ahead.
  */
 export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'> & { readonly store?: StoreAhead };
 

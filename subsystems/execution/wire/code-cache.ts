@@ -1,22 +1,24 @@
 /**
  * Instrumented modules on disk, one file each, so that a restart need not instrument every module anew:
  *
- *     <hash>.code   svc-code-1\n          what it is, and the version of this layout
+ *     <hash>.code   svc-code-1\n          kind of file, and version of this layout
  *                   <tag>                 32 bytes: HMAC-SHA-256 of version · hash of the upload · all that follows
  *                   <length of layout>    4 bytes, big-endian
  *                   <layout>              as V8 serializes it
  *                   <module>              to the end
- *     <hash>.info   svc-info-1\n          what is known of the module besides its code, small: a start reads only that
- *                   <tag>                 as above, of `info ` and the same, so that neither file is taken for the other
+ *     <hash>.info   svc-info-1\n          facts about the module besides its code, small: a start reads only it
+ *                   <tag>                 as above, of `info ` and the same, so that files cannot be mixed up
  *                   <ModuleInfo>          as V8 serializes it, to the end
  *     key           32 random bytes, of this directory
  *
- * The tag stands between a file and a module that runs unmetered. With it an entry is what this directory's server made of
- * that upload, with this version of the instrumenter: damaged, cut, renamed, from another version or another directory, it
- * is as good as absent, and made anew. It does not stop who can read the key: that user can as well change the server. V8
- * sees no byte of an entry whose tag is wrong. The upload itself is decoded and validated at every load.
+ * The tag stands between a file and a module that runs unmetered. A valid tag proves that this directory's server made
+ * the entry of that upload, with this version of the instrumenter. An entry that is damaged, cut, renamed, from another
+ * version or another directory counts as absent, and is made anew. The tag does not stop a user who can read the key:
+ * such a user can as well change the server. V8 sees no byte of an entry whose tag is wrong. The upload itself is
+ * decoded and validated at every load.
  *
- * A file is written beside its place and renamed. No failure to read or write is an error: the cache is only a shortcut.
+ * A file is written beside its place and renamed. No failure to read or write is an error: the cache is only a
+ * shortcut.
  *
  * Module worker: reads and writes entries, and waits for the disk. Main thread: removes them.
  */
@@ -31,9 +33,9 @@ import type { ModuleInfo } from '../index.ts';
 const KEY_BYTES = 32;
 const TAG_BYTES = 32;
 const LENGTH_BYTES = 4;
-/** Three times the largest module: more is not kept, and not read. */
+/** Three times the largest module: larger entries are not kept, and not read. */
 const ENTRY_BYTES_MAX = 300 * 1024 * 1024;
-/** Custom sections are most of it. Of a module with more than that nothing is known before it is loaded. */
+/** Custom sections are most of the facts. If a module has more, nothing is known of it before it is loaded. */
 const INFO_BYTES_MAX = 4 * 1024 * 1024;
 const KEY_NAME = 'key';
 const CODE_NAME = /^[0-9a-f]{64}\.code$/;
@@ -41,7 +43,7 @@ const ENTRY_NAME = /^([0-9a-f]{64})\.(?:code|info)$/;
 const UNFINISHED_NAME = /^\.(?:key|[0-9a-f]{64}\.(?:code|info))\.[0-9a-f-]{36}$/;
 const PRIVATE = { file: 0o600, directory: 0o700 } as const;
 
-/** One of the two files that a module has. `label` stands before what its tag is of. */
+/** One of the two kinds of file that a module has. `label` precedes the bytes that are tagged. */
 interface Kind {
   readonly magic: Buffer;
   readonly label: string;
@@ -67,13 +69,13 @@ export class CodeCache {
   readonly #version: string;
   #key: Uint8Array | undefined;
 
-  /** `version`: of what makes the code. Nothing is read or made yet. */
+  /** `version` is that of the code's maker. Nothing is read or made yet. */
   constructor(directory: string, version: string) {
     this.#directory = directory;
     this.#version = version;
   }
 
-  /** What was made of the upload with this hash; undefined: nothing, or nothing that can be trusted. */
+  /** Returns the instrumented module of the upload with this hash; undefined: there is none that can be trusted. */
   read(hash: string): InstrumentedModule | undefined {
     try {
       const content = this.#open(CODE, hash);
@@ -94,7 +96,7 @@ export class CodeCache {
     return this.#keep(CODE, hash, [length, description, bytes]);
   }
 
-  /** Returns the facts of the upload with this hash; undefined: none, or none that can be trusted. */
+  /** Returns the facts of the upload with this hash; undefined: there are none that can be trusted. */
   readInfo(hash: string): ModuleInfo | undefined {
     try {
       const content = this.#open(INFO, hash);
@@ -104,12 +106,12 @@ export class CodeCache {
     }
   }
 
-  /** As `write`. */
+  /** Does the same as `write` for a module's facts. */
   writeInfo(info: ModuleInfo): unknown {
     return this.#keep(INFO, info.hash, [serialize(info)]);
   }
 
-  /** Throws when there is none, or it cannot be read. */
+  /** Returns a file's content if its tag is right. Throws if there is no file, or it cannot be read. */
   #open({ magic, label, bytesMax, nameOf }: Kind, hash: string): Buffer | undefined {
     const file = this.#read(nameOf(hash), bytesMax);
     const contentAt = magic.length + TAG_BYTES;
@@ -135,13 +137,13 @@ export class CodeCache {
     return hmac.digest();
   }
 
-  /** With a new one, everything that is there is foreign. */
+  /** Reads the key, or makes a new one, with which all present entries are foreign. */
   #openKey(): Uint8Array {
     try {
       const key = this.#read(KEY_NAME, KEY_BYTES);
       if (key.length === KEY_BYTES) return key;
     } catch {
-      // There is none yet, or none that can be read.
+      // There is no key yet, or none that can be read.
     }
     const key = randomBytes(KEY_BYTES);
     this.#write(KEY_NAME, [key]);
@@ -180,18 +182,18 @@ function ownBytes(bytes: Uint8Array): Uint8Array {
 
 /** Removes the entries of a module that nobody uses any more. */
 export async function removeCode(directory: string, hash: string): Promise<void> {
-  // What cannot be removed now is found again after the next start.
+  // Files that cannot be removed now are found again after the next start.
   for (const { nameOf } of [CODE, INFO])
     await rm(join(directory, nameOf(hash)), { force: true }).catch(() => undefined);
 }
 
-/** How many modules an earlier process has left there; not that they can be trusted. */
+/** Returns the number of modules that an earlier process has left there, whether or not they can be trusted. */
 export async function countKept(directory: string): Promise<number> {
   const names = await readdir(directory).catch(() => []);
   return names.filter((name) => CODE_NAME.test(name)).length;
 }
 
-/** Removes the entries of other modules than these, and what was not written to its end. */
+/** Removes the entries of other modules than these, and files that were not written to their end. */
 export async function keepOnlyCode(directory: string, hashes: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(directory).catch(() => [])) {
     const hash = ENTRY_NAME.exec(name)?.[1];

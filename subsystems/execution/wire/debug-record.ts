@@ -9,10 +9,10 @@ const decoder = new TextDecoder();
 
 // ---- DEBUG
 const D = { HANDLE: 0, RECORD: 4, TEXT_LENGTH: 8, LENGTH: 12, DATA: 16 } as const;
-/** What the canister's log gets of a line. */
+/** Text that the canister's log gets for a line: none, the same, or another. */
 const RECORD = { NONE: 0, SAME: 1, OWN: 2 } as const;
 
-/** False when the ring is full now. */
+/** Returns false if the ring is full now. */
 export function writeDebug(
   ring: RingProducer,
   port: MessagePort,

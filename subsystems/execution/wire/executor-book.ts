@@ -1,15 +1,15 @@
 import { numberAt } from '../../../kernel/index.ts';
 /**
- * What executor threads have done so far, and what they have of the memory that all share, for operators.
+ * Work that executor threads have done so far, and the shared memory that they have, for operators.
  *
- * Shared memory, so that nobody has to be asked: a thread that executes for seconds answers no question, and its numbers
- * are wanted most then. Each number is one 64-bit float in a row of the thread's own, written by that thread alone; 64-bit
- * machines write one in one piece. Numbers of one row are not of the very same moment.
+ * Shared memory, so that no thread has to be asked: a thread that executes for seconds answers no question, and its
+ * numbers are wanted most then. Each number is one 64-bit float in a row of the thread's own, written by that thread
+ * alone; 64-bit machines write one in one piece. Numbers of one row are not of the very same moment.
  *
  * Both sides: an executor thread writes its row, the main thread reads all of them.
  */
 
-/** Places in a row. Counts first; a thread that takes the place of a dead one goes on with them. */
+/** Places in a row. Counts first; a thread that takes the place of a dead one continues them. */
 const BUSY_MS = 0;
 const STEPS = 1;
 const INSTRUCTIONS = 2;
@@ -17,7 +17,7 @@ const MEMORY = 3;
 /** Two cache lines, so that threads do not write to the same one. */
 const ROW_NUMBERS = 16;
 
-/** What a thread has of memory besides its heaps, in the order of a row. */
+/** Kinds of memory that a thread has besides its heaps, in the order of a row. */
 export const MEMORY_KINDS = ['stable', 'journals', 'queries', 'spare', 'garbage'] as const;
 export type MemoryKind = (typeof MEMORY_KINDS)[number];
 
@@ -29,25 +29,25 @@ export class ExecutorBook {
     this.#numbers = new Float64Array(table, lane * bytes, ROW_NUMBERS);
   }
 
-  /** A table for so many threads. */
+  /** Makes a table for this many threads. */
   static table(lanes: number): SharedArrayBuffer {
     return new SharedArrayBuffer(lanes * ROW_NUMBERS * Float64Array.BYTES_PER_ELEMENT);
   }
 
   // ---- the thread's side
 
-  /** The thread has worked for so long since it said so last. */
+  /** Adds the milliseconds that the thread has worked since the last call. */
   wasBusy(ms: number): void {
     this.#add(BUSY_MS, ms);
   }
 
-  /** A step has ended. */
+  /** Counts a step that has ended. */
   ended(instructions: number): void {
     this.#add(STEPS, 1);
     this.#add(INSTRUCTIONS, instructions);
   }
 
-  /** Bytes of one kind of memory, as of now. */
+  /** Sets the present bytes of one kind of memory. */
   has(kind: number, bytes: number): void {
     this.#numbers[MEMORY + kind] = bytes;
   }
@@ -74,7 +74,7 @@ export class ExecutorBook {
     return numberAt(this.#numbers, MEMORY + MEMORY_KINDS.indexOf(kind), 'number of the row');
   }
 
-  /** The thread has died, and its memory with it. */
+  /** Clears the memory of a thread that has died. */
   forgetMemory(): void {
     this.#numbers.fill(0, MEMORY);
   }

@@ -1,4 +1,7 @@
-/** What goes by the port as a whole, in either direction, and what an executor thread is started with. Both sides; types only. */
+/**
+ * Messages that cross by the port as a whole, in either direction, and the options of an executor thread. Both sides;
+ * types only.
+ */
 import type { MessagePort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type {
@@ -16,22 +19,22 @@ import type { InstrumentedCode } from './instrumented-code.ts';
 /** A canister's state without its code, which is named apart. */
 export type StateImage = Omit<CanisterImage, 'module'>;
 
-/** What goes by the port to an executor. `install` is answered by a step, the others with a `call` by the port. */
+/** Messages by the port to an executor. `install` is answered by a step, the others with a `call` by the port. */
 export type Command = HostCommand | CanisterCommand;
 
-/** What is about no canister. */
+/** Commands that concern no canister. */
 export type HostCommand =
   /** Comes before the first command that names its hash. */
   | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
   | { readonly kind: 'forgetModule'; readonly hash: string }
   /** The variables of all canisters that come after it. */
   | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
-  /** What a message has handed over as `ahead` is durable. */
+  /** The changes that a message has handed over as `ahead` are durable. */
   | { readonly kind: 'stored'; readonly ticket: number }
   /** The memory that the thread can spare is needed. */
   | { readonly kind: 'trim'; readonly call: number };
 
-/** What is about one canister, and so in order with its tasks. */
+/** Commands that concern one canister, in order with its tasks. */
 export type CanisterCommand =
   | { readonly kind: 'create'; readonly handle: number; readonly spec: CanisterSpec }
   | {
@@ -55,7 +58,7 @@ export type CanisterCommand =
     }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
   | { readonly kind: 'remove'; readonly handle: number }
-  /** By the ring; so is `rouse`. */
+  /** This record and `rouse` go by the ring. */
   | SleepRecord
   | RouseRecord
   | {
@@ -65,12 +68,12 @@ export type CanisterCommand =
       readonly hash: string | undefined;
       readonly canister: Omit<SleepingCanister, 'module'>;
     }
-  /** With `isPreparing`, some of it ahead. */
+  /** With `isPreparing`, some of the checkpoint's work is done ahead. */
   | { readonly kind: 'checkpoint'; readonly call: number; readonly handle: number; readonly isPreparing: boolean };
 
-/** What an executor sends by the port. */
+/** Messages that an executor sends by the port. */
 export type PortMessage =
-  /** Operations for storage that no step brings; in pieces here, and wherever changes are. */
+  /** Operations for storage that no step brings. Here and in all messages, changes come in pieces. */
   | { readonly kind: 'changes'; readonly handle: number; readonly changes: readonly Uint8Array[] }
   /** Operations ahead of those of a step: its message waits until they are durable (`stored`). */
   | {
@@ -84,7 +87,7 @@ export type PortMessage =
       readonly call: number;
       readonly handle: number;
       readonly changes: readonly Uint8Array[] | undefined;
-      /** Of a checkpoint that is being prepared: not much is left. */
+      /** For a checkpoint that is being prepared: true if not much is left. */
       readonly isReady: boolean;
     }
   | {
@@ -99,9 +102,9 @@ export type PortMessage =
       readonly call: number;
       readonly handle: number;
       readonly changes: readonly Uint8Array[] | undefined;
-      /** Why it is not. */
+      /** Reason why the canister is not awake. */
       readonly problem: string | undefined;
-      /** It is that there is no room for it now. */
+      /** True if the reason is lack of memory at the moment. */
       readonly isShort: boolean;
       readonly replayed: Replayed | undefined;
     }
@@ -122,30 +125,33 @@ export type PortMessage =
       readonly changes: readonly Uint8Array[] | undefined;
     }
   | { readonly kind: 'trimmed'; readonly call: number }
-  /** As the answer of the same name in the ring (sleep-record.ts), with a large argument that had been handed over. */
+  /**
+   * Has the meaning of the answer of the same name in the ring (sleep-record.ts), and returns a large argument that had
+   * been handed over.
+   */
   | { readonly kind: 'takenBack'; readonly call: number; readonly argument: Uint8Array }
-  /** There is no memory for what was asked. */
+  /** There is no memory for the request. */
   | { readonly kind: 'short'; readonly call: number; readonly problem: string }
   /** A fault of the host's own, for the log. */
   | { readonly kind: 'bug'; readonly message: string };
 
 /** Handed to an executor thread when it starts. */
 export interface ExecutorOptions {
-  /** Its number. */
+  /** The executor's number. */
   readonly lane: number;
   readonly inbox: SharedArrayBuffer;
   readonly outbox: SharedArrayBuffer;
   readonly port: MessagePort;
   readonly policy: MeteringPolicy;
   readonly wasmStackBytes: number;
-  /** How many executors there are. */
+  /** Number of executors. */
   readonly executors: number;
-  /** What all of them take memory from: memory-budget.ts. */
+  /** Memory budget of all executors: memory-budget.ts. */
   readonly memory: SharedArrayBuffer;
-  /** Where all of them write what they do: executor-book.ts. */
+  /** Table in which all executors write their work: executor-book.ts. */
   readonly book: SharedArrayBuffer;
-  /** The tasks of canisters that the main thread takes back: recalls.ts. */
+  /** Table of the canisters whose tasks the main thread takes back: recalls.ts. */
   readonly recalls: SharedArrayBuffer;
-  /** As shipped unless given. */
+  /** PIECE_SIZES by default. */
   readonly pieceSizes?: PieceSizes | undefined;
 }

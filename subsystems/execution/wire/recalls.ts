@@ -1,23 +1,26 @@
 /**
- * Tells an executor thread which of the tasks of a canister that it has been given it is to give back.
+ * Tells an executor thread which tasks of a canister, of those it has been given, it has to give back.
  *
- * Shared memory, because a thread that executes reads no record before the message's end, and what is to be given back has been
- * sent already. The main thread writes a byte for each canister and, for each thread, how many of its canisters are recalled:
- * a thread looks at no more than that number as long as there is nothing.
+ * Shared memory, because a thread that executes reads no record before the message's end, and the tasks to give back
+ * have been sent already. The main thread writes a byte for each canister and, for each thread, the number of its
+ * canisters that are recalled: as long as that is 0, a thread reads nothing else.
  *
- * Both sides: the main thread writes, executor threads read, before they begin something and whenever a long message yields.
+ * Both sides: the main thread writes; executor threads read, before they begin work and whenever a long message yields.
  */
 
-/** `unbegun`: what it has not begun. `everything`: that, and the message that executes, which is undone as if it had never begun. */
+/**
+ * `unbegun`: tasks that the thread has not begun. `everything`: these, and the message that executes, which is undone
+ * as if it had never begun.
+ */
 export const RECALLS = ['nothing', 'unbegun', 'everything'] as const;
 export type Recall = (typeof RECALLS)[number];
 
 const UNBEGUN = RECALLS.indexOf('unbegun');
 const EVERYTHING = RECALLS.indexOf('everything');
 
-/** A count each 64 bytes: threads look at theirs before every message. */
+/** One count in each 64 bytes: threads read theirs before every message. */
 const COUNT_STRIDE = 16;
-/** Canisters of one process are numbered from 0 on and never again: with more than so many, two of them share a byte. */
+/** Canisters of one process are numbered from 0 on and never again: beyond this many, two of them share a byte. */
 const CANISTERS_MAX = 2 ** 22;
 
 export class Recalls {
@@ -30,7 +33,10 @@ export class Recalls {
     this.#bytes = new Uint8Array(table, countBytes);
   }
 
-  /** A table for so many threads. Of its bytes nearly none is ever touched, so the machine has no memory behind them. */
+  /**
+   * Makes a table for this many threads. Hardly any of its bytes is ever touched, so the machine provides no memory for
+   * them.
+   */
   static table(lanes: number): SharedArrayBuffer {
     return new SharedArrayBuffer(lanes * COUNT_STRIDE * Int32Array.BYTES_PER_ELEMENT + CANISTERS_MAX);
   }
@@ -50,12 +56,12 @@ export class Recalls {
     return Atomics.load(this.#counts, lane * COUNT_STRIDE) !== 0;
   }
 
-  /** Tells whether the thread is to give back what has not begun. */
+  /** Returns true if the thread has to give back work that has not begun. */
   isUnbegunWanted(handle: number): boolean {
     return this.#of(handle) >= UNBEGUN;
   }
 
-  /** Tells whether the thread is to give back what executes, too. */
+  /** Returns true if the thread has to give back the work that executes, too. */
   isAllWanted(handle: number): boolean {
     return this.#of(handle) === EVERYTHING;
   }

@@ -1,6 +1,6 @@
 /**
- * How bytes and numbers lie in the ring: behind their record or, when they are large, on the port. Both sides, and nothing but
- * the ring's bytes and the port.
+ * Layout of bytes and numbers in the ring: behind their record or, if they are large, on the port. Both sides; touches
+ * nothing but the ring's bytes and the port.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
@@ -10,10 +10,13 @@ export const RING_BYTES = 1 << 20;
 /** Larger payloads are copied once by structured clone instead of twice through the ring, and never fill it. */
 export const INLINE_BYTES_MAX = 32 * 1024;
 
-/** In place of the length of bytes that the port carries. */
+/** Stands in for the length of bytes that the port carries. */
 const BY_PORT = -1;
 
-/** Puts bytes of a record that was just reserved behind it, or on the port. `isGiven`: nobody here reads them any more. */
+/**
+ * Puts bytes of a record that was just reserved behind it, or on the port. `isGiven`: the caller does not read them any
+ * more.
+ */
 export function writeBytes(
   ring: RingProducer,
   port: MessagePort,
@@ -25,13 +28,13 @@ export function writeBytes(
     copyInto(ring.bytes, at, data);
     return;
   }
-  // Of a view, the port would carry all that it is a view of.
+  // For a view, the port would carry the whole buffer.
   const isAll = data.buffer instanceof ArrayBuffer && data.buffer.byteLength === data.byteLength;
   const own = isGiven && isAll ? data : data.slice();
   port.postMessage(own, [own.buffer as ArrayBuffer]);
 }
 
-/** Bytes that take part in the ring's record itself. */
+/** Returns the number of bytes that the ring's record itself carries. */
 export function inlineBytes(data: Uint8Array): number {
   return data.length <= INLINE_BYTES_MAX ? data.length : 0;
 }
@@ -40,7 +43,10 @@ export function lengthField(data: Uint8Array): number {
   return data.length <= INLINE_BYTES_MAX ? data.length : BY_PORT;
 }
 
-/** What was written there: a view of the ring, valid only while the record is, or bytes of the reader's own. */
+/**
+ * Returns bytes that `writeBytes` has written: a view of the ring, valid only as long as the record, or bytes of the
+ * reader's own.
+ */
 export function viewBytes(ring: RingConsumer, port: MessagePort, at: number, length: number): Uint8Array {
   return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.subarray(at, at + length);
 }
@@ -49,17 +55,17 @@ export function readBytes(ring: RingConsumer, port: MessagePort, at: number, len
   return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.slice(at, at + length);
 }
 
-/** The message of the port that a record announces. */
+/** Returns the message of the port that a record announces. */
 export function receiveDue(port: MessagePort): unknown {
   const received = receiveMessageOnPort(port);
   if (received === undefined) throw new Error('a record announces a message, and the port has none');
   return received.message;
 }
 
-/** A principal has 29 bytes at most. */
+/** Place of a principal, which has 29 bytes at most. */
 export const PRINCIPAL_BYTES = 32;
 
-/** 128 bits, little endian. Nearly always 0. */
+/** Writes 128 bits, little endian; nearly always 0. */
 export function writeAmount(longs: BigUint64Array, at: number, amount: bigint): void {
   longs[at >> 3] = amount === 0n ? 0n : BigInt.asUintN(64, amount);
   longs[(at >> 3) + 1] = amount === 0n ? 0n : amount >> 64n;
@@ -75,7 +81,10 @@ export function rejectCodeOf(code: number): RejectCode {
   return code === 1 || code === 2 || code === 3 || code === 4 || code === 6 ? code : 5;
 }
 
-/** What stands at a byte of the ring. One function for each kind of array: V8 looks up each kind that `numberAt` of the kernel sees. */
+/**
+ * Returns the word at a byte of the ring. One function for each kind of array: V8 looks up each kind that `numberAt` of
+ * the kernel sees.
+ */
 export function wordAt(words: Int32Array, at: number): number {
   const word = words[at >> 2];
   if (word === undefined) throw new Error(`no word at byte ${at} of the ring`);
@@ -94,7 +103,7 @@ export function longAt(longs: BigUint64Array, at: number): bigint {
   return long;
 }
 
-/** `set` has a fixed cost of its own that short runs do not pay back. */
+/** Copies `from` to `to[at…]`. `set` has a fixed cost of its own that short runs do not pay back. */
 export function copyInto(to: Uint8Array, at: number, from: Uint8Array): void {
   if (from.length > 64) to.set(from, at);
   // `?? 0`: the loop ends with the array.

@@ -1,22 +1,26 @@
 /**
- * Canisters that fall asleep and are roused, in the ring: with a cap on how many are awake it is done for every message, and by the
- * port each of the two takes ten times as long. Main thread and executor (wire.ts).
+ * Records of evictions and of waking packed canisters, in the ring: with a cap on the number of canisters that are
+ * awake, both happen for every message, and by the port each takes ten times as long. Main thread and executor
+ * (wire.ts).
  */
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
 import { CANISTER_STATUSES, type CanisterStatus } from '../../ic/index.ts';
 import { floatAt, longAt, readAmount, wordAt, writeAmount } from './ring-bytes.ts';
 import { REST, ROUSE, SLEEP } from './wire.ts';
 
-/** A canister is to be put to sleep. */
+/** Asks for a canister to be put to sleep. */
 export interface SleepRecord {
   readonly kind: 'sleep';
   readonly call: number;
   readonly handle: number;
-  /** Only if a checkpoint has little to write. */
+  /** True if that may be done only when a checkpoint has little to write. */
   readonly isPreparing: boolean;
 }
 
-/** What the main thread knows of a canister that is to be roused: what may have changed while it slept, and what must not have. */
+/**
+ * Facts that the main thread knows of a sleeping canister: those that may have changed while it slept, and those that
+ * must not have.
+ */
 export interface DozingFacts {
   readonly status: CanisterStatus;
   readonly version: number;
@@ -27,7 +31,7 @@ export interface DozingFacts {
   readonly stablePages: number;
 }
 
-/** A canister is to be brought back from what the executor has kept. */
+/** Asks for a canister to be woken from the packed state that the executor has kept. */
 export interface RouseRecord extends DozingFacts {
   readonly kind: 'rouse';
   readonly call: number;
@@ -35,7 +39,7 @@ export interface RouseRecord extends DozingFacts {
 }
 
 /**
- * Answers to these, and to the command `wake`, where there is nothing else to tell; all else goes by the port.
+ * Answers to these records and to the command `wake`, if there is nothing else to tell; other answers go by the port.
  * `takenBack` answers a task, or a change of code: the work has not begun, or is as if it had not (recalls.ts).
  */
 export const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked', 'takenBack'] as const;
@@ -57,7 +61,7 @@ const R = {
 } as const;
 const A = { CALL: 0, ANSWER: 4, BYTES: 8 } as const;
 
-/** False when the ring is full now; so are the others. */
+/** Returns false if the ring is full now; so do the other writers. */
 export function writeSleep(ring: RingProducer, { call, handle, isPreparing }: SleepRecord): boolean {
   const at = ring.reserve(SLEEP, S.BYTES);
   if (at < 0) return false;

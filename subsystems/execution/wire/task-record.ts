@@ -21,7 +21,7 @@ import { TASK } from './wire.ts';
 /** A task on its way. */
 export interface TaskRecord {
   nowMs: number;
-  /** Number of the answer that is waited for. */
+  /** Number of the answer that is awaited. */
   call: number;
   handle: number;
   task: Task;
@@ -74,7 +74,7 @@ function isMethod(task: Task): task is Extract<Task, { readonly kind: RunKind }>
   return task.kind === 'update' || task.kind === 'query' || task.kind === 'transform';
 }
 
-/** False when the ring is full now. A large argument of an update or a query is handed over. */
+/** Writes a task. Returns false if the ring is full now. A large argument of an update or a query is handed over. */
 export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, handle, task }: TaskRecord): boolean {
   let data: Uint8Array = EMPTY;
   let method: Uint8Array = EMPTY;
@@ -123,7 +123,10 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
   return true;
 }
 
-/** The task at `at`. Its argument may be a view of the ring, valid only while the record is; all else is copied. */
+/**
+ * Returns the task at `at`. Its argument may be a view of the ring, valid only as long as the record; all else is
+ * copied.
+ */
 export function readTask(ring: RingConsumer, port: MessagePort, at: number): TaskRecord {
   const { words, floats } = ring;
   const word = (offset: number): number => wordAt(words, at + offset);
@@ -135,7 +138,7 @@ export function readTask(ring: RingConsumer, port: MessagePort, at: number): Tas
   };
 }
 
-/** The same task with bytes of its own, for later: a view of the ring does not last. */
+/** Returns the same task with bytes of its own, for later: a view of the ring does not last. */
 export function ownTask(task: Task): Task {
   if (isMethod(task) || task.kind === 'inspect') return { ...task, argument: task.argument.slice() };
   if (task.kind === 'callback' && task.response.kind === 'reply')

@@ -1,25 +1,25 @@
 /**
- * How many different function types this process may still show to V8.
+ * Bound on the different function types that this process may still show to V8.
  *
  * V8 keeps every type of every module for as long as the process lives, to compare types across modules by number, and
- * ends the process at 2,000,000. Type sections are cheap to make up, so whoever may install code could reach that in
- * some hundred modules. Counted are the types of all modules that were given to V8, each once: the same module compiled
- * again, or another from the same compiler, brings few or no new ones.
+ * ends the process at 2,000,000. Type sections are cheap to make up, so a user who may install code could reach that
+ * with some hundred modules. Counted are the types of all modules that were given to V8, each once: the same module
+ * compiled again, or another from the same compiler, brings few or no new ones.
  *
  * Main thread for the count, module worker for the fingerprints; plain numbers.
  */
 import type { FunctionType } from '../../wasm/index.ts';
 
-/** An instrumented module has its types as they were and with fuel. */
+/** An instrumented module has each of its types twice: unchanged and with fuel. */
 const TYPES_OF_A_TYPE = 2;
-/** Bound of the decoder, with room for what the instrumenter brings. */
+/** Bound of the decoder, with room for types that the instrumenter adds. */
 const MODULE_TYPES_MAX = 5_100 * TYPES_OF_A_TYPE;
 export const TYPES_MAX = 1_500_000;
 
 export class TypeBudget {
   readonly #typesMax: number;
   readonly #seen = new Set<number>();
-  /** Of modules whose check ended without telling what it had shown to V8. */
+  /** Most types of modules whose check ended without telling what it had shown to V8. */
   #unknown = 0;
 
   constructor(typesMax: number = TYPES_MAX) {
@@ -31,7 +31,7 @@ export class TypeBudget {
     return this.#seen.size * TYPES_OF_A_TYPE + this.#unknown;
   }
 
-  /** Whether one more module fits, whatever it contains. */
+  /** True if one more module fits, whatever it contains. */
   get hasRoom(): boolean {
     return this.used + MODULE_TYPES_MAX <= this.#typesMax;
   }
@@ -45,7 +45,7 @@ export class TypeBudget {
   }
 }
 
-/** A number of 53 bits for each type: the same one for the same type. */
+/** Returns a number of 53 bits for each type: the same number for the same type. */
 export function fingerprintsOf(types: readonly FunctionType[]): Float64Array {
   return Float64Array.from(types, fingerprintOf);
 }
