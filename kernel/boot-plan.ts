@@ -18,19 +18,19 @@ export interface BootPlanOptions {
   readonly plugins: readonly Plugin[];
   /** Names of plugins that were turned off. */
   readonly disabled: ReadonlySet<string>;
-  /** What the kernel itself provides. */
+  /** Capabilities that the kernel itself provides. */
   readonly ambient: readonly Capability<unknown>[];
 }
 
-/** What a plugin brings: all its faces, or the promise alone where it is turned off. */
+/** Returns what a plugin provides: all its faces, or only its main capability if the plugin is turned off. */
 function capabilitiesOf({ plugin, isEnabled }: PlannedPlugin): readonly Capability<unknown>[] {
   const faces = isEnabled ? (plugin.alsoProvides ?? []) : [];
   return [plugin.provides, ...faces.map(({ capability }) => capability)];
 }
 
 /**
- * Orders the plugins. Throws a ServerError: `plugin-needed` when something was turned off that the rest cannot do
- * without, `boot-plan` for duplicates, gaps and cycles.
+ * Orders the plugins. Throws a ServerError: `plugin-needed` if a plugin that the others need was turned off,
+ * `boot-plan` for duplicates, gaps and cycles.
  */
 export function planBoot(options: BootPlanOptions): readonly PlannedPlugin[] {
   refuseNeeded(options);
@@ -103,7 +103,7 @@ function findGaps(planned: readonly PlannedPlugin[], options: BootPlanOptions) {
   return { missing, turnedOff };
 }
 
-/** Names every plugin that is part of a circle in one, as `a → b → a`. */
+/** Returns problems that name every plugin of a cycle at least once, as `a → b → a`. */
 function findCycles(planned: readonly PlannedPlugin[]): string[] {
   const edges = new Map(planned.map(({ plugin }) => [plugin, providersOf(plugin, planned)]));
   const named = new Set<Plugin>();
@@ -127,7 +127,7 @@ function providersOf(plugin: Plugin, planned: readonly PlannedPlugin[]): readonl
   return planned.filter((other) => capabilitiesOf(other).some(isRequired)).map((other) => other.plugin);
 }
 
-/** Breadth first from `start` along requirements until it is met again. */
+/** Searches breadth first from `start` along requirements until it meets `start` again. */
 function shortestCircle(start: Plugin, edges: ReadonlyMap<Plugin, readonly Plugin[]>): readonly Plugin[] | undefined {
   const paths: (readonly Plugin[])[] = [[start]];
   const seen = new Set<Plugin>();
@@ -142,7 +142,7 @@ function shortestCircle(start: Plugin, edges: ReadonlyMap<Plugin, readonly Plugi
   return undefined;
 }
 
-/** Only called once there are no cycles, so every round places a plugin. */
+/** Sorts the plugins. Called only when there are no cycles, so that every round places a plugin. */
 function sort(planned: readonly PlannedPlugin[]): readonly PlannedPlugin[] {
   const order: PlannedPlugin[] = [];
   const rest = [...planned];

@@ -1,23 +1,23 @@
 import { defineCapability } from './capability.ts';
 
-/** Where time comes from, and what is to happen later, so that tests and replay can replace both. */
+/** Source of time and of timers, so that tests and replay can replace both. */
 export interface Clock {
   /** Milliseconds since 1970 with a fraction of at least microseconds; never decreasing. */
   nowMs(): number;
   /**
-   * Calls `work` once, when so many milliseconds have passed; disposing of what is returned cancels that. A timer keeps
-   * no process alive: whoever waits for something has another reason to be there.
+   * Calls `work` once, after `ms` milliseconds; disposing of the returned value cancels the call. A timer does not keep
+   * the process alive: code that waits must have another reason to be running.
    */
   after(ms: number, work: () => void): Disposable;
-  /** Calls `work` every so many milliseconds until what is returned is disposed of. */
+  /** Calls `work` every `ms` milliseconds until the returned value is disposed of. */
   every(ms: number, work: () => void): Disposable;
 }
 export const Clock = defineCapability<Clock>('clock');
 
-/** Asked for once: each time costs as much as the clock itself, and every request reads that several times. */
+/** Read once: each read costs as much as reading the clock, and every request reads the clock several times. */
 const ORIGIN_MS = performance.timeOrigin;
 
-/** The machine's clock, made monotone: it starts at the wall clock and then follows the steady one. */
+/** The machine's clock, made monotone: it starts at the wall clock's time and then follows the steady clock. */
 export const systemClock: Clock = {
   nowMs: () => ORIGIN_MS + performance.now(),
   // Node's own timers can be disposed of.
@@ -25,7 +25,7 @@ export const systemClock: Clock = {
   every: (ms, work) => setInterval(work, ms).unref(),
 };
 
-/** Resolves when so many milliseconds have passed. */
+/** Resolves after `ms` milliseconds. */
 export function sleep(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
   return new Promise((resolve) => void clock.after(ms, resolve));
 }

@@ -1,19 +1,19 @@
 /** Nobody mistypes a name of hundreds of letters, and the comparison is quadratic. */
 const WORD_LENGTH_MAX = 64;
 /**
- * Letters that are compared with letters for one suggestion: 1 to 3 ms. Candidates may be as many as somebody likes (an
- * actor with 10,000 methods); those beyond are not looked at.
+ * Comparisons of single letters for one suggestion: 1 to 3 ms. There may be any number of candidates (an actor with
+ * 10,000 methods); the ones beyond this limit are not looked at.
  */
 const COMPARISONS_MAX = 250_000;
-/** What a candidate costs that differs too much in length to be compared. */
+/** Cost of a candidate whose length differs too much for a comparison. */
 const COMPARISONS_A_CANDIDATE = 8;
 
-/** Of two letters everything is close. */
+/** Words of two letters are never slips of each other: any two of them are close. */
 const SLIP_LENGTH_MIN = 3;
 
 /**
- * The candidate closest to `word`, if it is close enough to be a slip: less than a third of the word's letters differ, or two
- * neighbours are swapped, or all that differs is the case.
+ * Returns the candidate closest to `word` if it is close enough to be a slip: less than a third of the word's letters
+ * differ, or two neighbours are swapped, or only the case differs.
  */
 export function closestTo(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > WORD_LENGTH_MAX) return undefined;
@@ -34,7 +34,7 @@ export function closestTo(word: string, candidates: Iterable<string>): string | 
   return best;
 }
 
-/** Whether two neighbours are swapped, or all that differs is the case. */
+/** Returns true if two neighbouring letters are swapped, or if only the case differs. */
 function isSlip(word: string, candidate: string): boolean {
   const { length } = word;
   if (length < SLIP_LENGTH_MIN || candidate.length !== length || candidate === word) return false;
@@ -45,13 +45,19 @@ function isSlip(word: string, candidate: string): boolean {
   return isSwapped || candidate.toLowerCase() === word.toLowerCase();
 }
 
-/** `: did you mean greet?`, to be put behind the error that says what there is not; empty where nothing is close. */
+/**
+ * Returns `: did you mean greet?`, to be appended to the error about an unknown name, or an empty text if no candidate
+ * is close.
+ */
 export function suggestionFor(word: string, candidates: Iterable<string>): string {
   const guess = closestTo(word, candidates);
   return guess === undefined ? '' : `: did you mean ${guess}?`;
 }
 
-/** Letters to insert, drop or replace to get from one to the other (Levenshtein), one row at a time, in place. */
+/**
+ * Returns the number of letters to insert, drop or replace to get from one word to the other (Levenshtein). Computes
+ * one row at a time, in place.
+ */
 function editDistance(from: string, to: string): number {
   const row = Uint16Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let i = 1; i <= from.length; i++) {

@@ -1,4 +1,4 @@
-/** What went wrong, as clients are to tell it apart; `subsystems/http/http-status.ts` turns a kind into a status. */
+/** Kinds of errors that clients tell apart; `subsystems/http/http-status.ts` turns a kind into a status. */
 export type ErrorKind =
   | 'invalid'
   | 'rejected'
@@ -14,8 +14,8 @@ export type ErrorKind =
   | 'unavailable';
 
 /**
- * An operating error: something outside the program's control went wrong, and a caller may want to know.
- * `code` is stable and documented in `docs/errors.md`; the message names the thing, the number and the fix.
+ * An operating error: something outside the program's control went wrong, and a caller may want to handle it. `code` is
+ * stable and documented in `docs/errors.md`; the message names the thing, the number and the fix.
  */
 export class ServerError extends Error {
   override readonly name: string = 'ServerError';
@@ -29,7 +29,7 @@ export class ServerError extends Error {
   }
 }
 
-/** The message of anything that was thrown; an object without a text may have been. */
+/** Returns the message of anything that was thrown, even of an object without text. */
 export function messageOf(error: unknown): string {
   if (error instanceof Error) return error.message;
   try {

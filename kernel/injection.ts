@@ -11,10 +11,10 @@
  *     injects(RoundScheduler, Storage, Clock);
  *     assemble(RoundScheduler, grant(Storage, storage), grant(Clock, clock));
  *
- * A plugin may be given as such a class (`defineClassPlugin`); one that somebody else ships may be decorated instead, if it
- * is compiled and its decorators name what they want, with `injectionToken`.
+ * A plugin may be given as such a class (`defineClassPlugin`). A class from another package may be decorated instead,
+ * if it is compiled and its decorators name its parameters with `injectionToken`.
  *
- * Not part of the kernel's face, so that only those who use it load tsyringe: import this file by name.
+ * Not part of the kernel's face, so that only code that uses tsyringe loads it: import this file by name.
  */
 import 'reflect-metadata';
 import { container, type DependencyContainer, inject, injectable, type InjectionToken, Lifecycle } from 'tsyringe';
@@ -27,7 +27,7 @@ export { inject, injectable };
 /** A class that can be built from values of the types `A`. */
 export type Class<T, A extends readonly unknown[] = readonly never[]> = new (...parameters: [...A]) => T;
 
-/** What a constructor parameter of type `T` may be filled from: a capability, or another class of the graph. */
+/** Source of a constructor parameter of type `T`: a capability, or another class of the graph. */
 export type Key<T> = Capability<T> | Class<T>;
 
 /** One value handed to `assemble`. */
@@ -38,7 +38,7 @@ export interface Grant {
 
 const keysOf = new WeakMap<Class<unknown>, readonly Key<unknown>[]>();
 
-/** Declares what the constructor's parameters are filled from, in order. */
+/** Declares the sources of the constructor's parameters, in order. */
 export function injects<T, A extends readonly unknown[]>(
   target: Class<T, A>,
   ...keys: { [I in keyof A]: Key<A[I]> }
@@ -49,14 +49,14 @@ export function injects<T, A extends readonly unknown[]>(
   keysOf.set(target, list);
 }
 
-/** Pairs a capability with the value that stands for it. */
+/** Pairs a capability with its value. */
 export function grant<T>(capability: Capability<T>, value: NoInfer<T>): Grant {
   return { capability, value };
 }
 
 /**
- * Builds `target` and every class it needs from exactly these grants. Throws if one is missing, named with its class. What was
- * built belongs to the caller: nobody else disposes of it.
+ * Builds `target` and every class it needs from exactly these grants. Throws if a grant is missing, with the name of
+ * the class that needs it. The caller owns the built objects and disposes of them.
  */
 export function assemble<T, A extends readonly unknown[]>(target: Class<T, A>, ...grants: readonly Grant[]): T {
   return assembleIn(containerOf(grants), target, grants);
@@ -75,13 +75,14 @@ function assembleIn<T, A extends readonly unknown[]>(
 /** A plugin whose object is an instance of a class. */
 export interface ClassPlugin<P, T extends P, R extends Requirements, C> extends Omit<Plugin<P, T, R, C>, 'create'> {
   /**
-   * Its constructor, and those of other classes that it needs, take nothing but what is in `requires`. Said with `injects`,
-   * or by decorators: `@injectable()`, and `@inject(…)` with a token of `injectionToken` at each parameter.
+   * Class of the plugin's object. Its constructor, and those of other classes that it needs, take only what `requires`
+   * lists. Parameters are declared with `injects` or by decorators: `@injectable()`, and `@inject(…)` with a token of
+   * `injectionToken` at each parameter.
    */
   readonly made: Class<T>;
 }
 
-/** A plugin that `create`s its object by building the class from what the plugin requires. */
+/** Defines a plugin whose `create` builds the class from what the plugin requires. */
 export function defineClassPlugin<P, T extends P, R extends Requirements, C>({
   made,
   ...plugin
@@ -92,14 +93,14 @@ export function defineClassPlugin<P, T extends P, R extends Requirements, C>({
   });
 }
 
-/** What a plugin was granted, as what its classes may ask for. */
+/** Returns the granted values of a plugin as grants for its classes. */
 export function grantsOf(requires: Requirements, granted: Readonly<Record<string, unknown>>): readonly Grant[] {
   return Object.entries(requires).map(([key, capability]) => grant(capability, granted[key]));
 }
 
 /**
- * Builds a class that says with `injects` or by decorators what it needs, from exactly these grants. What was built and has a
- * `dispose` is disposed of when the plugin has stopped.
+ * Builds a class whose parameters are declared with `injects` or by decorators, from exactly these grants. Built
+ * objects that have a `dispose` are disposed of when the plugin has stopped.
  */
 export function instantiate<T>(made: Class<T>, grants: readonly Grant[], owns: CreateContext<unknown>['owns']): T {
   const graph = owns(containerOf(grants), (built) => built.dispose());
@@ -113,7 +114,10 @@ export function instantiate<T>(made: Class<T>, grants: readonly Grant[], owns: C
   }
 }
 
-/** The key third-party plugin classes give to `@inject(…)`: the same for every token of that name. */
+/**
+ * Returns the key that plugin classes of other packages pass to `@inject(…)`: the same key for every token of that
+ * name.
+ */
 export function injectionToken(capability: Capability<unknown>): symbol {
   return Symbol.for(`svc.capability.${capability.name}`);
 }
@@ -128,7 +132,9 @@ function tokenOf(key: Key<unknown>): InjectionToken {
   return typeof key === 'function' ? key : injectionToken(key);
 }
 
-/** Every class of the graph, each once; finds missing grants, undeclared classes and circles before anything is built. */
+/**
+ * Returns every class of the graph once; finds missing grants, undeclared classes and cycles before anything is built.
+ */
 function collectClasses(root: Class<unknown>, granted: ReadonlySet<string>): readonly (new () => unknown)[] {
   const found = new Set<Class<unknown>>();
   const visit = (member: Class<unknown>, path: readonly Class<unknown>[]): void => {

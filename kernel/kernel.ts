@@ -5,16 +5,18 @@
  *                                │                              │
  *                                └─ a plugin failed ─► failed ◄─┘ a plugin failed to stop
  *
- * Starting: every `create` in boot order, then every `open` (the listener is bound before recovery begins), then
- * every `start`, one after the other. If one fails, everything created is stopped in reverse order, and the error
- * names the plugin. Stopping: readiness goes off first, then every `drain` runs in reverse boot order, then every `stop`
- * in the same order, so what others stand on ends after them. A `drain` takes as long as it takes, a `stop` has its
- * deadline (so has the drain of a plugin that says so); a failure is recorded and the rest go on. Drains are a phase of their own because what must end before
- * anything closes is not where it is closed: the listener, last in boot order, is told first that it takes nothing more,
- * but its answers are made by those that boot before it, and it can close only when they have ended.
+ * Starting: every `create` in boot order, then every `open` (the listener is bound before recovery begins), then every
+ * `start`, one after the other. If one fails, everything created is stopped in reverse order, and the error names the
+ * plugin.
  *
- * A stop that comes while a plugin starts aborts the signal that the plugin was given, and waits for it to end: an
- * object must not be stopped under the feet of its own start.
+ * Stopping: readiness goes off first, then every `drain` runs in reverse boot order, then every `stop` in the same
+ * order, so that a plugin stops before the plugins it depends on. A `drain` has no deadline unless the plugin sets one;
+ * a `stop` has its deadline. A failure is recorded, and the rest go on. Drains are a phase of their own because of the
+ * listener: it is last in boot order and is the first to be told to accept nothing more, but its answers are made by
+ * plugins that boot before it, and it can close only when they have ended.
+ *
+ * A stop that arrives while a plugin starts aborts the signal that the plugin was given, and waits for the start to
+ * end: an object must not be stopped while its own start is running.
  */
 import { planBoot, type PlannedPlugin } from './boot-plan.ts';
 import type { Capability } from './capability.ts';
@@ -34,7 +36,9 @@ import { Random } from './random.ts';
 import { Readiness, ReadinessBoard } from './readiness.ts';
 import { type PluginScope, Registry } from './registry.ts';
 
-/** What is not the server's own: time, chance and the voice. Plugins require them like any other capability. */
+/**
+ * Capabilities from outside the server: time, randomness and the log. Plugins require them like any other capability.
+ */
 export interface Ambient {
   readonly clock: Clock;
   readonly random: Random;
@@ -46,12 +50,12 @@ export interface KernelOptions {
   readonly plugins: readonly Plugin[];
   /** Names of plugins that were turned off with `--no-<name>`. */
   readonly disabled?: ReadonlySet<string>;
-  /** One section a plugin, by the plugin's name; a plugin without one gets an empty section. */
+  /** One section for each plugin, by the plugin's name; a plugin without one gets an empty section. */
   readonly config?: Readonly<Record<string, unknown>>;
   readonly ambient: Ambient;
-  /** When a slow start is first reported; then at doubling gaps. */
+  /** Milliseconds until a slow start is first reported; further reports follow at doubling gaps. */
   readonly slowStartMs?: number;
-  /** How long a plugin that overran its stop deadline may take to react to the abort. */
+  /** Milliseconds that a plugin that overran its stop deadline has to react to the abort. */
   readonly stopGraceMs?: number;
 }
 
@@ -61,16 +65,16 @@ export interface Kernel {
   /** Names of the plugins in boot order. */
   readonly bootOrder: readonly string[];
   /**
-   * Resolves when the server takes work, or when a stop came first (`state` tells which). Rejects with a
-   * `PluginError` when a plugin failed; what was created has been stopped by then.
+   * Resolves when the server takes work, or when a stop came first (`state` tells which). Rejects with a `PluginError`
+   * if a plugin failed; everything created has been stopped by then.
    */
   start(): Promise<void>;
   /**
-   * Stops at any time, also while starting; stopping twice is fine and gives the same promise. Rejects with an
-   * AggregateError of every plugin that failed to drain or to stop.
+   * Stops at any time, even during the start; a second call returns the same promise. Rejects with an AggregateError of
+   * every plugin that failed to drain or to stop.
    */
   stop(): Promise<void>;
-  /** What a plugin provides, for the composition root and tests. Throws before it has been created. */
+  /** Returns what a plugin provides, for the composition root and tests. Throws if it has not been created yet. */
   get<T>(capability: Capability<T>): T;
 }
 
@@ -160,7 +164,7 @@ class PluginKernel implements Kernel {
       await this.#bringUp();
     } catch (error) {
       if (this.#stopping !== undefined) {
-        // A start that was told to stop may well fail because of it: that is no failure of the server.
+        // A start that was told to stop may fail for that reason: this is no failure of the server.
         this.#log.info(`the start was cut short: ${messageOf(error)}`);
         return;
       }
@@ -226,7 +230,7 @@ class PluginKernel implements Kernel {
     const nowMs = this.#options.ambient.clock.nowMs();
     const seconds = (sinceMs: number): string => ((nowMs - sinceMs) / 1000).toFixed(1);
     if (this.#abortStart.signal.aborted) {
-      // What is stopped tells of itself; here a start is waited for that does not end at once.
+      // Plugins that are being stopped report their own progress; this line is for a start that does not end at once.
       if (this.#beingStarted !== undefined)
         this.#log.info(
           `stopping: waiting for ${this.#beingStarted}, which is still starting after ${seconds(startedMs)} s`,
@@ -239,10 +243,10 @@ class PluginKernel implements Kernel {
     this.#log.info(`still starting after ${seconds(startedMs)} s: ${waiting.join(', ')}`);
   }
 
-  /** After a failed start: the error to report is the one that started it, so trouble here is only logged. */
+  /** Stops everything after a failed start. Errors here are only logged: the error to report is that of the start. */
   async #giveUp(): Promise<void> {
     this.#abortStart.abort();
-    // From here on a stop has nothing left to do but to wait for this one.
+    // A later stop only waits for this one.
     this.#stopping = this.#stopAll().then(() => undefined);
     await this.#stopping;
     this.#lifecycle.enter('failed');

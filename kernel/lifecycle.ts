@@ -1,8 +1,8 @@
 /**
- * The states of the server, and how long things may take.
+ * States of the server, and deadlines for work.
  *
- * States only go forward: registered → starting → ready → draining → stopped, or failed from any of them but the
- * last. A stop may come at any time, so `draining` can be entered before `ready`.
+ * States only go forward: registered → starting → ready → draining → stopped, or failed from any of them but the last.
+ * A stop may come at any time, so `draining` can be entered before `ready`.
  */
 import { assert } from './assert.ts';
 import type { Clock } from './clock.ts';
@@ -18,7 +18,7 @@ const NEXT: Readonly<Record<LifecycleState, readonly LifecycleState[]>> = {
   failed: [],
 };
 
-/** Holds the state and refuses to go back. */
+/** Holds the state and rejects steps backwards. */
 export class Lifecycle {
   #state: LifecycleState = 'registered';
 
@@ -32,7 +32,7 @@ export class Lifecycle {
   }
 }
 
-/** Calls `report` after `firstMs`, then after twice that, and so on at growing gaps, until disposed of. */
+/** Calls `report` after `firstMs`, then after twice that time, and so on at doubling gaps, until disposed of. */
 export function reportAtGrowingGaps(clock: Pick<Clock, 'after'>, firstMs: number, report: () => void): Disposable {
   let gapMs = firstMs;
   const tick = (): void => {
@@ -44,22 +44,22 @@ export function reportAtGrowingGaps(clock: Pick<Clock, 'after'>, firstMs: number
   return { [Symbol.dispose]: () => timer[Symbol.dispose]() };
 }
 
-/** The work did not end within its deadline and the grace after it. */
+/** Error for work that did not end within its deadline and the grace period after it. */
 export class OverrunError extends Error {
   override readonly name = 'OverrunError';
 }
 
 export interface DeadlineOptions {
   readonly clock: Pick<Clock, 'after'>;
-  /** Undefined: the work takes as long as it takes. */
+  /** Undefined: no deadline. */
   readonly deadlineMs: number | undefined;
-  /** How long the work may still take to react to the abort before it is left behind. */
+  /** Milliseconds that the work has to react to the abort before it is abandoned. */
   readonly graceMs: number;
 }
 
 /**
- * Runs `work` with a signal that is aborted at the deadline. Rejects with an `OverrunError` if the work was not done
- * by then, even if it ended within the grace; work that never ends is left behind after it.
+ * Runs `work` with a signal that is aborted at the deadline. Rejects with an `OverrunError` if the work was not done by
+ * then, even if it ended within the grace period; work that does not end in that period is abandoned.
  */
 export async function runWithDeadline(
   work: (signal: AbortSignal) => Promise<void> | void,
@@ -83,7 +83,7 @@ export async function runWithDeadline(
   const graceTimer = clock.after(graceMs, () => grace.resolve(undefined));
   const failure = await Promise.race([ended, grace.promise]);
   graceTimer[Symbol.dispose]();
-  // How the work ended after the abort is the cause, unless it merely repeats the abort's own reason.
+  // The error of the work after the abort becomes the cause, unless it merely repeats the abort's own reason.
   if (failure === undefined || failure.error === overrun) throw overrun;
   throw new OverrunError(overrun.message, { cause: failure.error });
 }
@@ -98,14 +98,14 @@ function silenceText(ms: number): string {
   return `nothing was heard of it for ${ms} ms: call readiness.waiting('…') while it works, and give up on what does not answer`;
 }
 
-/** Work that may take long, as long as it says now and then what it is doing. */
+/** Watches work that may take long as long as it reports its progress now and then. */
 export class SilenceWatch implements Disposable {
   readonly #clock: Pick<Clock, 'after'>;
   readonly #silenceMaxMs: number | undefined;
   readonly #over = Promise.withResolvers<never>();
   #timer: Disposable | undefined;
 
-  /** `silenceMaxMs` undefined: it may be silent. */
+  /** `silenceMaxMs` undefined: no limit. */
   constructor(clock: Pick<Clock, 'after'>, silenceMaxMs: number | undefined) {
     this.#clock = clock;
     this.#silenceMaxMs = silenceMaxMs;
@@ -116,7 +116,10 @@ export class SilenceWatch implements Disposable {
     this.#wait(SILENCE_PARTS);
   }
 
-  /** In parts: a process that was stopped meanwhile (SIGSTOP, a machine that was paused) has been silent for one of them, however long that was. */
+  /**
+   * Waits in parts: a process that was stopped meanwhile (SIGSTOP, a paused machine) loses only one part, however long
+   * the pause was.
+   */
   #wait(parts: number): void {
     const ms = this.#silenceMaxMs;
     if (ms === undefined) return;
@@ -125,7 +128,10 @@ export class SilenceWatch implements Disposable {
     else this.#over.reject(new OverrunError(silenceText(ms)));
   }
 
-  /** The work's own end, or an `OverrunError` if it is silent for too long; it is left behind then. */
+  /**
+   * Settles as the work does, or rejects with an `OverrunError` if the work is silent for too long; the work is then
+   * abandoned.
+   */
   unlessSilent<T>(work: Promise<T> | T): Promise<T> {
     return Promise.race([work, this.#over.promise]);
   }

@@ -2,9 +2,9 @@ import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Makes a directory and those above it that are missing; resolves with what it has made, the outermost first. Node's own recursive form
- * never ends, at full speed, where the system says of a directory that is there that nothing can be made in it because there is no such
- * entry: /proc does so, and folders that an automounter manages.
+ * Makes a directory and its missing parents; resolves with the directories that were made, the outermost first. Node's
+ * own recursive form loops forever, at full speed, if an existing directory answers ENOENT to every attempt to make
+ * something in it: /proc does so, and so do folders that an automounter manages.
  */
 export async function makeDirectory(
   path: string,
@@ -16,14 +16,14 @@ export async function makeDirectory(
     try {
       await mkdir(each, mode);
     } catch (error) {
-      // Another process may have been faster.
+      // Another process may have made the directory meanwhile.
       if (!(await isDirectory(each))) throw error;
     }
   }
   return missing;
 }
 
-/** A link to one counts; what cannot be looked at does not. */
+/** Returns true for a directory or a link to one; false for anything that cannot be looked at. */
 export function isDirectory(path: string): Promise<boolean> {
   return stat(path).then(
     (status) => status.isDirectory(),

@@ -1,9 +1,9 @@
 import { randomFillSync } from 'node:crypto';
 import { defineCapability } from './capability.ts';
 
-/** Where randomness comes from, so that tests and replay can replace it. */
+/** Source of randomness, so that tests and replay can replace it. */
 export interface Random {
-  /** `length` fresh random bytes. */
+  /** Returns `length` fresh random bytes. */
   bytes(length: number): Uint8Array;
 }
 export const Random = defineCapability<Random>('random');

@@ -1,15 +1,15 @@
 import { defineCapability } from './capability.ts';
 import type { Clock } from './clock.ts';
 
-/** Whether the server takes work, and if not, what it waits for. */
+/** State of the server for health checks: ready for work, or waiting for something. */
 export interface Readiness {
   readonly isReady: boolean;
-  /** What start-up is doing right now (`reading the manifest`), or `shutting down`; the newest note wins. */
+  /** Current step of start-up (`reading the manifest`), or `shutting down`; the newest note wins. */
   readonly note: string;
 }
 export const Readiness = defineCapability<Readiness>('readiness');
 
-/** Who waits, for what, since when. */
+/** A plugin that waits, the reason, and the time since when. */
 export interface ReadinessNote {
   readonly plugin: string;
   readonly note: string;
@@ -19,7 +19,7 @@ export interface ReadinessNote {
 /** The kernel's own readiness: a list of notes, of which `/health/ready` shows the newest. */
 export class ReadinessBoard implements Readiness {
   readonly #clock: Pick<Clock, 'nowMs'>;
-  /** In order of their last change: the last one is the newest. */
+  /** Notes in order of their last change: the last one is the newest. */
   readonly #notes = new Map<string, ReadinessNote>();
   #state: 'starting' | 'ready' | 'shutting down' = 'starting';
 
@@ -36,7 +36,7 @@ export class ReadinessBoard implements Readiness {
     return this.notes.findLast((note) => note.note !== 'starting')?.note ?? 'starting';
   }
 
-  /** Everything that is still waited for, oldest first. */
+  /** Notes on everything that is still waited for, oldest first. */
   get notes(): readonly ReadinessNote[] {
     return [...this.#notes.values()];
   }

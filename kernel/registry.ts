@@ -25,7 +25,7 @@ export class Registry {
     return this.#root.resolve<T>(capability.name);
   }
 
-  /** Exactly the named values, never the container. */
+  /** Returns exactly the named values, never the container. */
   grant<R extends Requirements>(requires: R): Granted<R> {
     const granted = Object.entries(requires).map(([key, capability]) => [key, this.get(capability)] as const);
     return Object.freeze(Object.fromEntries(granted)) as Granted<R>;

@@ -11,28 +11,28 @@ type StopSignal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 export interface SignalOptions {
   readonly source: SignalSource;
   readonly clock: Pick<Clock, 'nowMs' | 'every'>;
-  /** The end of the terminal (SIGHUP) is a reason to stop; else nobody listens for it here. */
+  /** True if the end of the terminal (SIGHUP) stops the server; false: the signal is not handled here. */
   readonly stopsOnHangup: boolean;
-  /** The first signal: stop in order. */
+  /** Stops in order; called at the first signal. */
   readonly stop: (signal: string) => void;
-  /** A later one: leave at once. */
+  /** Leaves at once; called at a later signal. */
   readonly force: (signal: string) => void;
-  /** Given: the end of the process that has started this one counts as SIGTERM. */
+  /** If given, the end of the parent process counts as SIGTERM. */
   readonly parent?: {
-    /** Its number, as of the beginning. */
+    /** The parent's process id at the beginning. */
     readonly pid: number;
-    /** The number of the present one: another, once that process is gone. */
+    /** Returns the current parent's process id: it differs once the first parent is gone. */
     readonly current: () => number;
   };
 }
 
 /**
- * A terminal sends Ctrl-C to the whole process group and npm passes it on once more, so the same key press arrives
- * twice within milliseconds. Only a signal later than this means that somebody has lost patience.
+ * A terminal sends Ctrl-C to the whole process group and npm passes it on once more, so one key press arrives twice
+ * within milliseconds. Only a signal later than this means that the user has lost patience.
  */
 const REPEAT_IGNORED_MS = 1_000;
 
-/** How often it is looked whether the parent is still there: nothing tells of it. */
+/** Interval between checks for the parent: the system sends no notice of its end. */
 const PARENT_LOOK_MS = 250;
 
 /** Listens for SIGTERM, SIGINT and, where that is wanted, SIGHUP until disposed of. */
@@ -45,7 +45,7 @@ export function handleSignals({ source, clock, stopsOnHangup, stop, force, paren
       firstMs = nowMs;
       stop(signal);
     } else if (nowMs - firstMs >= REPEAT_IGNORED_MS && signal !== 'SIGHUP') {
-      // A terminal that is closed after Ctrl-C shows no impatience.
+      // A terminal that is closed after Ctrl-C is no sign of impatience.
       stopListening();
       force(signal);
     }
@@ -55,10 +55,13 @@ export function handleSignals({ source, clock, stopsOnHangup, stop, force, paren
     parent === undefined
       ? undefined
       : clock.every(PARENT_LOOK_MS, () => {
-          // Whoever was told to stop already has patience.
+          // A server that is already stopping needs no second signal.
           if (firstMs === undefined && parent.current() !== parent.pid) listener('SIGTERM');
         });
-  /** Node waits for its threads when it exits, and one may hang in the system: the next signal then has the system's own effect. */
+  /**
+   * Restores the signals' default effect: Node waits for its threads when it exits, and one may hang in the system; the
+   * next signal then ends the process.
+   */
   function stopListening(): void {
     looking?.[Symbol.dispose]();
     for (const signal of signals) source.off(signal, listener);

@@ -1,17 +1,20 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /**
- * How long work may keep the main thread before everything else has its turn. Goals for a whole slice are 5 ms; the last
- * step of one may be long, and something else may be done in the same turn.
+ * Milliseconds that work may occupy the main thread before everything else has its turn. The goal for a whole slice is
+ * 5 ms: the last step of a slice may be long, and the same turn may do other work.
  */
 const SLICE_MS = 2;
 
-/** Cuts long work into slices: whoever works asks after each step, and waits for the next turn when a slice is over. */
+/** Cuts long work into slices: the work asks after each step, and waits for the next turn when a slice is over. */
 export class TimeSlices {
   readonly #nowMs: () => number;
   #beganMs: number;
 
-  /** `nowMs` is a clock that only goes on. A simulation brings its own, so that a busy machine does not change what a seed does. */
+  /**
+   * `nowMs` is a monotone clock. A simulation passes its own, so that a busy machine does not change the result of a
+   * seed.
+   */
   constructor(nowMs = (): number => performance.now()) {
     this.#nowMs = nowMs;
     this.#beganMs = nowMs();
