@@ -1,10 +1,11 @@
 /**
- * Source runs as it is: each thread strips the types of each file and compiles it, which is half of the time that a start
- * takes. Node keeps what came of it where it is told to, and checks what it finds there against the source and its own
- * version. Each thread writes what it made itself as soon as it has loaded its files (`flushCompileCache`): Node would do it
- * when the process ends in order, and for threads that are ended not at all.
+ * The server runs from source: each thread strips the types of each file and compiles it, which takes half of a start.
+ * Node keeps the compiled code in the folder that NODE_COMPILE_CACHE names, and checks what it finds there against the
+ * source and its own version. Each thread writes its compiled code as soon as it has loaded its files
+ * (`flushCompileCache`): Node itself writes only when the process ends in order, and never for threads that are
+ * terminated.
  *
- * A shortcut only: no failure to read or write it is an error, and it may be deleted at any time.
+ * The cache is only a shortcut: no failure to read or write it is an error, and it may be deleted at any time.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -12,12 +13,13 @@ import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { dirname, join } from 'node:path';
 import { cacheHome } from './cache-home.ts';
 
-/** Each has some 8 MB, for one installation and one version of Node. The oldest go. */
+/** Folders that are kept, one for each installation and version of Node, of about 8 MB each. The oldest are deleted. */
 const FOLDERS_MAX = 8;
 
 /**
- * To be called before anything else is imported. `root`: where this installation's sources are. Sets `NODE_COMPILE_CACHE` in
- * `environment`, which is how threads that start later know; where somebody has set it already, that holds.
+ * Turns the cache on; to be called before anything else is imported. `root` is the folder of this installation's
+ * sources. Sets `NODE_COMPILE_CACHE` in `environment`, from which threads that start later take it; a value that is
+ * already set stays.
  */
 export function keepCompiledCode(environment: Record<string, string | undefined>, root: string): void {
   const home = cacheHome(environment);
@@ -26,7 +28,8 @@ export function keepCompiledCode(environment: Record<string, string | undefined>
   const hash = createHash('sha256').update(`${process.version} ${root}`).digest('hex');
   const folder = join(parent, hash.slice(0, 16));
   try {
-    // Step by step: a home that is not there is not made, and Node's recursive form never returns for one like /proc.
+    // Level by level, because a home that does not exist is not made, and Node's recursive form never returns for one
+    // like /proc.
     for (const path of [dirname(home), home, parent]) makeDirectory(path);
     if (makeDirectory(folder)) dropOldest(parent, folder);
   } catch {
@@ -35,7 +38,7 @@ export function keepCompiledCode(environment: Record<string, string | undefined>
   if (enableCompileCache(folder).directory !== undefined) environment['NODE_COMPILE_CACHE'] = folder;
 }
 
-/** False: it is there already. */
+/** Returns false if the directory already exists. */
 function makeDirectory(path: string): boolean {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return false;
   mkdirSync(path, { mode: 0o700 });

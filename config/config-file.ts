@@ -4,42 +4,42 @@
  *     { "listen": "127.0.0.1:8000", "watch": true, "live-cap": 100, "outcalls": false,
  *       "plugin": { "storage": "./my-storage.js" }, "plugin-option": { "storage": { "path": "data" } } }
  *
- * What a value must be follows from the flag's declaration, and every fault is told with its line and column.
+ * The flag's declaration says which values are allowed, and every fault is reported with its line and column.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { messageOf, suggestionFor } from '../kernel/index.ts';
 import { type JsonNode, type JsonObject, JsonSyntaxError, placeOf, readJson } from '../subsystems/manifest/index.ts';
 import type { Flag } from './flag.ts';
 
-/** One value of the file, as it would stand on a command line. */
+/** One value of the file, in the form of the command line. */
 export interface FileValue {
-  /** Of the flag, or of the plugin that is turned off. */
+  /** Name of the flag, or of the plugin that is turned off. */
   readonly name: string;
   readonly text: string;
-  /** `svc.config.json:3:5`. */
+  /** Place in the file: `svc.config.json:3:5`. */
   readonly place: string;
 }
 
 export interface ConfigFile {
   readonly values: readonly FileValue[];
-  /** Names of plugins that are turned off, each with its place. */
+  /** Names of plugins that are turned off, each with its place in the file. */
   readonly disabled: ReadonlyMap<string, string>;
   readonly problems: readonly string[];
 }
 
 export interface ConfigFileOptions {
   readonly flags: ReadonlyMap<string, Flag<unknown>>;
-  /** What may be turned off. */
+  /** Names of plugins that may be turned off. */
   readonly pluginNames: readonly string[];
 }
 
-/** Thousands of options fit; somebody's log does not. */
+/** Room for thousands of options; refuses, for example, a log file. */
 const FILE_BYTES_MAX = 1 << 20;
-/** A file with hundreds of faults has one cause. */
+/** Problems that are listed: a file with hundreds of faults has one cause. */
 const PROBLEMS_MAX = 20;
-/** What a file says of itself to editors. */
+/** Key by which editors find the file's schema. */
 const SCHEMA_KEY = '$schema';
-/** Flags that ask for something else than a server, or that name this very file. */
+/** Flags that ask for something other than a server, or that name this very file. */
 const COMMAND_LINE_ONLY: ReadonlySet<string> = new Set([
   'help',
   'version',
@@ -49,7 +49,7 @@ const COMMAND_LINE_ONLY: ReadonlySet<string> = new Set([
   'capacity',
 ]);
 
-/** `shown`: what messages call it. */
+/** Reads the file at `path`; messages call it `shown`. */
 export function readConfigFile(path: string, shown: string, options: ConfigFileOptions): ConfigFile {
   const text = textOf(path, shown);
   if ('problem' in text) return { values: [], disabled: new Map(), problems: [text.problem] };
@@ -59,7 +59,7 @@ export function readConfigFile(path: string, shown: string, options: ConfigFileO
 function textOf(path: string, shown: string): { readonly text: string } | { readonly problem: string } {
   try {
     const status = statSync(path);
-    // A pipe may never end, and a device does not.
+    // Pipes and devices may never end.
     if (!status.isFile() && !status.isDirectory())
       return { problem: `--config: ${shown} (${path}) cannot be read: it is not a regular file` };
     const { size } = status;
@@ -114,7 +114,7 @@ class ConfigFileReader {
       const isPlugin = this.#options.pluginNames.includes(name);
       if (COMMAND_LINE_ONLY.has(name))
         this.#report(key.start, `--${name} is for the command line only: take the key out`);
-      // Files are copied, committed and read by others.
+      // Files are copied, committed and read by others, so they hold no secrets.
       else if (flag?.isSecret === true)
         this.#report(key.start, `a file cannot hold the token: set SVC_TOKEN in the environment, and take the key out`);
       else if (isPlugin && value.kind === 'false') this.#disabled.set(name, this.#placeOf(value.start));
@@ -147,7 +147,7 @@ class ConfigFileReader {
       );
   }
 
-  /** `{ "storage": "./my-storage.js" }`, or one level more for the options of plugins. */
+  /** Takes `{ "storage": "./my-storage.js" }`; options of plugins are nested one level deeper. */
   #names(name: string, node: JsonNode): void {
     const isNested = name === 'plugin-option';
     const form = isNested ? '{ "storage": { "path": "data" } }' : '{ "storage": "./my-storage.js" }';
@@ -185,7 +185,7 @@ class ConfigFileReader {
     this.#values.push({ name, text, place: this.#placeOf(start) });
   }
 
-  /** By key; a repeated one is reported, and the first one counts. */
+  /** Returns the members by key. A repeated key is reported, and its first value counts. */
   #members({ members }: JsonObject): ReadonlyMap<string, JsonObject['members'][number]> {
     const byKey = new Map<string, JsonObject['members'][number]>();
     for (const member of members) {

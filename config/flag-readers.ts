@@ -1,6 +1,7 @@
 /**
- * Which part of the server reads which flag. Where that part is replaced or off, its flags would do nothing: they are refused with the
- * reason. A flag without a row here does not compile; `test/config/flag-readers.test.ts` compares the rows with the sections.
+ * Table of flags and the part of the server that reads each of them. If that part is replaced or off, its flags would
+ * do nothing, so they are refused with the reason. A flag without a row here does not compile;
+ * `test/config/flag-readers.test.ts` compares the rows with the sections.
  */
 import type { FlagName, VARIABLES } from './flags.ts';
 import type { ParsedFlags } from './parse-flags.ts';
@@ -10,11 +11,13 @@ import type { ServerConfig } from './schema.ts';
 type PartName = keyof ServerConfig | 'gateway';
 
 export interface FlagReader {
-  /** The part whose own implementation gives the flag its meaning; undefined: the program itself, before there are parts. */
+  /**
+   * The part whose own implementation reads the flag; undefined: the program itself reads it, before there are parts.
+   */
   readonly part: keyof ServerConfig | undefined;
-  /** True: the flag holds also where that part is turned off. */
+  /** True if the flag also has its effect when that part is turned off. */
   readonly holdsWhenOff?: boolean;
-  /** Another part without which the flag means nothing; who provides it does not matter. */
+  /** Another part without which the flag has no effect, whichever plugin provides it. */
   readonly needs?: PartName;
 }
 
@@ -33,7 +36,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   listen: { part: 'http' },
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
-  // The program decides before anything starts whether the address may be open, with any implementation of auth.
+  // The program decides before anything starts whether the address may be open, whichever plugin implements auth.
   insecure: PROGRAM,
   'browser-guard': { part: 'http' },
   executors: { part: 'execution' },
@@ -51,9 +54,9 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'snapshot-below': { part: 'canisters' },
   fsync: { part: 'storage' },
   'replay-budget-secs': { part: 'canisters' },
-  // A storage from outside restores by itself.
+  // A storage from outside restores its state itself.
   restore: PROGRAM,
-  // Beside --no-outcalls it is warned of: the contract has both.
+  // Beside --no-outcalls the flag only causes a warning: both may be given together.
   'outcall-timeout-secs': { part: 'management' },
   'outcalls-record': { part: 'outcalls' },
   'outcalls-replay': { part: 'outcalls' },
@@ -65,12 +68,12 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   SVC_BIN: { part: 'compatibility' },
 };
 
-/** Returns the problems of flags whose part is another one or none, one sentence each. */
+/** Returns one sentence for each given flag whose part is replaced or turned off. */
 export function checkReaders(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const { disabled, given, sources, flags } = parsed;
   const replaced = new Map(loaded.map((plugin) => [plugin.replaces, plugin]));
   const problems = (Object.entries(FLAG_READERS) as [FlagName, FlagReader][]).flatMap(([name, reader]) => {
-    // A switch that is off asks for nothing.
+    // A switch that is off needs no part.
     if (!(given.has(name) || sources.has(name)) || flags[name] === false) return [];
     const shown = given.has(name) ? `--${name}` : (sources.get(name) ?? name);
     return problemsOf(shown, reader, replaced, disabled);

@@ -1,6 +1,6 @@
-/** What a flag is, and the kinds of values there are. `flags.ts` declares the flags of this server with them. */
+/** Flags and the kinds of values that they take. `flags.ts` declares the flags of this server with them. */
 
-/** Parts of the server that flags belong to: `--help` groups by them. */
+/** Parts of the server that flags belong to: `--help` groups flags by them. */
 export type FlagGroup =
   | 'general'
   | 'manifest'
@@ -16,37 +16,39 @@ export type FlagGroup =
   | 'mops-closure'
   | 'compiler';
 
-/** What every flag and every variable says of itself. */
+/** Description that flags and environment variables have in common. */
 export interface Described {
   readonly group: FlagGroup;
-  /** One sentence or two, for `--help` and the documents. */
+  /** One or two sentences, for `--help` and the documents. */
   readonly summary: string;
-  /** A letter for `-x`. */
+  /** Letter for the short form, `-x`. */
   readonly short?: string;
   /** The environment variable that is read when the flag is not given. */
   readonly variable?: string;
-  /** The value is printed nowhere, and does not belong into a file. */
+  /** True if the value is never printed and must not be in a file. */
   readonly isSecret?: boolean;
 }
 
-/** What a value looks like in `svc.config.json`: text, a whole number (also as text), true or false, or text for each name. */
+/**
+ * Kinds of values in `svc.config.json`: text, a whole number (also as text), true or false, or a text for each name.
+ */
 export type ValueKind = 'text' | 'number' | 'switch' | 'names';
 
-/** One flag, whose parsed value is a `T`. */
+/** A flag whose parsed value is a `T`. */
 export interface Flag<T> extends Described {
   readonly kind: ValueKind;
-  /** May be given more than once: `parse` gives a list of one, and all of them make one list. */
+  /** True if the flag may be given more than once: `parse` returns a list of one, and the lists are joined. */
   readonly isRepeatable?: boolean;
-  /** What stands for the value in `--help`; undefined: a switch. */
+  /** Placeholder for the value in `--help`; undefined for a switch. */
   readonly placeholder: string | undefined;
   readonly defaultValue: T;
-  /** The default with its unit, for people; undefined: there is nothing to say. */
+  /** The default with its unit, for people; undefined if `--help` shows none. */
   readonly defaultText: string | undefined;
-  /** Throws a `FlagProblem` with the reason and the fix. A switch is handed `true` or `false`. */
+  /** Parses the value. Throws a `FlagProblem` with the reason and the fix. A switch is given `true` or `false`. */
   parse(text: string): T;
 }
 
-/** Why a value is refused; the caller puts the flag's name in front. */
+/** Reason why a value is refused; the caller prepends the flag's name. */
 export class FlagProblem extends Error {
   override readonly name = 'FlagProblem';
 }
@@ -57,7 +59,7 @@ interface TextOptions<D extends string | undefined> extends Described {
   readonly defaultText?: string;
 }
 
-/** Any text but the empty one. */
+/** Declares a flag for any non-empty text. */
 export function text(options: TextOptions<string>): Flag<string>;
 export function text(options: TextOptions<undefined>): Flag<string | undefined>;
 export function text(options: TextOptions<string | undefined>): Flag<string | undefined> {
@@ -75,15 +77,15 @@ export function text(options: TextOptions<string | undefined>): Flag<string | un
 interface IntegerOptions extends Described {
   readonly placeholder: string;
   readonly defaultValue: number;
-  /** `bytes`, `ms`, …: what the number counts. */
+  /** Unit of the number: `bytes`, `ms`, …. */
   readonly unit: string;
   readonly min: number;
   readonly max?: number;
-  /** Instead of the default with its unit. */
+  /** Shown instead of the default with its unit. */
   readonly defaultText?: string;
 }
 
-/** A whole number in plain decimal digits. */
+/** Declares a flag for a whole number in plain decimal digits. */
 export function integer(options: IntegerOptions): Flag<number> {
   const { min, max = Number.MAX_SAFE_INTEGER, unit, defaultValue } = options;
   return {
@@ -102,7 +104,7 @@ interface BigIntegerOptions extends Described {
   readonly max: bigint;
 }
 
-/** A whole number that may be larger than a double holds exactly. */
+/** Declares a flag for a whole number that may be larger than a double represents exactly. */
 export function bigInteger(options: BigIntegerOptions): Flag<bigint> {
   const { min, max, unit, defaultValue } = options;
   return {
@@ -118,7 +120,7 @@ interface ChoiceOptions<C extends string> extends Described {
   readonly defaultValue: NoInfer<C>;
 }
 
-/** One of a few words. */
+/** Declares a flag whose value is one of a few words. */
 export function choice<const C extends string>(options: ChoiceOptions<C>): Flag<C> {
   return {
     kind: 'text',
@@ -133,7 +135,7 @@ export function choice<const C extends string>(options: ChoiceOptions<C>): Flag<
   };
 }
 
-/** On or off; off by default. */
+/** Declares a switch, off by default. */
 export function toggle(options: Described): Flag<boolean> {
   return {
     kind: 'switch',
@@ -153,14 +155,14 @@ export interface NamedValue {
 
 interface NamedOptions extends Described {
   readonly placeholder: string;
-  /** What a name looks like, and how that is said. */
+  /** Pattern of a name, and its description in messages. */
   readonly name: RegExp;
   readonly nameText: string;
-  /** A value that is empty says nothing. */
+  /** True if an empty value is refused. */
   readonly isValueNeeded?: boolean;
 }
 
-/** `NAME=VALUE`, as often as there are names. */
+/** Declares a flag `NAME=VALUE` that may be given once for each name. */
 export function named({
   name: pattern,
   nameText,
@@ -185,7 +187,7 @@ export function named({
   };
 }
 
-/** Of `NAME=VALUE` what may be printed: a value may hold a password, also where its `=` was forgotten. */
+/** Returns the printable part of `NAME=VALUE`: a value may hold a password, even where its `=` was forgotten. */
 function withoutValue(written: string): string {
   const [name = ''] = /^[\w.-]{0,80}=?/.exec(written) ?? [];
   return name.length < written.length ? `${name}…` : name;
@@ -195,13 +197,16 @@ function parseDecimal(value: string, min: bigint, max: bigint, unit: string): bi
   const fix = `give a whole number of ${unit} from ${min} to ${max}, in plain digits`;
   if (/^-\d+$/.test(value)) throw new FlagProblem(`${value} is negative: ${fix}`);
   if (!/^\d+$/.test(value)) throw new FlagProblem(`'${value}' is not a whole number: ${fix}`);
-  // A million digits would take BigInt a while; none of the ranges has more than 39.
+  // BigInt takes long for a million digits; none of the ranges has more than 39.
   const number = value.length > 64 ? max + 1n : BigInt(value);
   if (number < min || number > max) throw new FlagProblem(`${value.slice(0, 64)} is out of range: ${fix}`);
   return number;
 }
 
-/** 100000000000000 → `100,000,000,000,000`. `toLocaleString` would load what all languages need: 10 ms of every start. */
+/**
+ * Formats 100000000000000 as `100,000,000,000,000`. `toLocaleString` would load the data of all languages: 10 ms of
+ * every start.
+ */
 function formatNumber(value: number | bigint): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ',');
 }

@@ -1,11 +1,12 @@
 /**
- * Every flag and every environment variable there is, declared once: parsing, checks, `--help` and `docs/flags.md` all
- * come from here. A flag whose feature is not part of this version is none: it is unknown, and never accepted and ignored.
+ * Declarations of every flag and every environment variable: parsing, checks, `--help` and `docs/flags.md` all use
+ * them. A flag whose feature is not part of this version is not declared: it is refused as unknown, and never accepted
+ * and ignored.
  */
 import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
-/** By their long name; the order is that of `--help` within a group. */
+/** Flags by their long name; the order is that of `--help` within a group. */
 export const FLAGS = {
   help: toggle({ group: 'general', summary: 'Print this text and exit.' }),
   version: toggle({ group: 'general', summary: 'Print the version and exit.' }),
@@ -103,7 +104,7 @@ export const FLAGS = {
     defaultValue: defaults.defaultMemoryBytes(),
     unit: 'bytes',
     min: 64 * 2 ** 20,
-    // What executors count with.
+    // Largest number that executors can count.
     max: defaults.MEMORY_BYTES_MAX,
     defaultText: "three quarters of the machine's memory, or of its control group's",
     summary:
@@ -123,7 +124,7 @@ export const FLAGS = {
     defaultValue: defaults.STARTING_CYCLES,
     unit: 'cycles',
     min: 0n,
-    // The IC keeps balances in 128 bits, and so does an actor that reads its own.
+    // The IC stores balances in 128 bits, and an actor that reads its own balance gets 128 bits, too.
     max: 2n ** 128n - 1n,
     summary: 'Starting cycles per actor; 0 disables metering.',
   }),
@@ -294,7 +295,7 @@ export const VARIABLES = {
   }),
 };
 
-/** Flags of later versions, which nothing here knows but the error that they are unknown. */
+/** Flags of later versions, known only to the error that calls them unknown. */
 export const LATER_FLAGS: Readonly<Record<string, string>> = {
   check: 'this version checks flags and manifest when it starts',
   capacity: 'this version does not measure what a machine can host',
@@ -305,10 +306,10 @@ type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {
 };
 
 export type FlagName = keyof typeof FLAGS;
-/** The value of every flag: given, from the environment, or its default. */
+/** The value of every flag: from the command line, the environment, or its default. */
 export type FlagValues = Values<typeof FLAGS>;
 export type VariableValues = Values<typeof VARIABLES>;
 
-/** The declarations without their value types, for everything that treats them all alike. */
+/** The declarations without their value types, for code that treats all flags alike. */
 export const flagsByName: ReadonlyMap<string, Flag<unknown>> = new Map(Object.entries(FLAGS));
 export const variablesByName: ReadonlyMap<string, Flag<unknown>> = new Map(Object.entries(VARIABLES));

@@ -1,4 +1,4 @@
-/** `--help`, and the same facts as a document: both are drawn from the declarations in `flags.ts`. */
+/** `--help`, and the same facts as a document: both are made from the declarations in `flags.ts`. */
 import type { Described, Flag, FlagGroup } from './flag.ts';
 import { flagsByName, variablesByName } from './flags.ts';
 import { type ConfiguredPlugin, flagOf } from './plugin-options.ts';
@@ -9,7 +9,7 @@ export interface HelpOptions {
   readonly width: number;
   readonly hasColor: boolean;
   readonly plugins: readonly { readonly name: string; readonly neededBecause?: string }[];
-  /** Those that `--plugin` names on the same line. */
+  /** Plugins that `--plugin` names on the same command line. */
   readonly loaded?: readonly Pick<ConfiguredPlugin, 'capability' | 'module' | 'definition'>[];
 }
 
@@ -33,7 +33,7 @@ interface Entry {
   /** `-m, --manifest FILE`. */
   readonly usage: string;
   readonly summary: string;
-  /** Default, variable, and whether it is there yet. */
+  /** Default value, variable, and `Required.` for options that have no default. */
   readonly notes: readonly string[];
 }
 
@@ -89,7 +89,7 @@ const USAGE_COLUMN = 32;
 const WIDTH_MIN = 60;
 const WIDTH_MAX = 110;
 
-/** The text of `--help`. */
+/** Returns the text of `--help`. */
 export function helpText(options: HelpOptions): string {
   const width = Math.min(Math.max(options.width, WIDTH_MIN), WIDTH_MAX);
   const paint = (code: number, text: string): string => (options.hasColor ? `\u001b[${code}m${text}\u001b[0m` : text);
@@ -124,7 +124,7 @@ function wrap(text: string, width: number): readonly string[] {
   return lines;
 }
 
-/** The text of `docs/flags.md`. */
+/** Returns the text of `docs/flags.md`. */
 export function flagsDocument(plugins: HelpOptions['plugins']): string {
   const lines = [
     '# Flags and environment variables',

@@ -1,4 +1,4 @@
-/** Listen addresses: reading them, resolving them, and telling whether other machines can reach them. */
+/** Listen addresses: parsing them, resolving them, and finding out whether other machines can reach them. */
 import { lookup as systemLookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
 import { FlagProblem } from './flag.ts';
@@ -7,7 +7,7 @@ export interface ListenAddress {
   /** An IPv4 or IPv6 literal. */
   readonly host: string;
   readonly port: number;
-  /** Only this machine reaches it: everything the name resolves to is a loopback address. */
+  /** True if only this machine reaches the address: every address of the name is a loopback address. */
   readonly isLoopback: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface ResolvedAddress {
   readonly address: string;
   readonly family: number;
 }
-/** Every address of a name; `dns.lookup`, unless a test says otherwise. */
+/** Finds every address of a name; `dns.lookup`, unless a test replaces it. */
 export type Lookup = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 const SHAPE = 'write it as host:port or [ipv6]:port, for example 127.0.0.1:7000 or [::1]:7000';
@@ -24,7 +24,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Splits an address. Throws a `FlagProblem` with the fix. */
+/** Splits an address into host and port. Throws a `FlagProblem` with the fix. */
 export function splitAddress(text: string): { readonly host: string; readonly port: number } {
   const match = /^(?:\[(?<bracketed>[^\]]*)\]|(?<plain>[^:[\]]*)):(?<port>\d*)$/.exec(text);
   if (match === null) throw new FlagProblem(`'${text.slice(0, 300)}' is not an address: ${SHAPE}`);
@@ -47,14 +47,14 @@ export async function resolveAddress(text: string, lookup: Lookup = lookupAll): 
   const addresses = await lookup(host).catch((error: unknown) => {
     throw new FlagProblem(`'${host}' does not resolve to an address (${codeOf(error)}): ${SHAPE}`);
   });
-  // One listener has one address; where a name has both, IPv4 is the one that every client tries.
+  // A listener has one address. If a name has both kinds, IPv4 is the one that every client tries.
   const chosen = addresses.find(({ family }) => family === 4) ?? addresses[0];
   if (chosen === undefined) throw new FlagProblem(`'${host}' resolves to no address: ${SHAPE}`);
   const isLoopback = addresses.every(({ address, family }) => loopback.check(address, family === 6 ? 'ipv6' : 'ipv4'));
   return { host: chosen.address, port, isLoopback };
 }
 
-/** Node throws at once for what can be no name, and rejects for one that is not known. */
+/** An async function, because Node throws synchronously for an impossible name, and rejects for an unknown one. */
 const lookupAll: Lookup = async (host) => systemLookup(host, { all: true });
 
 function codeOf(error: unknown): string {

@@ -1,4 +1,4 @@
-/** From a command line and an environment to a checked, frozen configuration. */
+/** Makes a checked, frozen configuration from a command line and an environment. */
 import { join, resolve } from 'node:path';
 import { platform } from 'node:process';
 import { cacheHome, mopsPackages } from './cache-home.ts';
@@ -12,26 +12,26 @@ import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 
-/** What loading the plugins of `--plugin` has come to. */
+/** Result of loading the plugins of `--plugin`. */
 export interface LoadedPlugins<L extends ConfiguredPlugin> {
   readonly loaded: readonly L[];
   readonly problems: readonly string[];
 }
 
 export interface LoadOptions<L extends ConfiguredPlugin = ConfiguredPlugin> {
-  /** Without the interpreter and the script. */
+  /** Arguments without the interpreter and the script. */
   readonly argv: readonly string[];
   readonly environment: Environment;
-  /** What `--no-<plugin>` may name. */
+  /** Plugin names that `--no-<plugin>` accepts. */
   readonly pluginNames: readonly string[];
   readonly version: string;
   readonly build: string;
-  /** What relative paths are relative to. */
+  /** Directory that relative paths start from. */
   readonly directory: string;
-  /** Where the server itself lies; undefined: nothing is looked for there. */
+  /** Directory of the server itself; undefined: nothing is looked for there. */
   readonly root?: string;
   readonly lookup?: Lookup;
-  /** Loads what `--plugin` names. Not called where it names nothing. */
+  /** Loads the plugins that `--plugin` names. Not called if there are none. */
   readonly loadPlugins?: (
     requests: readonly { readonly capability: string; readonly module: string }[],
   ) => Promise<LoadedPlugins<L>>;
@@ -44,11 +44,11 @@ export interface LogConfig {
 
 export interface RestoreConfig {
   readonly file: string;
-  /** Undefined: a plugin's storage takes it. */
+  /** Undefined: a plugin's storage takes the backup. */
   readonly directory: string | undefined;
 }
 
-/** What the command line asks for. */
+/** The task that the command line asks for. */
 export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
   | { readonly kind: 'version' }
   | { readonly kind: 'help'; readonly loaded: readonly L[]; readonly problems: readonly string[] }
@@ -63,15 +63,15 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
       /** Names of plugins that are turned off. */
       readonly disabled: ReadonlySet<string>;
       readonly log: LogConfig;
-      /** What is to be put into the state directory before the server starts; absolute paths. */
+      /** Backup to put into the state directory before the server starts; paths are absolute. */
       readonly restore: RestoreConfig | undefined;
-      /** What is served all the same. */
+      /** Problems that do not keep the server from running. */
       readonly warnings: readonly string[];
     };
 
 const NO_SECTIONS: PluginSections = { sections: {}, values: [], problems: [] };
 
-/** Never rejects for what an operator may have written: that is `refused`, with every problem named. */
+/** Loads the configuration. Operators' mistakes never reject: they resolve as `refused`, with every problem named. */
 export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   options: LoadOptions<L>,
 ): Promise<Request<L>> {
@@ -79,7 +79,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   const { flags, disabled } = parsed;
   if (flags.version && !flags.help) return { kind: 'version' };
   const { loaded, problems: pluginProblems } = await pluginsOf(flags.plugin, options);
-  // Whoever asks for help gets it, whatever else stands on the line.
+  // A request for help is served, whatever else is on the command line.
   if (flags.help) return { kind: 'help', loaded, problems: pluginProblems };
 
   const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
@@ -112,7 +112,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   };
 }
 
-/** The file of `--config` is read by code that a start without one does not load. */
+/** Parses the command line, and the file of `--config`, whose reader a start without the flag does not load. */
 async function parse({ argv, environment, pluginNames, directory }: LoadOptions): Promise<ParsedFlags> {
   const parsed = parseFlags(argv, environment, pluginNames);
   const { config } = parsed.flags;
@@ -131,7 +131,7 @@ async function pluginsOf<L extends ConfiguredPlugin>(
   return loadPlugins(named.map(({ name, value }) => ({ capability: name, module: value })));
 }
 
-/** Where a plugin cannot be loaded, nobody knows which options it has. */
+/** Reads the plugins' options. If a plugin could not be loaded, its options are not known. */
 async function sectionsOf(
   loaded: readonly ConfiguredPlugin[],
   parsed: ParsedFlags,
@@ -250,12 +250,12 @@ async function resolveListen(
   }
 }
 
-/** Never shows the token itself: what is printed may end up in a log. */
+/** Checks the token without showing it: messages may end up in a log. */
 function checkToken({ flags, sources }: ParsedFlags): string[] {
   const token = flags['auth-token'];
   if (token === undefined) return [];
   const name = sources.get('auth-token') ?? '--auth-token';
-  // Node hands header values over as Latin-1 with outer blanks removed: such a token would never match.
+  // Node decodes header values as Latin-1 and removes outer blanks, so any other token would never match.
   if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) {
     return [
       `${name} holds a token that no HTTP header can carry: use visible ASCII characters, without line breaks or outer spaces`,
@@ -268,7 +268,10 @@ function durableStorage(loaded: readonly ConfiguredPlugin[]): ConfiguredPlugin |
   return loaded.find(({ replaces, definition }) => replaces === 'storage' && definition.isDurable === true);
 }
 
-/** Flags of the contract that have no effect beside others. It says of neither that it needs another, so both may stand there. */
+/**
+ * Warns of flags that have no effect beside others. They are not refused: neither flag's documentation says that it
+ * needs another.
+ */
 function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const warnings: string[] = [];
   const isKept = flags.state !== undefined || durableStorage(loaded) !== undefined;
@@ -279,7 +282,7 @@ function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly Co
   return warnings;
 }
 
-/** Flags that mean nothing without a state directory are mistakes, not wishes to be ignored. */
+/** Refuses flags that have no effect without a state directory. */
 function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const storage = durableStorage(loaded);
   if (storage !== undefined) {

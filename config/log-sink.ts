@@ -1,28 +1,29 @@
 /**
- * Where the log's lines go: gathered as the bytes that are written, and written in the background by pino's destination (SonicBoom), in
- * a thread of libuv, `FLUSH_MS` later at the latest.
+ * Destination of the log's lines. Lines are gathered as bytes, and written in the background by pino's destination
+ * (SonicBoom), in a thread of libuv, at most `FLUSH_MS` later.
  *
- * They are gathered here, not in SonicBoom: it measures what it has gathered with every write. And not in a string: that is a tree of
- * pieces until it is written, which costs more to flatten and to collect than each line's bytes cost at once.
+ * Lines are gathered here, because SonicBoom measures its whole buffer with every write. And they are not gathered in a
+ * string: a string is a tree of pieces until it is written, and flattening and collecting that tree costs more than
+ * encoding each line at once.
  *
- * If whoever reads stalls, lines are kept up to `BUFFER_BYTES_MAX` and then dropped: a server must not stand still, or die of memory,
- * because of its log. How many were dropped is said once there is room again.
+ * If the reader stalls, lines are kept up to `BUFFER_BYTES_MAX` and then dropped: the log must neither stop the server
+ * nor use up its memory. The number of dropped lines is logged once there is room again.
  */
 import { writeSync } from 'node:fs';
 import pino from 'pino';
 
-/** A person watching sees a line at once; a busy server writes a few hundred lines with one call. */
+/** Short enough for a person who watches; a busy server writes a few hundred lines with one call. */
 const FLUSH_MS = 20;
-/** Lines that fill this are written without waiting for the timer. */
+/** This many bytes of lines are written without waiting for the timer. */
 const BATCH_BYTES = 32 * 1024;
-/** Of one of JavaScript's characters. */
+/** Bytes of one UTF-16 unit at most. */
 const UTF8_BYTES_MAX = 3;
 const BUFFER_BYTES_MAX = 16 * 1024 * 1024;
-/** How long the end of the process waits for a reader that has stalled. */
+/** Milliseconds that the end of the process waits for a reader that has stalled. */
 const CLOSE_MS = 2_000;
 const RETRY_MS = 10;
 
-/** Lines on their way out. */
+/** Buffers lines and writes them. */
 export class LogSink {
   readonly #destination: ReturnType<typeof pino.destination>;
   readonly #batch = Buffer.allocUnsafeSlow(BATCH_BYTES);
@@ -30,13 +31,13 @@ export class LogSink {
   #batchLines = 0;
   #isFlushScheduled = false;
   #isWriting = false;
-  /** The last write. */
+  /** True if the last write failed. */
   #hasFailed = false;
-  /** Nobody will ever read. */
+  /** True if the reader is gone for good. */
   #isGone = false;
   #dropped = 0;
 
-  /** `tellDropped` is called with a number of lines that were lost, once there is room for more. */
+  /** `tellDropped` is called with the number of lost lines once there is room for more. */
   constructor(destination: number | string, tellDropped: (lines: number) => void) {
     this.#destination = pino.destination({
       dest: destination,
@@ -44,7 +45,8 @@ export class LogSink {
       maxLength: BUFFER_BYTES_MAX,
       contentMode: 'buffer',
     });
-    // Its own tries for ever where the disk is full, also when the process ends, and joins by wrong lengths what failed before.
+    // SonicBoom's own `flushSync` retries without end if the disk is full, even when the process ends, and cuts buffers
+    // of a failed write at wrong lengths.
     const flushSync = this.#destination.flushSync.bind(this.#destination);
     this.#destination.flushSync = () => {
       if (!this.#hasFailed) flushSync();
@@ -52,8 +54,8 @@ export class LogSink {
     this.#destination.on('drop', () => {
       this.#dropped += this.#batchLines;
     });
-    // The reader is gone or the disk is full: there is nobody left to tell. What could not be written is tried again with the
-    // next lines.
+    // The reader is gone or the disk is full: there is no place to report this. Lines that could not be written are
+    // tried again with the next ones.
     this.#destination.on('error', (error: NodeJS.ErrnoException) => {
       this.#isWriting = false;
       this.#hasFailed = true;
@@ -83,7 +85,10 @@ export class LogSink {
     }, FLUSH_MS).unref();
   }
 
-  /** What is written together stays in order also if the process ends now: no line goes ahead without need. */
+  /**
+   * Flushes if the line does not fit. Not before, because lines that are written together stay in order even if the
+   * process ends now.
+   */
   #makeRoom(line: string): void {
     if (Buffer.byteLength(line) > BATCH_BYTES - this.#batchBytes) this.#flush();
   }
@@ -94,7 +99,7 @@ export class LogSink {
     this.#batchBytes = 0;
   }
 
-  /** Hands over bytes of `#batchLines` lines that nobody changes any more. */
+  /** Hands over the bytes of `#batchLines` lines; nobody may change the buffer afterwards. */
   #send(bytes: Buffer): void {
     if (!this.#isGone) {
       this.#isWriting = true;
@@ -119,11 +124,11 @@ export class LogSink {
         this.#destination.flushSync();
       } else this.#writeNow();
     } catch {
-      // The same as above: nobody is left to tell.
+      // As for failed writes above, there is no place to report this.
     }
   }
 
-  /** Throws what the system says, but waits for a reader that has stalled as long as `close` does. */
+  /** Writes synchronously. Throws the system's error, but waits for a stalled reader as long as `close` does. */
   #writeNow(): void {
     const { fd } = this.#destination as unknown as { readonly fd: number };
     let rest = this.#batch.subarray(0, this.#batchBytes);

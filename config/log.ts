@@ -1,10 +1,10 @@
 /**
- * The server's voice: prose for people, or with `--log-json` one JSON line an event, on stderr; the lines of the
- * start-up protocol on stdout. pino's own line format has fields that an event must not have (docs/running.md); of pino only its
- * destination is used (log-sink.ts).
+ * The server's log: prose for people, or with `--log-json` one JSON line for each event, on stderr; the lines of the
+ * start-up protocol on stdout. pino's own line format has fields that an event must not have (docs/running.md), so only
+ * pino's destination is used (log-sink.ts).
  *
- * A `job` event is logged for every call, so this sits on the hot path. What the caller pays is building one line and
- * its bytes, about half a microsecond.
+ * A `job` event is logged for every call, so this code is on the hot path. A caller pays for building one line and its
+ * bytes, about half a microsecond.
  */
 import { type Clock, type LogFields, type Logger, messageOf } from '../kernel/index.ts';
 import { LogSink } from './log-sink.ts';
@@ -13,22 +13,22 @@ import { withSources } from './stacks.ts';
 
 export interface LogOptions {
   readonly isJson: boolean;
-  /** Whether `debug` lines are printed. */
+  /** True if `debug` lines are printed. */
   readonly isVerbose: boolean;
-  /** Colours, in prose. */
+  /** True if prose is coloured. */
   readonly hasColor: boolean;
   readonly clock: Pick<Clock, 'nowMs'>;
-  /** Where the log goes; stderr unless a test says otherwise. A file descriptor or a path. */
+  /** Destination of the log, a file descriptor or a path; stderr unless a test sets another one. */
   readonly destination?: number | string;
   /** Prints one line of the start-up protocol. */
   readonly announce: (line: string) => void;
 }
 
-/** A logger with an end. */
+/** A logger that can be closed. */
 export interface ServerLog extends Logger {
-  /** Resolves when everything logged so far has been written, or could not be. */
+  /** Resolves when everything logged so far has been written, or has failed to be written. */
   close(): Promise<void>;
-  /** Writes what is left, now: for the last moment of a process that is about to end. */
+  /** Writes the remaining lines synchronously, just before the process ends. */
   flushNow(): void;
 }
 
@@ -90,7 +90,7 @@ abstract class BaseLog implements ServerLog {
 
 class JsonLog extends BaseLog {
   event(event: string, fields: LogFields): void {
-    // Fields are flat objects of strings and numbers: one call of the engine's own serializer beats any loop of ours.
+    // Fields are flat objects of strings and numbers: one call of the engine's serializer is faster than any loop here.
     const rest = inert(JSON.stringify(fields));
     const separator = rest === '{}' ? '' : ',';
     const start = `{"ts":${Math.floor(this.clock.nowMs())},"event":${JSON.stringify(event)}`;
@@ -126,7 +126,7 @@ class ProseLog extends BaseLog {
     this.sink.write(`${this.#timestamp()} ${painted}\n`);
   }
 
-  /** `2026-01-31 13:45:12.345`, UTC; the part up to the second is made once a second. */
+  /** Returns `2026-01-31 13:45:12.345`, UTC; the part up to the second is built once a second. */
   #timestamp(): string {
     const nowMs = Math.floor(this.clock.nowMs());
     const second = Math.floor(nowMs / 1000);
@@ -139,7 +139,7 @@ class ProseLog extends BaseLog {
   }
 }
 
-/** Stack and causes of an error, or whatever else was thrown. */
+/** Returns stack and causes of an error, or the text of anything else that was thrown. */
 function detailOf(error: unknown): string {
   if (!(error instanceof Error)) return messageOf(error);
   const own = withSources(error.stack ?? error.message);

@@ -1,17 +1,17 @@
 /**
- * How much memory this process may use: the machine's, or less where a control group bounds it or one above it.
+ * Memory that this process may use: the machine's, or less if its control group or one above it has a limit.
  *
- * Node's `process.constrainedMemory()` looks at the group of the process alone; the bound is often on a group above it (a
- * systemd slice, a pod).
+ * Node's `process.constrainedMemory()` looks at the group of the process alone; the limit is often set on a group above
+ * it (a systemd slice, a pod).
  */
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { posix } from 'node:path';
 
-/** What is asked of the machine. */
+/** The part of the operating system that is read. */
 export interface Machine {
   readonly totalBytes: number;
-  /** The content of a file, or undefined if there is none that can be read. */
+  /** Returns the content of a file, or undefined if it cannot be read. */
   readonly read: (file: string) => string | undefined;
 }
 
@@ -33,7 +33,7 @@ const MOUNT = '/sys/fs/cgroup';
 export function usableMemoryBytes({ totalBytes, read }: Machine = THIS_MACHINE): number {
   let bytes = totalBytes;
   for (const line of (read('/proc/self/cgroup') ?? '').split('\n')) {
-    // number : controllers of version 1, or nothing for version 2 : path
+    // Format of a line: `number:controllers:path`; version 2 has no controllers.
     const [, number, controllers, path] = /^(\d+):([^:]*):(\/.*)$/.exec(line) ?? [];
     if (path === undefined || controllers === undefined) continue;
     if (number === '0' && controllers === '') {
@@ -46,7 +46,10 @@ export function usableMemoryBytes({ totalBytes, read }: Machine = THIS_MACHINE):
   return bytes;
 }
 
-/** A group's path and those above it, each with a slash at its end. Within a container the path may be the one outside: then only the root is there. */
+/**
+ * Yields a group's path and those above it, each with a trailing slash. In a container the path may be the one outside;
+ * then only the root exists.
+ */
 function* upwards(path: string): Generator<string> {
   for (let group = posix.normalize(path); ; group = posix.dirname(group)) {
     yield group.endsWith('/') ? group : `${group}/`;
@@ -54,7 +57,7 @@ function* upwards(path: string): Generator<string> {
   }
 }
 
-/** `max`, or for version 1 a number larger than any memory: no limit. */
+/** Returns the limit in bytes. Version 2 writes `max` for no limit, version 1 a number larger than any memory. */
 function limitIn(content: string | undefined): number {
   const text = content?.trim() ?? '';
   return /^\d+$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;

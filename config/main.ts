@@ -1,8 +1,9 @@
 /**
- * The server from command line to exit code: reads flags and environment, starts the kernel with the built-in plugins, stops it
- * on a signal. Exit codes: 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
+ * The server from command line to exit code: reads flags and environment, starts the kernel with the built-in plugins,
+ * stops it on a signal. Exit codes: 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
  *
- * Everything is imported inside `run`, after compiled code is kept, and by those command lines that need it.
+ * All imports happen inside `run`, after the cache of compiled code is set up, and only for command lines that need
+ * them.
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,17 +13,17 @@ import type { Request } from './load.ts';
 import type { ServerLog } from './log.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** Before anything takes time: a parent that is gone has another number. */
+/** Read before anything takes time: once the parent is gone, the number differs. */
 const PARENT = process.ppid;
 
 export interface RunOptions {
-  /** Why these are the sources and not a bundle of them; undefined: it is one. */
+  /** Reason why the sources run and not a bundle of them; undefined: this is a bundle. */
   readonly notBundled: string | undefined;
-  /** The process was started to outlive its terminal (nohup). */
+  /** True if the process was started to outlive its terminal (nohup). */
   readonly isHangupIgnored: boolean;
 }
 
-/** Runs one server, from command line to exit code. */
+/** Runs one server from command line to exit code. */
 export async function run(options: RunOptions): Promise<number> {
   const { keepCompiledCode } = await import('./code-cache.ts');
   keepCompiledCode(process.env, ROOT);
@@ -50,7 +51,7 @@ export async function run(options: RunOptions): Promise<number> {
   switch (request.kind) {
     case 'help': {
       const { helpText } = await import('./help.ts');
-      // Undefined where it is no terminal, which the types do not know.
+      // Undefined if stdout is no terminal, which Node's types do not say.
       const columns: number | undefined = process.stdout.columns;
       process.stdout.write(
         helpText({
@@ -109,11 +110,11 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
     log.flushNow();
     process.exit(1);
   };
-  // Node's own warnings would be prose between the JSON lines.
+  // Node's own warnings would be prose among the JSON lines.
   process.removeAllListeners('warning').on('warning', (warning) => log.warn(`${warning.name}: ${warning.message}`));
   if (loaded.length > 0) await endOnFaultsOf(loaded, log, leaveNow);
   else
-    // Running on in an unknown state is worse than ending: what is durable is recovered at the next start.
+    // Continuing in an unknown state is worse than ending: the next start recovers everything durable.
     process.on('uncaughtException', (error: unknown) =>
       error instanceof ServerError
         ? leaveNow(`the server ends: ${error.message}`)
@@ -131,7 +132,7 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
   );
   if ('error' in kernel) {
     if (!(kernel.error instanceof ServerError)) throw kernel.error;
-    // Of the server's own plugins alone a plan can always be made.
+    // The server's own plugins alone always have a boot plan, so this is the user's mistake.
     if (kernel.error.code === 'plugin-needed' || loaded.length > 0) return refuse(kernel.error.message.split('\n'));
     log.error(`cannot start: ${kernel.error.message}`);
     await log.close();
@@ -147,16 +148,16 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
     return 1;
   }
 
-  // Now, while nobody waits for an answer yet: the first time it takes a tenth of a second.
+  // Flushed now, before anyone waits for an answer: the first flush takes a tenth of a second.
   const { flushCompileCache } = await import('node:module');
   flushCompileCache();
 
   const stopped = Promise.withResolvers<number>();
-  // What failed to stop has been logged, plugin by plugin.
+  // Failures to stop have been logged, plugin by plugin.
   const stop = (): void =>
     void kernel.value.stop().then(
       () => {
-        // A start that has failed is taken down by itself, and says why: this stop has only waited for that.
+        // A failed start stops everything itself and reports the reason: this stop has only waited for it.
         if (kernel.value.state !== 'stopped') return;
         // Nothing is kept without a state directory, so nothing was checkpointed.
         const actors = kernel.value.get(Storage).isKept ? kernel.value.get(Canisters).list().length : 0;
@@ -190,7 +191,7 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
     return await stopped.promise;
   } catch (error) {
     const cause = error instanceof Error ? error.cause : undefined;
-    // An operating error says what to do; anything else is a bug, and its stack is what helps.
+    // An operating error says how to fix it; anything else is a bug, for which the stack helps.
     log.error(`cannot start: ${messageOf(error)}`, cause instanceof ServerError ? undefined : cause);
     return 1;
   } finally {
@@ -199,7 +200,9 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
   }
 }
 
-/** As without plugins from outside, and the last line says which of them it was. */
+/**
+ * Installs handlers that end the server as without plugins from outside, and whose last line names the plugin at fault.
+ */
 async function endOnFaultsOf(
   loaded: readonly LoadedPlugin[],
   log: ServerLog,
@@ -211,7 +214,7 @@ async function endOnFaultsOf(
     process.on(origin, (error: unknown) => {
       const text = faultText({ error, origin }, { loaded, root: resolve(ROOT) });
       try {
-        // An operating error says all there is to say.
+        // The message of an operating error says everything.
         if (error instanceof Error && !(error instanceof ServerError))
           log.error(`${origin}, which ends the server`, error);
       } finally {
@@ -220,7 +223,7 @@ async function endOnFaultsOf(
     });
 }
 
-/** The plugins of this server, those from outside among them, and what each is configured with. */
+/** Returns the plugins of this server, including those from outside, and the configuration of each. */
 async function compose(
   { config, loaded, sections, restore }: ServeRequest,
   builtin: readonly Plugin[],
@@ -238,7 +241,7 @@ interface Composed {
   readonly sections: Readonly<Record<string, unknown>>;
 }
 
-/** Puts the backup into the state directory; false: it cannot be, and has been said. */
+/** Puts the backup into the state directory; returns false if that failed, after reporting the reason. */
 async function restored(file: string, directory: string, log: ServerLog): Promise<boolean> {
   const { ServerError } = await import('../kernel/index.ts');
   const { restoreBackup } = await import('../subsystems/storage/restore.ts');
@@ -266,13 +269,13 @@ async function refuse(problems: readonly string[]): Promise<number> {
   return 2;
 }
 
-/** What is wrong may quote a file. */
+/** Prints the problems. They are made printable, because they may quote a file. */
 async function tell(problems: readonly string[]): Promise<void> {
   const { indented } = await import('./printable.ts');
   for (const problem of problems) process.stderr.write(`svc: ${indented(problem)}\n`);
 }
 
-/** Undefined: somebody has deleted it. */
+/** Returns undefined if the directory has been deleted. */
 function workingDirectory(): string | undefined {
   try {
     return process.cwd();
@@ -282,8 +285,8 @@ function workingDirectory(): string | undefined {
 }
 
 /**
- * `npx svc` starts a shell, which starts the server and waits. npx hands SIGTERM on to that shell alone, and it dies of it: that is
- * how the server hears of it.
+ * Returns true if npx started the server: `npx svc` starts a shell, which starts the server and waits. npx sends
+ * SIGTERM to that shell alone, and the shell dies of it: its end is the server's signal.
  */
 function isBehindShellOfNpx(environment: Readonly<Record<string, string | undefined>>): boolean {
   return environment['npm_lifecycle_event'] === 'npx';
@@ -293,7 +296,7 @@ function hasColors(stream: NodeJS.WriteStream): boolean {
   return stream.isTTY && stream.hasColors();
 }
 
-// The sources as they are. The command is `svc.js`, which takes a bundle of them where it can.
+// Runs the sources as they are. The command is `svc.js`, which runs a bundle of them if it can.
 if (import.meta.main) {
   process.stdout.on('error', () => undefined);
   process.exit(await run({ notBundled: 'config/main.ts was started', isHangupIgnored: false }));

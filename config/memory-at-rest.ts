@@ -1,28 +1,32 @@
 /**
- * Memory that a server has freed and the C library keeps: the ends of its areas, one for each of a dozen threads, and pages between what is
- * in use. It is 9 MB of an idle server and 40 behind a compilation, and nothing but `malloc_trim` gives it back. Node reaches that by
- * `node:ffi`, which is experimental: where it is missing or has changed, memory stays as it is.
+ * Memory that the server has freed and the C library keeps: the ends of its arenas, one for each of a dozen threads,
+ * and free pages between used ones. These take 9 MB of an idle server and 40 MB after a compilation, and only
+ * `malloc_trim` returns them to the system. Node reaches it through `node:ffi`, which is experimental: if that is
+ * missing or has changed, nothing is returned.
  *
- * A call takes 1 to 5 ms, 30 with a gigabyte to give back, in which other threads wait if they allocate. So it is made when the server rests, after work.
+ * A call takes 1 to 5 ms, and 30 ms if there is a gigabyte to return; other threads that allocate wait meanwhile. So
+ * the call is made when the server rests after work.
  */
 import type { Clock } from '../kernel/index.ts';
 
-/** Threads that fall idle give back what they have within eight seconds: within two of these more that is gone, too. */
+/**
+ * Interval of checks. Idle threads release their memory within eight seconds; two more checks then return that, too.
+ */
 const CHECK_MS = 3_000;
-/** More of one processor than this is work; an idle server with two actors takes a twentieth of it. */
+/** Share of one processor above which the server is at work; an idle server with two actors takes a twentieth. */
 const REST_SHARE = 0.1;
-/** Of processor time: less work than this leaves nothing that counts. */
+/** Processor time below which work leaves nothing worth returning. */
 const WORK_MS_MIN = 50;
 
 export interface MemoryAtRestOptions {
   readonly clock: Pick<Clock, 'every'>;
-  /** Processor time of the whole process so far. */
+  /** Returns the processor time of the whole process so far. */
   readonly cpuMs?: () => number;
-  /** Gives back what is free. */
+  /** Returns free memory to the system. */
   readonly giveBack: () => void;
 }
 
-/** Gives memory back when the process has worked and rests, until what is returned is disposed of. */
+/** Returns memory to the system when the process rests after work, until the returned value is disposed of. */
 export function giveBackAtRest({ clock, cpuMs = processorMs, giveBack }: MemoryAtRestOptions): Disposable {
   let atCheck = cpuMs();
   let atGivingBack = 0;
@@ -41,7 +45,7 @@ function processorMs(): number {
   return (user + system) / 1000;
 }
 
-/** The part of `node:ffi` that is used: null is the process itself. */
+/** The part of `node:ffi` that is used. A library of null is the process itself. */
 interface ForeignFunctions {
   dlopen(
     library: null,
@@ -49,10 +53,10 @@ interface ForeignFunctions {
   ): { readonly functions: { malloc_trim(padBytes: bigint): number } };
 }
 
-/** Throws where there is no such function, or no way to it: that is no bug. */
+/** Returns the function. Throws if the platform lacks it or it cannot be reached, which is no bug. */
 export function trimmer(): () => void {
   const emitWarning = process.emitWarning.bind(process);
-  // That it is experimental is known here, and nobody else can do anything about it.
+  // Node would warn that the module is experimental, and an operator can do nothing about it.
   process.emitWarning = () => undefined;
   try {
     const ffi = process.getBuiltinModule('node:ffi') as unknown as ForeignFunctions | undefined;

@@ -1,7 +1,7 @@
 /**
- * From a command line and an environment to values. `util.parseArgs` only splits the arguments here (its tokens say
- * exactly what was written); what is unknown, repeated, missing or out of range is told in our own words, all of it at
- * once, so that an operator does not mend one flag at a time.
+ * Turns a command line and an environment into values. `util.parseArgs` only splits the arguments (its tokens say
+ * exactly what was written). Unknown, repeated, missing and out-of-range flags are reported in our own words, all at
+ * once, so that an operator does not have to fix one flag at a time.
  */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { ConfigFile } from './config-file.ts';
@@ -23,20 +23,25 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface ParsedFlags {
   readonly flags: FlagValues;
   readonly variables: VariableValues;
-  /** Flags that stood on the command line, or in the file. */
+  /** Flags that were on the command line, or in the file. */
   readonly given: ReadonlySet<FlagName>;
-  /** Where values come from that are no defaults: `--state`, `SVC_TOKEN`, `svc.config.json:3:5`. Of a named one `plugin storage`. */
+  /**
+   * Source of each value that is no default: `--state`, `SVC_TOKEN`, `svc.config.json:3:5`. The key of a named value
+   * has the form `plugin storage`.
+   */
   readonly sources: ReadonlyMap<string, string>;
   /** Plugins turned off with `--no-<plugin>`. */
   readonly disabled: ReadonlySet<string>;
-  /** Everything that is wrong, one sentence each; empty: all is well. */
+  /** Every problem as one sentence; empty if there are none. */
   readonly problems: readonly string[];
 }
 
 type Token = ReturnType<typeof tokenize>[number];
 type OptionToken = Extract<Token, { kind: 'option' }>;
 
-/** `pluginNames`: what `--no-<plugin>` may name. `readFile`: how the file of `--config` is read. */
+/**
+ * Parses the flags. `pluginNames` are the names that `--no-<plugin>` accepts; `readFile` reads the file of `--config`.
+ */
 export function parseFlags(
   argv: readonly string[],
   environment: Environment,
@@ -62,7 +67,7 @@ function tokenize(argv: readonly string[]) {
 class FlagParser {
   readonly #pluginNames: readonly string[];
   readonly #problems: string[] = [];
-  /** The flag that was taken last, if it has a problem. */
+  /** The flag that was parsed last, if it has a problem. */
   #refused: string | undefined;
   readonly #seen = new Set<string>();
   readonly #disabled = new Set<string>();
@@ -85,7 +90,7 @@ class FlagParser {
   }
 
   #negated({ rawName, value }: OptionToken): void {
-    // parseArgs leaves the `no-` in the name when a value is attached; no flag of ours starts with it.
+    // parseArgs leaves `no-` in the name if a value is attached; none of our flags starts with it.
     const name = rawName.slice('--no-'.length);
     const flag = flagsByName.get(name);
     const isPlugin = this.#pluginNames.includes(name);
@@ -110,7 +115,7 @@ class FlagParser {
 
   #positive({ name, rawName, value, inlineValue }: OptionToken): void {
     const flag = flagsByName.get(name);
-    // parseArgs takes `--h` for the letter h and `-manifest` for letters too: only what was written counts.
+    // parseArgs takes `--h` for the letter h, and `-manifest` for letters, too: only the exact form is accepted.
     const isWritten = rawName === `--${name}` || rawName === `-${flag?.short}`;
     if (flag === undefined || !isWritten) return this.#unknown(rawName);
     if (flag.isRepeatable !== true && this.#isRepeated(name, rawName)) return undefined;
@@ -156,13 +161,13 @@ class FlagParser {
     }
   }
 
-  /** Of `--config`; undefined: none is named. */
+  /** Returns the path given with `--config`, or undefined. */
   get configFile(): string | undefined {
     const file = this.#values.get('config');
     return typeof file === 'string' ? file : undefined;
   }
 
-  /** What stands on the command line or in the environment stays. */
+  /** Takes the file's values. Values from the command line or the environment have precedence. */
   takeFile({ values, disabled, problems }: ConfigFile): void {
     this.#problems.push(...problems);
     for (const [name, place] of disabled) if (!this.#disabled.has(name)) this.#turnOff(name, place);
@@ -185,7 +190,7 @@ class FlagParser {
     }
   }
 
-  /** A name counts once; the command line comes first, and wins. */
+  /** Adds a named value. Each name counts once, and the command line wins because it comes first. */
   #addNamed(key: string, [added]: readonly NamedValue[], source: string): void {
     if (added === undefined) return;
     const named = `${key} ${added.name}`;
@@ -204,7 +209,7 @@ class FlagParser {
       this.#values.has(name) ? this.#values.get(name) : flag.defaultValue,
     ];
     return {
-      // Each value came from its own flag's `parse` or default, which is what the types of these two say.
+      // Each value came from its own flag's `parse` or default, so it has the type that these casts claim.
       flags: Object.fromEntries(Object.entries(FLAGS).map(valueOf)) as unknown as FlagValues,
       variables: Object.fromEntries(Object.entries(VARIABLES).map(valueOf)) as unknown as VariableValues,
       given: this.#seen as ReadonlySet<string> as ReadonlySet<FlagName>,
@@ -215,13 +220,13 @@ class FlagParser {
   }
 }
 
-/** What follows a flag that is wrong is most likely its value, and may be a token. */
+/** Reports a stray word. A word after a wrong flag is most likely that flag's value, and may be a token. */
 function strayWord(word: string, refused: string | undefined): string {
   const shown = refused === undefined ? `'${word.replace(/=.+$/s, '=…')}'` : `what follows ${refused}`;
   return `${shown} is not a flag: svc takes flags only, no commands or file names`;
 }
 
-/** A token may begin with a dash as well; it is not printed. */
+/** Reports a value that looks like a flag. A token may begin with a dash as well, so it is not printed. */
 function looksLikeFlag(name: string, rawName: string, flag: Flag<unknown>, value: string): string {
   if (flag.isSecret === true || flag.kind === 'names')
     return `${rawName} needs a value, but what follows looks like a flag: write --${name}=${flag.placeholder} if it is the value`;

@@ -1,33 +1,33 @@
-/** The options that loaded plugins declare: checked like flags, from the command line, the environment and the file. */
+/** Options that loaded plugins declare: checked like flags, from the command line, the environment and the file. */
 import type { PluginDefinition } from '../plugins/api/definition.ts';
 import type { OptionSpec } from '../plugins/api/options.ts';
 import { suggestionFor } from '../kernel/index.ts';
 import { choice, type Flag, FlagProblem, integer, text } from './flag.ts';
 import type { Environment, ParsedFlags } from './parse-flags.ts';
 
-/** What is known of a loaded plugin here. */
+/** The part of a loaded plugin that the configuration uses. */
 export interface ConfiguredPlugin {
-  /** What stood before `=` in `--plugin`. */
+  /** The name before `=` in `--plugin`. */
   readonly capability: string;
   readonly module: string;
   readonly definition: PluginDefinition;
-  /** Which of the server's own plugins it takes the place of. */
+  /** The server's own plugin that it replaces. */
   readonly replaces: string | undefined;
-  /** True: that part runs all the same, below the plugin, and reads its flags. */
+  /** True if the replaced part still runs, below the plugin, and reads its flags. */
   readonly wraps: boolean;
 }
 
 export interface OptionValue {
-  /** `storage.path`. */
+  /** Full name, such as `storage.path`. */
   readonly name: string;
   readonly value: unknown;
-  /** Where it comes from. */
+  /** Source of the value. */
   readonly source: string;
   readonly isSecret: boolean;
 }
 
 export interface PluginSections {
-  /** By the plugin's own name, as the kernel hands them out; frozen. */
+  /** Sections by the plugin's own name, in the form in which the kernel hands them out; frozen. */
   readonly sections: Readonly<Record<string, unknown>>;
   readonly values: readonly OptionValue[];
   readonly problems: readonly string[];
@@ -80,7 +80,7 @@ function missing(full: string, { variable }: OptionSpec): string {
   return `the plugin needs --plugin-option ${full}=…${orVariable}`;
 }
 
-/** An option that no loaded plugin has. */
+/** Returns the problem of an option that no loaded plugin has. */
 function strayProblem(name: string, plugins: readonly ConfiguredPlugin[]): string | undefined {
   const [capability = '', option = ''] = name.split('.', 2);
   const plugin = plugins.find((each) => each.capability === capability);
@@ -105,7 +105,7 @@ function valueOf(
     return { value: flagOf(spec).parse(written) };
   } catch (error) {
     if (!(error instanceof FlagProblem)) throw error;
-    // The value itself may stand in the reason.
+    // A reason may contain the value itself, so that of a secret is not shown.
     return { problem: `${shown}: ${isSecret(spec) && written !== '' ? 'the value cannot be used' : error.message}` };
   }
 }
@@ -114,7 +114,7 @@ function defaultOf(spec: OptionSpec): unknown {
   return spec.type === 'switch' ? (spec.default ?? false) : spec.default;
 }
 
-/** The option as a flag, which knows how to read it. */
+/** Returns the option as a flag, whose parser reads its value. */
 export function flagOf(spec: OptionSpec): Flag<unknown> {
   const described = {
     group: 'general',

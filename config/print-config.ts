@@ -1,4 +1,4 @@
-/** `--print-config`: each value, and where it comes from. Secrets are never printed. */
+/** `--print-config`: each value and its source. Secrets are never printed. */
 import { FLAGS, flagsByName, VARIABLES } from './flags.ts';
 import type { ParsedFlags } from './parse-flags.ts';
 import type { OptionValue } from './plugin-options.ts';
@@ -9,11 +9,11 @@ interface Row {
   readonly source: string;
 }
 
-/** Flags that ask for something else than a server. */
+/** Flags that ask for something other than a server. */
 const NO_VALUES: ReadonlySet<string> = new Set(['help', 'version', 'print-config', 'check', 'capacity']);
 const HIDDEN = '(secret)';
 
-/** One line a value: name, value as JSON (`-` is none), source. */
+/** Prints one line for each value: name, value as JSON (`-` for none), source. */
 export function printConfig(
   { flags, variables, sources, disabled }: ParsedFlags,
   options: readonly OptionValue[],

@@ -1,22 +1,27 @@
-/** Names of methods, texts of actors and of files come from outside: printed, they forge no line and drive no terminal. */
+/**
+ * Escapes text from outside (names of methods, texts of actors and files), so that it forges no log line and no
+ * terminal command.
+ */
 
-// The last ones turn the direction of what follows: a line would show other words than it has.
+// The last ranges change the direction of the text after them: a line would show other words than it has.
 const UNPRINTABLE = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE.source, 'g');
-/** What of that JSON leaves as it is. */
+/** The subset of these characters that `JSON.stringify` does not escape. */
 const UNPRINTABLE_IN_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
 
-/** JSON text with all that a terminal might take for a command escaped; it means the same. */
+/**
+ * Returns JSON text in which characters that a terminal might take for a command are escaped; its meaning is unchanged.
+ */
 export function inert(json: string): string {
   return UNPRINTABLE_IN_JSON.test(json) ? printable(json) : json;
 }
 
-/** One line, whatever was in the text. */
+/** Returns the text as a single line, whatever it contains. */
 export function singleLine(text: string): string {
   return UNPRINTABLE.test(text) ? printable(text) : text;
 }
 
-/** Lines behind the first one begin with blanks, so that none is taken for a line of its own. */
+/** Returns the text with later lines indented, so that none looks like a separate log line. */
 export function indented(text: string): string {
   return text.split('\n').map(printable).join('\n  ');
 }

@@ -1,125 +1,128 @@
 /**
- * The configuration of a server: one section a plugin, by the plugin's name. Parsed and checked once (`load.ts`),
- * frozen, and handed out by the kernel section by section: a plugin sees its own and nothing else.
+ * The configuration of a server: one section for each plugin, by the plugin's name. Parsed and checked once
+ * (`load.ts`), frozen, and handed out by the kernel section by section: a plugin sees only its own.
  */
 export interface HttpSection {
   /** The address to bind, resolved: an IPv4 or IPv6 literal. */
   readonly host: string;
-  /** 0 lets the system choose a free one. */
+  /** Port; 0 lets the system choose a free one. */
   readonly port: number;
-  /** For `GET /version` and the header `svc-version`. */
+  /** Version for `GET /version` and the header `svc-version`. */
   readonly version: string;
-  /** The commit, or `dev` where there is none. */
+  /** The commit, or `dev` if there is none. */
   readonly build: string;
-  /** The actor whose website is at the root; undefined: the inspector is. */
+  /** The actor whose website is at the root; undefined: the root shows the inspector. */
   readonly web: string | undefined;
-  /** Whether websites have host names. */
+  /** True if websites have host names. */
   readonly siteHosts: boolean;
-  /** Keeps pages of other sites out; the names of this server besides loopback's. Undefined: off. */
+  /**
+   * Refuses requests from pages of other sites; `names` are the server's names besides those of loopback. Undefined:
+   * off.
+   */
   readonly browserGuard: { readonly names: readonly string[] } | undefined;
 }
 
 export interface AuthSection {
-  /** Undefined: nobody is asked for one. */
+  /** Bearer token; undefined: none is required. */
   readonly token: string | undefined;
 }
 
 export interface MeteringSection {
-  /** False with `--cycles 0` and `--no-metering`: only the instruction limit holds. */
+  /** False with `--cycles 0` and `--no-metering`: only the instruction limit applies. */
   readonly isEnabled: boolean;
   /** Cycles of a new actor. */
   readonly startingCycles: bigint;
-  /** Weighted instructions a message may use. */
+  /** Weighted instructions that a message may use. */
   readonly instructionLimit: number;
 }
 
 export interface ExecutionSection {
   /** Threads that execute messages. */
   readonly executors: number;
-  /** Stack a guest may use. */
+  /** Bytes of stack that a guest may use. */
   readonly wasmStackBytes: number;
-  /** Where instrumented modules are kept; undefined: nowhere. */
+  /** Directory of instrumented modules; undefined: they are not kept. */
   readonly cacheDirectory: string | undefined;
-  /** Memory that all actors may have together. */
+  /** Bytes of memory that all actors may have together. */
   readonly memoryBytes: number;
 }
 
 export interface StorageSection {
   /** Absolute path of the state directory; undefined: everything lives in memory. */
   readonly directory: string | undefined;
-  /** Whether a commit waits for the disk (`--fsync always`). */
+  /** True if a commit waits for the disk (`--fsync always`). */
   readonly isSynced: boolean;
 }
 
 export interface SchedulerSection {
-  /** Actors that are live at most; 0: no limit. */
+  /** Actors that may be live at once; 0: no limit. */
   readonly liveCap: number;
-  /** Bytes that live actors hold at most; 0: no limit. */
+  /** Bytes that live actors may hold; 0: no limit. */
   readonly liveBytes: number;
-  /** 0: no heartbeats. */
+  /** Milliseconds between heartbeats; 0: no heartbeats. */
   readonly heartbeatMs: number;
-  /** How often global timers are looked at; 0: never. */
+  /** Milliseconds between checks of global timers; 0: never. */
   readonly timerMs: number;
   /** Seconds for which answers are kept under clients' keys. */
   readonly idempotencySecs: number;
 }
 
 export interface CanistersSection {
-  /** Bytes of heap up to which a message is stored as what it changed; above, as what it depended on. */
+  /** Bytes of heap up to which a message is stored as the bytes that it changed; above, as its inputs. */
   readonly snapshotBelowBytes: number;
-  /** Not all actors may be live at once. */
+  /** True if not all actors may be live at once. */
   readonly hasLiveLimit: boolean;
-  /** Seconds that replaying logs may take after a crash. */
+  /** Seconds that replaying logs after a crash may take. */
   readonly replayBudgetSecs: number;
-  /** Messages of each actor that `/history` tells of; 0: none. */
+  /** Messages of each actor that `/history` shows; 0: none. */
   readonly historyEntries: number;
-  /** Whoever watches the files takes up what differs: nobody has to be told. */
+  /** True if files are watched: differences between manifest and state are installed and need not be reported. */
   readonly followsFiles: boolean;
-  /** Whether debug output of actors also goes to stderr. */
+  /** True if debug output of actors also goes to stderr. */
   readonly forwardDebugOutput: boolean;
 }
 
 export interface ManifestSection {
-  /** Absolute path. */
+  /** Absolute path of the manifest. */
   readonly file: string;
 }
 
 export interface CompatibilitySection {
-  /** What becomes of upgrades that nobody can verify, or that break callers. */
+  /** Policy for upgrades that cannot be verified, or that break callers. */
   readonly policy: 'refuse' | 'warn';
-  /** Absolute path of the compiler that checks stable variables; undefined: one that is there already. */
+  /** Absolute path of the compiler that checks stable variables; undefined: the server looks for one. */
   readonly program: string | undefined;
-  /** Where a `moc` beside the server would be; undefined: nowhere. */
+  /** Path of a `moc` beside the server; undefined: there is no such place. */
   readonly besideServer: string | undefined;
-  /** PATH of such compilers. */
+  /** PATH in which such compilers are looked for. */
   readonly searchPath: string | undefined;
 }
 
 export interface CompilerSection {
-  /** Where compiled modules are kept between runs; undefined where the user has no folder for such things. */
+  /** Directory where compiled modules are kept between runs; undefined if the user has no cache folder. */
   readonly cacheDirectory: string | undefined;
-  /** Where mops keeps packages besides a project's own folder, and what `{MOPS_ENV}` in a path stands for. */
+  /** Folders where mops keeps packages besides a project's own folder, and the value of `{MOPS_ENV}` in a path. */
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
-  /** Sources are compiled as they are saved (`--watch`): the compiler is kept ready for the next. */
+  /** True if sources are compiled as they are saved (`--watch`): the compiler is kept ready for the next one. */
   readonly isKeptWarm: boolean;
-  /** It keeps the memory that it needs for one for the next. */
+  /** True if a compiler that is kept ready also keeps its memory from one source to the next. */
   readonly keepsMemory: boolean;
 }
 
 export interface MopsClosureSection {
-  /** Absolute path; undefined: no file may be read. */
+  /** Absolute path of the project; undefined: no file may be read. */
   readonly project: string | undefined;
 }
 
 export interface ManagementSection {
-  /** What `subnet_info` calls the host's version. */
+  /** The host's version, for `subnet_info`. */
   readonly hostVersion: string;
-  /** After which an outcall is abandoned. */
+  /** Milliseconds after which an outcall is abandoned. */
   readonly outcallTimeoutMs: number;
 }
 
 export interface OutcallsSection {
-  /** Refuse addresses that are not of the public internet. */
+  /** True if addresses that are not of the public internet are refused. */
   readonly denyPrivate: boolean;
   /** Absolute path of a file that outcalls are recorded to. */
   readonly recordFile: string | undefined;
@@ -128,11 +131,11 @@ export interface OutcallsSection {
 }
 
 export interface HotReloadSection {
-  /** Actors follow their files (`--watch`). */
+  /** True if actors follow their files (`--watch`). */
   readonly isWatching: boolean;
 }
 
-/** Has nothing to configure yet. */
+/** Section of a plugin that has nothing to configure. */
 export type EmptySection = Readonly<Record<string, never>>;
 
 export interface ServerConfig {
@@ -153,7 +156,7 @@ export interface ServerConfig {
   readonly 'hot-reload': HotReloadSection;
 }
 
-/** Freezes the sections too, so that no plugin can change what another one reads. */
+/** Freezes the sections, too, so that no plugin can change another one's. */
 export function freezeConfig(config: ServerConfig): ServerConfig {
   for (const section of Object.values(config)) Object.freeze(section);
   return Object.freeze(config);

@@ -1,15 +1,15 @@
 /**
- * Places of a bundle (`bundle.js`) in a stack are told as those of the sources that it was made of. Maps are read when a stack is
- * logged: had Node them all the time (`--enable-source-maps`), every start would parse them, and every stack be slow.
+ * Translates places of a bundle (`bundle.js`) in a stack into those of the sources. Source maps are read when a stack
+ * is logged. With `--enable-source-maps`, Node would parse them at every start, and every stack would be slow.
  */
 import { readFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-/** `file:///srv/svc/bundle/run.mjs:12:34`. */
+/** Matches `file:///srv/svc/bundle/run.mjs:12:34`. */
 const PLACE = /(file:\/\/[^\s()]+\.mjs):(\d+):(\d+)/g;
 
-/** The stack with places of sources, as far as there are maps of what it names. */
+/** Returns the stack with places of sources, as far as there are maps for the files that it names. */
 export function withSources(stack: string): string {
   const maps = new Map<string, SourceMap | undefined>();
   return stack.replaceAll(PLACE, (place, file: string, line: string, column: string) => {
@@ -25,7 +25,7 @@ function mapOf(file: string): SourceMap | undefined {
   try {
     return new SourceMap(JSON.parse(readFileSync(`${fileURLToPath(file)}.map`, 'utf8')) as SourceMap['payload']);
   } catch {
-    // It is no bundle of ours, or its map is gone: the place stays as it is.
+    // The file is no bundle of ours, or its map is gone: the place stays as it is.
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** Which version this is, and of which commit. */
+/** Version and commit of the server. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,7 +6,10 @@ import packageJson from '../package.json' with { type: 'json' };
 
 export const VERSION: string = packageJson.version;
 
-/** The commit a checkout is on, read from its `.git`; `dev` for anything that is not a checkout with a commit. */
+/**
+ * Returns the commit that a checkout is on, read from its `.git`; `dev` for anything that is not a checkout with a
+ * commit.
+ */
 export async function readBuild(root: string = fileURLToPath(new URL('..', import.meta.url))): Promise<string> {
   try {
     const directory = await gitDirectory(join(root, '.git'));
@@ -14,12 +17,12 @@ export async function readBuild(root: string = fileURLToPath(new URL('..', impor
     const commit = head.startsWith('ref: ') ? await commitOf(directory, head.slice('ref: '.length)) : head;
     return commit !== undefined && /^[0-9a-f]{40,64}$/.test(commit) ? commit.slice(0, 12) : 'dev';
   } catch {
-    // Installed from a package, or a repository of an unknown form: neither keeps a server from starting.
+    // A package, or a repository of an unknown form: neither may keep a server from starting.
     return 'dev';
   }
 }
 
-/** In a work tree of a repository elsewhere, `.git` is a file that says where. */
+/** Returns the git directory. In a work tree of another repository, `.git` is a file that names it. */
 async function gitDirectory(path: string): Promise<string> {
   const pointer = await readFile(path, 'utf8').catch(() => undefined);
   if (pointer === undefined) return path;
