@@ -50,7 +50,8 @@ async function check(rules: readonly IForbiddenRuleType[], withTypes: boolean): 
     parser: 'swc',
     tsPreCompilationDeps: true,
     doNotFollow: { path: 'node_modules' },
-    // What the page of the inspector imports is read by its bundler (build-inspector.ts): swc is not asked to read JSX here.
+    // The bundler of the inspector's page checks the page's imports (build-inspector.ts); swc is not asked to read JSX
+    // here.
     exclude: { path: '^test/fixtures/|[.]tsx$' },
     enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'default'] },
   });

@@ -1,10 +1,10 @@
 /**
- * Bundles the server, for `config/bundle.js`, which says why: `node .ci/build-bundle.ts` for this clone; `build.ts` for a package.
+ * Bundles the server: `node .ci/build-bundle.ts` for this clone; `build.ts` for a package. `config/bundle.js` says why.
  *
- * The main thread's entries share their code, so that `svc/plugin` is the running server's own; each thread gets one file.
- * What is looked up beside a source file (`import.meta.url`) is found there as before, except code: a literal
- * `new URL('….ts', import.meta.url)` makes that file an entry, and names it. Names are kept as they are written, and
- * `config/stacks.ts` turns places of the bundle into those of the sources.
+ * The main thread's entries share their code, so that `svc/plugin` is the running server's own; each thread gets one
+ * file. Files that are looked up beside a source file (`import.meta.url`) are found there as before, except code: a
+ * literal `new URL('….ts', import.meta.url)` makes that file an entry, and names the entry's bundle. Names are not
+ * minified, and `config/stacks.ts` turns places of the bundle into those of the sources.
  */
 import { globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -12,13 +12,14 @@ import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { bundlesOf, INGREDIENTS, keyOf, PROGRAM, writeCurrent } from '../config/bundle.js';
 
 const ROOT = resolve(import.meta.dirname, '..');
-/** For CommonJS packages: what they require is Node's, but for the ones that are left outside. */
+/** Code for CommonJS packages: they may require modules of Node, and packages that stay outside the bundle. */
 const REQUIRE =
   "const require = (id) => process.getBuiltinModule(id) ?? process.getBuiltinModule('module').createRequire(import.meta.url)(id);";
 const ENTRY = 'config/main.ts';
 /**
- * Native code, files that a package looks for beside itself, what is there only if asked for, and a megabyte that fastify loads for
- * routes with schemas and for tests: the server has neither.
+ * Packages outside the bundle: native code, packages that look for files beside themselves, packages that are loaded
+ * only if asked for, and a megabyte that fastify loads for routes with schemas and for tests, of which the server has
+ * neither.
  */
 const EXTERNAL = [
   '@nxtedition/rocksdb',
@@ -29,14 +30,14 @@ const EXTERNAL = [
   '@fastify/fast-json-stringify-compiler',
   'light-my-request',
 ];
-/** Those that run in the main thread: what plugins from outside import. */
+/** Entries that run in the main thread: modules that plugins from outside import. */
 const IN_MAIN_THREAD = /^plugins\//;
-/** Where code is that a thread or a plugin imports. */
+/** Matches the URL of code that a thread or a plugin imports. */
 const CODE_URL = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url\s*\)/g;
-/** The same, or any other place. */
+/** Matches such a URL, or any other use of `import.meta.url`. */
 const PLACE = new RegExp(`${CODE_URL.source}|\\bimport\\.meta\\.url\\b`, 'g');
 
-/** What was bundled. */
+/** Contents of a bundle. */
 export interface Bundled {
   /** Paths of source files, from the root. */
   readonly sources: readonly string[];
@@ -44,7 +45,7 @@ export interface Bundled {
   readonly packages: readonly string[];
 }
 
-/** Writes a bundle into `folder`, whose sources will be at `root`, a relative path from there. */
+/** Writes a bundle into `folder`; the sources will be at `root`, a path relative to that folder. */
 export async function buildBundle(folder: string, root: string): Promise<Bundled> {
   const entries = entriesOfSources();
   const isMain = (file: string): boolean => file === ENTRY || IN_MAIN_THREAD.test(file);
@@ -79,7 +80,7 @@ export async function buildBundle(folder: string, root: string): Promise<Bundled
   return bundledIn(built.map(({ metafile }) => metafile));
 }
 
-/** The server's entry, and whatever code is named by a URL. */
+/** Returns the server's entry, and every code file that is named by a URL. */
 function entriesOfSources(): readonly string[] {
   const files = globSync('{kernel,subsystems,plugins,config}/**/*.ts', { cwd: ROOT });
   const named = files.flatMap((file) =>
@@ -90,7 +91,9 @@ function entriesOfSources(): readonly string[] {
   return [...new Set([ENTRY, ...named])].toSorted();
 }
 
-/** `config/main.ts` is the program; others are named by their whole path, all of them in one folder. */
+/**
+ * Returns an entry's name: `config/main.ts` is the program; others have their whole path as a name, all in one folder.
+ */
 function nameOf(file: string): string {
   return file === ENTRY ? PROGRAM.replace('.mjs', '') : file.replace(/\.ts$/, '').replaceAll('/', '-');
 }
@@ -143,7 +146,9 @@ async function bundleClone(): Promise<void> {
   }
 }
 
-/** The same sources make the same bundle: another process's is as good. */
+/**
+ * Moves the draft unless the place is taken: the same sources make the same bundle, so another process's is as good.
+ */
 function moveUnlessThere(draft: string, place: string): void {
   try {
     renameSync(draft, place);

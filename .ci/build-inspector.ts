@@ -10,10 +10,10 @@ import { build } from 'esbuild';
 const ROOM = new URL('../subsystems/inspector/', import.meta.url);
 export const PAGE_FILE = fileURLToPath(new URL('page.html', ROOM));
 
-/** What the page may be made of; the import table of import-rules.ts does not see into JSX. */
+/** Files that the page may consist of; the import table of import-rules.ts does not cover JSX. */
 const ALLOWED = /^(?!\.\.\/)|^(?:\.\.\/)+node_modules\/preact\//;
 
-/** The page as one file. The same sources and the same esbuild make the same bytes, on every machine. */
+/** Returns the page as one file. The same sources and the same esbuild make the same bytes, on every machine. */
 export async function buildPage(): Promise<string> {
   const directory = fileURLToPath(new URL('page/', ROOM));
   const [template, script, style] = await Promise.all([
@@ -21,7 +21,7 @@ export async function buildPage(): Promise<string> {
     bundle(directory, 'main.tsx'),
     bundle(directory, 'style.css'),
   ]);
-  // A function: `$&` in the bundle is no pattern.
+  // Functions, because a string with `$&` would be a replacement pattern.
   return template.replace('/*style*/', () => style).replace('/*script*/', () => script);
 }
 
@@ -47,7 +47,8 @@ async function bundle(directory: string, entry: string): Promise<string> {
   if (strangers.length > 0)
     throw new Error(`the page imports ${strangers.join(', ')}: it is its own folder and preact`);
   const text = outputFiles[0]?.text ?? '';
-  // What would end the element before its time. esbuild writes `<\/script` by itself; a style has no reason to have it.
+  // Such a tag would end the element early. esbuild writes `<\/script` itself; a style has no reason to contain the
+  // tag.
   if (/<\/(?:script|style)/i.test(text)) throw new Error(`the bundle of ${entry} holds the end of its own element`);
   return text.trim();
 }

@@ -1,11 +1,11 @@
 /**
- * `npm run build`: the whole package as JavaScript with declarations, in `dist/`, which is what `npm pack` ships. Node strips no
- * types below node_modules, so a package cannot run from source; a clone does.
+ * `npm run build`: the whole package as JavaScript with declarations, in `dist/`, which `npm pack` ships. Node strips
+ * no types below node_modules, so a package cannot run from source; a clone does.
  *
  * The command runs a bundle of it (config/bundle.js); the files are for plugins and their tests.
  *
- * tsc rewrites imports. What it does not see is mended here, and whatever still names a `.ts` file afterwards fails the
- * build: URLs that threads are started from, and imports of declarations.
+ * tsc rewrites imports. The names that it misses are rewritten here: URLs that threads are started from, and imports of
+ * declarations. Any name of a `.ts` file that is left afterwards fails the build.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,10 +13,13 @@ import { basename, join, relative, resolve } from 'node:path';
 import { buildBundle } from './build-bundle.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
-/** Built beside it and put in its place when it is whole: whoever packs at the same time gets one or the other. */
+/**
+ * Built beside the final place and moved there when complete, so that a concurrent `npm pack` gets a whole build, the
+ * old or the new one.
+ */
 const DIST = join(ROOT, 'dist');
 const FRESH = join(ROOT, `.dist-${process.pid}`);
-/** What the program reads besides code. */
+/** Files besides code that the program reads. */
 const ASSETS = ['subsystems/inspector/page.html'];
 const ROOMS = '{kernel,subsystems,plugins,config,api,loader}';
 
@@ -44,7 +47,7 @@ function compile(): void {
   if (status !== 0) throw new Error(`tsc ended with code ${status}`);
 }
 
-/** What the command runs (config/bundle.js), with the licences of the packages that it holds. */
+/** Builds the bundle that the command runs (config/bundle.js), with the licences of the packages in it. */
 async function bundle(): Promise<void> {
   const folder = join(FRESH, 'bundle');
   const { packages } = await buildBundle(folder, relative(folder, FRESH));

@@ -1,16 +1,16 @@
 /**
- * The import table of ARCHITECTURE.md ("Rooms"), as rules; `boundaries.ts` runs them (`npm run check:boundaries`). `always`
- * holds for every import, `atRunTime` not for `import type`. Each comment says what to do instead.
+ * The import table of ARCHITECTURE.md ("Rooms"), as rules; `boundaries.ts` runs them (`npm run check:boundaries`).
+ * `always` applies to every import, `atRunTime` not to `import type`. Each comment says what to do instead.
  */
 import type { IForbiddenRuleType } from 'dependency-cruiser';
 
-/** What runs in a browser; the server knows only the file that is made of it. */
+/** Code that runs in a browser; the server knows only the file that is built from it. */
 const PAGE = '^subsystems/inspector/page/';
 
-/** Plugins that the server begins with: files beside the rooms for plugins from outside. */
+/** The server's own plugins: files beside the rooms for plugins from outside. */
 const BUILT_IN = '^plugins/[^/]+[.]ts$';
 
-/** A plugin as others write it, which only comes with the package. */
+/** An example of a plugin from outside, shipped with the package. */
 const POSTGRES = '^plugins/storage-postgres/';
 
 /** Every third-party package has one owner: replacing it touches one place. */
@@ -33,7 +33,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   pg: POSTGRES,
 };
 
-/** A subsystem's face, or that of a folder inside it. */
+/** Faces of subsystems, and of folders inside them. */
 const FACES = '^subsystems/[^/]+/index[.]ts$|^subsystems/[^/]+/[^/]+/index[.]ts$';
 
 const TESTS = '^(test|benchmarks|[.]ci)/';
@@ -45,7 +45,7 @@ const owned = Object.entries(OWNERS).map(([name, owner]) => ({
   to: { path: `^node_modules/${name}/` },
 }));
 
-/** For every import. */
+/** Rules for every import. */
 export const always: readonly IForbiddenRuleType[] = [
   {
     name: 'kernel-stands-alone',
@@ -203,7 +203,7 @@ export const always: readonly IForbiddenRuleType[] = [
   ...owned,
 ];
 
-/** For imports that load something. */
+/** Rules for imports that load code. */
 export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'main-thread-runs-no-guest',

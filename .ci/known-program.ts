@@ -1,7 +1,7 @@
 /**
- * Writes `subsystems/compiler/known-program.ts`, which is committed: the variables of moc's program, and where it makes a source map,
- * which only its text tells.
- * `npm run build:known-program`, whenever the npm package `motoko` is another one; a test says when that is due.
+ * Writes `subsystems/compiler/known-program.ts`, which is committed: the variables of moc's program, and the place
+ * where it makes a source map, which only its text shows. Run `npm run build:known-program` whenever the version of the
+ * npm package `motoko` changes; a test fails until then.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -18,12 +18,13 @@ import {
 import { mocProgramFile } from '../subsystems/compiler/core-package.ts';
 
 const OUT = new URL('../subsystems/compiler/known-program.ts', import.meta.url);
-/** The function that the program is has nearly all of its text. */
+/** Share of the text that belongs to the one function that is the program. */
 const PROGRAM_SHARE = 0.7;
 
 /**
- * Where an instruction is encoded: if its region (`at`, field 1) is not `no_region`, a compare of whole values, its place goes into the
- * source map, the region's left end (file, line, column) as variable-length numbers.
+ * Matches the place where an instruction is encoded. If the instruction's region (`at`, field 1) is not `no_region` (a
+ * comparison of whole values), its place goes into the source map: the region's left end (file, line, column) as
+ * variable-length numbers.
  */
 const SOURCE_MAP =
   /if\(\w+\((\w+)\[1\],\w+\)\)\{(?=var \w+=\w+\(\w+\),\w+=\1\[1\]\[1\]\[3\],\w+=\1\[1\]\[1\]\[2\]-1\|0,\w+=\w+\(\1\[1\]\[1\]\[1\],)/gu;
@@ -71,7 +72,7 @@ function isFunction(node: AnyNode): node is AnyFunction {
   return /^(?:Arrow)?Function/u.test(node.type);
 }
 
-/** What a function declares by these words; not what the functions in it do. */
+/** Returns the variables that a function declares with these words, without those of functions inside it. */
 function variablesOf({ body }: AnyFunction, words: readonly string[] = ['var', 'let', 'const']): readonly string[] {
   const names = new Set<string>();
   const collect = (node: AnyNode): void => {
@@ -84,11 +85,11 @@ function variablesOf({ body }: AnyFunction, words: readonly string[] = ['var', '
   return [...names];
 }
 
-/** Which of these variables functions assign to, within the node. */
+/** Returns the variables among these to which functions within the node assign. */
 function assignedIn(node: AnyNode, visible: ReadonlySet<string>, isInFunction = false): ReadonlySet<string> {
   let seen = visible;
   if (isFunction(node)) {
-    // What a block declares hides nothing outside of it: rather one too many than one that is missed.
+    // Variables of inner blocks are not counted as hiding an outer one: a name too many is better than a missing one.
     const own = new Set([...variablesOf(node, ['var']), ...node.params.flatMap(namesIn), ...functionsOf(node)]);
     seen = new Set([...visible].filter((name) => !own.has(name)));
   }
@@ -103,7 +104,7 @@ function assignedIn(node: AnyNode, visible: ReadonlySet<string>, isInFunction = 
   return found;
 }
 
-/** Names of the functions that a function declares. */
+/** Returns the names of the functions that a function declares. */
 function functionsOf({ body }: AnyFunction): readonly string[] {
   const names: string[] = [];
   const collect = (node: AnyNode): void => {
@@ -114,7 +115,7 @@ function functionsOf({ body }: AnyFunction): readonly string[] {
   return names;
 }
 
-/** Of a pattern: the variables that it sets. */
+/** Returns the variables that a pattern sets. */
 function namesIn(pattern: AnyNode): readonly string[] {
   if (pattern.type === 'Identifier') return [pattern.name];
   const isPattern = /(?:Pattern|RestElement|^Property)$/u.test(pattern.type);
