@@ -1,15 +1,15 @@
 /**
- * What the management canister needs of the host: which canisters there are, their numbers, and the few things that
- * only the execution, the scheduler and the registry can do to them.
+ * The management canister's view of the host: canisters, their numbers, and the few operations on them that only the
+ * execution, the scheduler and the registry can perform.
  *
  * The division of work:
- * - The host keeps what it must know to run a canister: id, name, status, version, controllers, environment, code,
+ * - The host keeps everything needed to run a canister: id, name, status, version, controllers, environment, code,
  *   state, balance, logs, and the settings that it enforces (`EnforcedSettings`).
- * - The management canister keeps the rest by itself (other settings, history, chunk store, snapshots), checks every
+ * - The management canister keeps the rest itself (other settings, history, chunk store, snapshots), checks every
  *   argument and every permission before it asks for anything, and asks for one change of a canister at a time.
  *
- * So nothing here checks who asks. What cannot be done throws, or rejects with, a ServerError: kind `unavailable` when
- * trying again may help, any other kind when not. Anything else that is thrown is a bug.
+ * So nothing here checks permissions. An operation that is impossible throws, or rejects with, a ServerError: kind
+ * `unavailable` if trying again may help, any other kind if not. Any other error is a bug.
  */
 import type { CanisterStatus, LowMemoryHook, Outcome, StepFault } from '../ic/index.ts';
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
@@ -18,38 +18,47 @@ import type { Change } from './change.ts';
 import type { ManagementAnswer, ManagementRequest } from './request.ts';
 
 /**
- * A canister as the management canister sees it. Live: the fields follow the last ended step. Always the same object
- * for the same canister, so that records can be kept with it.
+ * A canister as the management canister sees it. The fields are live: they follow the last ended step. The same
+ * canister always has the same object, so that records can be kept with it.
  */
 export interface HostedCanister {
   readonly id: Uint8Array;
   readonly name: string;
   readonly status: CanisterStatus;
-  /** Why what is stored of it cannot be used; undefined: it can. It takes no calls and is not changed. */
+  /**
+   * Reason why the canister's stored state cannot be used; undefined: it can. A damaged canister takes no calls and is
+   * not changed.
+   */
   readonly damage: string | undefined;
-  /** As `status`, but a canister that is stopped only while its code is changed is running. */
+  /** Equals `status`, but a canister that is stopped only while its code is changed is running. */
   readonly storedStatus: CanisterStatus;
-  /** Adds 1 for each successful change by a method of `CanisterHost`, and for what docs/execution-rules.md ("The version of a canister") lists besides. */
+  /**
+   * Increases by 1 for each successful change by a method of `CanisterHost`, and for the other events that
+   * docs/execution-rules.md ("The version of a canister") lists.
+   */
   readonly version: number;
   readonly controllers: readonly Uint8Array[];
   /** The canister's own variables, without those that the host gives to every actor (`PUBLIC_CANISTER_ID:…`). */
   readonly environment: ReadonlyMap<string, string>;
-  /** Undefined: the canister is empty. */
+  /** Undefined if the canister is empty. */
   readonly code: HostedCode | undefined;
   readonly balance: bigint;
   readonly heapBytes: number;
   readonly stableBytes: number;
-  /** Ns since 1970 at which the global timer fires; 0: off. */
+  /** Time at which the global timer fires, in ns since 1970; 0: off. */
   readonly timerNs: bigint;
   readonly lowMemoryHook: LowMemoryHook;
   readonly usage: CanisterUsage;
-  /** How many entries its history has ever had: the management canister's, kept here because there may be very many. */
+  /**
+   * Number of entries that the canister's history has ever had. The management canister owns it; it is here because
+   * there may be very many canisters.
+   */
   historyEntries: number;
 }
 
 export interface HostedCode {
   readonly module: ModuleInfo;
-  /** The bytes as uploaded (raw or gzip), shared: not to be written to. */
+  /** The bytes as uploaded (raw or gzip). They are shared and must not be written to. */
   readonly wasm: Uint8Array;
 }
 
@@ -65,36 +74,39 @@ export interface CanisterUsage {
   readonly queryResponseBytes: number;
 }
 
-/** The settings that running a canister depends on. What is left out stays. */
+/** The settings that running a canister depends on. Missing ones stay as they are. */
 export interface EnforcedSettings {
   readonly controllers?: readonly Uint8Array[];
-  /** Replaces all of the canister's own variables. */
+  /** Variables that replace all of the canister's own. */
   readonly environment?: ReadonlyMap<string, string>;
-  /** Calls of other canisters that attach less are rejected with code 5 and a full refund; default 0. */
+  /** Calls of other canisters that attach fewer cycles are rejected with code 5 and a full refund; default 0. */
   readonly minimumIncomingCanisterCallCycles?: bigint;
-  /** Bytes of heap for update methods, init and post_upgrade; 0, the default: no limit. */
+  /** Limit in bytes of the heap for update methods, init and post_upgrade; 0, the default: no limit. */
   readonly wasmMemoryLimit?: number;
-  /** The low-memory hook runs when less than this is left below the limit, or below 4 GiB where there is none; default 0. */
+  /**
+   * The low-memory hook runs when fewer bytes than this are left below the limit, or below 4 GiB if there is none;
+   * default 0.
+   */
   readonly wasmMemoryThreshold?: number;
 }
 
 export interface NewCanister {
-  /** Undefined: the host's next free one. Otherwise 10 bytes as the host's own ids are built. */
+  /** Id of the new canister: 10 bytes in the format of the host's own ids. Undefined: the host's next free one. */
   readonly id: Uint8Array | undefined;
-  /** Undefined: the host's starting balance. */
+  /** Initial balance; undefined: the host's starting balance. */
   readonly balance: bigint | undefined;
-  /** With controllers in any case. */
+  /** Settings, always with controllers. */
   readonly settings: EnforcedSettings & { readonly controllers: readonly Uint8Array[] };
 }
 
-/** A state to be put in place of the present one. */
+/** A state that replaces the present one. */
 export interface RestoredState {
   readonly image: CanisterImage;
-  /** The uploaded bytes of `image.module`; undefined exactly if that is. */
+  /** The uploaded bytes of `image.module`; undefined if and only if the module is. */
   readonly wasm: Uint8Array | undefined;
-  /** Undefined: the present timer stays. */
+  /** The timer; undefined: the present one stays. */
   readonly timerNs: bigint | undefined;
-  /** Undefined: evaluated anew. */
+  /** The hook's state; undefined: it is evaluated anew. */
   readonly lowMemoryHook: LowMemoryHook | undefined;
 }
 
@@ -104,73 +116,85 @@ export interface CanisterLogRecord {
   readonly content: Uint8Array;
 }
 
-/** A WebAssembly global's value as its bits, 32, 64 or 128 of them, unsigned. */
+/** Bits of a WebAssembly global's value, 32, 64 or 128 of them, unsigned. */
 export interface GlobalValue {
   readonly type: 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
   readonly bits: bigint;
 }
 
-/** An outcall, as a history tells of it. */
+/** An ended outcall, as the history of messages shows it. */
 export interface EndedOutcall {
   readonly method: string;
   readonly url: string;
-  /** Of the response; 0: there was none. */
+  /** Status of the response; 0: there was none. */
   readonly status: number;
-  /** Ms since 1970. */
+  /** Start of the outcall in ms since 1970. */
   readonly startedMs: number;
   readonly endedMs: number;
 }
 
 export interface ManagementBackend {
-  /** Called once, before anything starts: every call to `aaaaa-aa` goes there from now on. Without it the host cannot start. */
+  /**
+   * Connects the management canister: from now on every call to `aaaaa-aa` goes to it. Called once, before anything
+   * starts; the host cannot start without it.
+   */
   attach(management: ManagementHooks): void;
 
   find(id: Uint8Array): HostedCanister | undefined;
-  /** In order of their ids. */
+  /** Returns all canisters in order of their ids. */
   list(): readonly HostedCanister[];
 
-  /** An empty, running canister. Throws `invalid` when the id cannot be given: in use, used once, or of another form. */
+  /**
+   * Creates an empty, running canister. Throws `invalid` if the id cannot be given: in use, used before, or of another
+   * form.
+   */
   create(spec: NewCanister): HostedCanister;
   configure(canister: HostedCanister, settings: EnforcedSettings): void;
 
-  /** As `Execution.prepare`. */
+  /** Prepares a module like `Execution.prepare`. */
   prepare(wasm: Uint8Array): Promise<ModuleInfo>;
-  /** Changes the code, after the tasks given before; the fault if it failed, and then nothing has changed. */
+  /**
+   * Changes the code, after the tasks given before. Resolves with the fault if the change failed; nothing has changed
+   * then.
+   */
   change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
   /** Drops code, state, timer and logs; open call contexts are rejected with code 4. */
   uninstall(canister: HostedCanister): Promise<void>;
 
-  /** From stopping or stopped to running; those who wait for it to stop get `started`. On a running one nothing but the version changes. */
+  /**
+   * Takes a canister from stopping or stopped to running; callers that wait for its stop get `started`. For a running
+   * one, only the version changes.
+   */
   start(canister: HostedCanister): Promise<void>;
   /**
-   * From running to stopping, and to stopped once no call context is open. Settles when that is so (at once for a
-   * stopped one), when it was started instead, or when it was removed; without limit of time.
+   * Takes a canister from running to stopping, and to stopped once no call context is open. Settles when it has stopped
+   * (at once if it already has), when it was started instead, or when it was removed; there is no time limit.
    */
   stop(canister: HostedCanister): Promise<'stopped' | 'started' | 'removed'>;
-  /** Forgets a stopped canister, its cycles included, and calls `ManagementHooks.forget`. */
+  /** Forgets a stopped canister with its cycles, and calls `ManagementHooks.forget`. */
   remove(canister: HostedCanister): Promise<void>;
 
-  /** The new balance. */
+  /** Adds cycles and resolves with the new balance. */
   addCycles(canister: HostedCanister, amount: bigint): Promise<bigint>;
 
-  /** A copy of the state, after the tasks given before. The buffers are the caller's. */
+  /** Copies the state, after the tasks given before. The caller owns the buffers. */
   capture(canister: HostedCanister): Promise<CanisterImage>;
-  /** Open call contexts stay. The image's buffers may be kept by the caller: they are copied. */
+  /** Replaces the state. Open call contexts stay. The image's buffers are copied, so the caller may keep them. */
   restore(canister: HostedCanister, state: RestoredState): Promise<void>;
-  /** Values of `image.globals`, in index order. */
+  /** Returns the values of `image.globals`, in index order. */
   readGlobals(image: CanisterImage): readonly GlobalValue[];
-  /** The bytes for `CanisterImage.globals`. Throws `invalid` when number or types are not those of the module. */
+  /** Returns the bytes for `CanisterImage.globals`. Throws `invalid` if number or types differ from the module's. */
   writeGlobals(module: ModuleInfo, values: readonly GlobalValue[]): Uint8Array;
 
   /**
-   * Runs a query method as the transform of an outcall, called by the management canister; also of one that is stopping. The
-   * argument is handed over.
+   * Runs a query method as the transform of an outcall, with the management canister as the caller, even in a canister
+   * that is stopping. The argument's buffer is transferred.
    */
   transform(canister: HostedCanister, method: string, argument: Uint8Array): Promise<Outcome>;
-  /** For the canister's history of messages; nothing where it is gone. */
+  /** Adds the outcall to the canister's history of messages; does nothing if the canister is gone. */
   outcallEnded(canister: HostedCanister, outcall: EndedOutcall, outcome: Outcome): void;
 
-  /** What the canister printed and its traps, oldest first; bounded by the host. */
+  /** Returns the canister's debug output and its traps, oldest first; the host limits their number. */
   logs(canister: HostedCanister): readonly CanisterLogRecord[];
 }
 export const ManagementBackend = defineCapability<ManagementBackend>('canister-host');
@@ -179,19 +203,21 @@ export const ManagementBackend = defineCapability<ManagementBackend>('canister-h
 export interface ManagementHooks {
   call(request: ManagementRequest): Promise<ManagementAnswer>;
   /**
-   * Called once at the start, when the host has its canisters back and before anything else is asked: reads what was
-   * kept of them. Answers those whose records are damaged, each with a ServerError `state-corrupt` that names the key:
-   * they must not be served. Rejects when what all share is damaged. What is kept of canisters that the host does not
-   * have stays as it is.
+   * Reads the records of the host's canisters. Called once at the start, when the host has its canisters back and
+   * before any other request. Resolves with the canisters whose records are damaged, each with a ServerError
+   * `state-corrupt` that names the key: they must not be served. Rejects if records common to all are damaged. Records
+   * of canisters that the host does not have stay as they are.
    */
   restore(): Promise<ReadonlyMap<HostedCanister, ServerError>>;
-  /** A canister is gone, whoever removed it: what is kept of it goes, in memory and on disk. */
+  /**
+   * Drops everything kept of a canister, in memory and on disk. Called when the canister is gone, whatever removed it.
+   */
   forget(canister: HostedCanister): void;
-  /** Enters into a canister's history what was done to it other than by `call` (over HTTP, from the manifest). */
+  /** Adds to a canister's history a change that was not made by `call` (over HTTP, from the manifest). */
   record(canister: HostedCanister, change: Change): void;
   /**
-   * Runs such a change in turn with those of calls, of which there is one at a time for a canister. Not to be used
-   * from within a method of `CanisterHost`: it would wait for itself.
+   * Runs such a change in turn with those of calls, one at a time for each canister. Must not be used within a method
+   * of `CanisterHost`: the change would wait for itself.
    */
   exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T>;
 }

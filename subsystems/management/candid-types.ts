@@ -1,6 +1,6 @@
 /**
- * The management interface's types as the codec writes and reads them in JSON: a blob is base64 text, a principal its
- * text, a nat a number or decimal digits, an opt `null` or the value, a variant an object with one key.
+ * The management interface's types in the codec's JSON: a blob is base64 text, a principal its text, a nat a number or
+ * decimal digits, an opt `null` or the value, a variant an object with one key.
  */
 
 import type { CandidReply } from './candid-reply.ts';
@@ -9,7 +9,7 @@ export type NatJson = number | string;
 export type BlobJson = string;
 export type PrincipalJson = string;
 type Opt<T> = T | null;
-/** One of several keys; those without payload hold `null`. */
+/** A variant: one of several keys; a key without payload holds `null`. */
 export type OneOf<T> = { readonly [K in keyof T]?: T[K] };
 
 export type VisibilityJson = OneOf<{ controllers: null; public: null; allowed_viewers: readonly PrincipalJson[] }>;
@@ -84,7 +84,7 @@ export type GlobalJson = OneOf<{
   v128: NatJson;
 }>;
 
-/** What an uploaded snapshot's metadata says; `read_canister_snapshot_metadata` answers more. */
+/** Metadata that an uploaded snapshot states; `read_canister_snapshot_metadata` answers more. */
 export interface SnapshotMetadataJson {
   readonly wasm_module_size: NatJson;
   readonly globals: readonly GlobalJson[];

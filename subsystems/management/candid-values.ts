@@ -1,11 +1,11 @@
-/** Between the JSON forms of `candid-types.ts` and what the program works with. */
+/** Conversions between the JSON forms of `candid-types.ts` and the program's own values. */
 import { principalFromText, principalToText } from '../ic/index.ts';
 import type { BlobJson, NatJson, OneOf, PrincipalJson, GlobalJson } from './candid-types.ts';
 import type { GlobalValue } from './backend.ts';
 
 export function toBytes(blob: BlobJson): Uint8Array {
   const decoded = Buffer.from(blob, 'base64');
-  // Short ones come out of a buffer that Node shares among many.
+  // Node decodes short ones into a buffer that it shares among many.
   return decoded.length < 4096 ? Uint8Array.from(decoded) : decoded;
 }
 
@@ -18,7 +18,7 @@ export const toPrincipalText = (bytes: Uint8Array): PrincipalJson => principalTo
 export const toNat = (value: NatJson): bigint => BigInt(value);
 export const fromNat = (value: bigint): NatJson => value.toString();
 
-/** The one key of a variant. */
+/** Returns the one key of a variant. */
 export function tagOf<T extends object>(variant: OneOf<T>): keyof T {
   const [tag] = Object.keys(variant);
   if (tag === undefined) throw new Error('a variant without a tag');
@@ -56,7 +56,7 @@ export function fromGlobal({ type, bits }: GlobalValue): GlobalJson {
   }
 }
 
-/** JSON has no word for some of them: a NaN's payload and a zero's sign are lost. */
+/** JSON cannot express all values: a NaN's payload and a zero's sign are lost. */
 function floatJson(value: number): number | string {
   return Number.isFinite(value) ? value : String(value);
 }

@@ -25,7 +25,7 @@ import { DEFAULT_SETTINGS, type OwnSettings } from './settings.ts';
 import { SnapshotShelf } from './snapshot-shelf.ts';
 import { StoredBytes } from './stored-bytes.ts';
 
-/** What the management canister itself keeps of one canister, besides its history. */
+/** Records of one canister that the management canister itself keeps, besides the history. */
 export class CanisterRecordExtras {
   readonly chunkStore: ChunkStore;
   readonly snapshots: SnapshotShelf;
@@ -34,7 +34,7 @@ export class CanisterRecordExtras {
   readonly #stored: StoredBytes;
   #settings: OwnSettings = DEFAULT_SETTINGS;
   #last: Promise<unknown> = Promise.resolve();
-  /** That are under way, or wait. */
+  /** Number of changes that are under way or wait. */
   #changes = 0;
 
   constructor({ id }: HostedCanister, store: RecordStore, stored: StoredBytes) {
@@ -55,7 +55,7 @@ export class CanisterRecordExtras {
     unitOf(this.#store)?.put('meta', settingsKey(this.#id), writeSettings(this.#settings));
   }
 
-  /** Runs one change of the canister after the other: an upgrade must not find the module of another one half done. */
+  /** Runs one change of the canister at a time: an upgrade must not see the module of a half-finished one. */
   exclusive<T>(change: () => Promise<T>): Promise<T> {
     this.#changes++;
     const result = this.#last.then(change).finally(() => this.#changes--);
@@ -63,13 +63,13 @@ export class CanisterRecordExtras {
     return result;
   }
 
-  /** It is as one that is made anew would be, and nobody is at work with it. */
+  /** True if the object equals a new one and no change uses it. */
   get isNeedless(): boolean {
     const { chunkStore, snapshots } = this;
     return this.#changes === 0 && this.#settings === DEFAULT_SETTINGS && chunkStore.isEmpty && snapshots.isUnused;
   }
 
-  /** Takes over what was stored under a key of this canister. Throws ServerError `state-corrupt`. */
+  /** Takes over a record of this canister from storage. Throws ServerError `state-corrupt`. */
   restore([key, bytes]: Entry): void {
     const about = parseRecordKey(key);
     const value = readerOf('meta', key, bytes);
@@ -98,7 +98,7 @@ export class CanisterRecordExtras {
     }
   }
 
-  /** Gives back the room that it has of the host's. */
+  /** Releases the bytes that the canister has of the host's. */
   release(): void {
     this.#stored.give(this.chunkStore.bytes + this.snapshots.bytes);
   }
@@ -108,7 +108,7 @@ export class CanisterRecords {
   readonly stored: StoredBytes;
   readonly histories: Histories;
   readonly #store: RecordStore;
-  /** Of those of whom there is anything to remember. */
+  /** Objects of canisters that have something to remember. */
   readonly #records = new Map<HostedCanister, CanisterRecordExtras>();
 
   constructor(store: RecordStore, storedBytesMax: number) {
@@ -117,7 +117,10 @@ export class CanisterRecords {
     this.histories = new Histories(new HistoryRecords(store));
   }
 
-  /** To be used at once, or within `exclusive`: what has nothing to remember by then is dropped, and made anew when asked for. */
+  /**
+   * Returns the canister's object, to be used at once or within `exclusive`: an object with nothing to remember is
+   * dropped later, and made anew when needed.
+   */
   of(canister: HostedCanister): CanisterRecordExtras {
     let record = this.#records.get(canister);
     if (record === undefined) {
@@ -128,7 +131,7 @@ export class CanisterRecords {
     return record;
   }
 
-  /** Runs one change of a canister after the other. */
+  /** Runs one change of a canister at a time. */
   async exclusive<T>(canister: HostedCanister, change: (record: CanisterRecordExtras) => Promise<T>): Promise<T> {
     const record = this.of(canister);
     try {
@@ -142,7 +145,7 @@ export class CanisterRecords {
     if (this.#records.get(canister)?.isNeedless === true) this.#records.delete(canister);
   }
 
-  /** As `ManagementHooks.restore` has it. Contents of chunks and snapshots are read when they are asked for. */
+  /** Implements `ManagementHooks.restore`. Contents of chunks and snapshots are read when they are needed. */
   async restore(find: (id: Uint8Array) => HostedCanister | undefined): Promise<Map<HostedCanister, ServerError>> {
     const damaged = new Map<HostedCanister, ServerError>();
     for (const prefix of [RECORDS_PREFIX, HISTORY_PREFIX]) {
@@ -159,7 +162,7 @@ export class CanisterRecords {
         }
       }
     }
-    // Not forgotten: what is there may be repaired.
+    // Drops only the objects in memory: the damaged records may be repaired.
     for (const canister of damaged.keys()) this.#drop(canister);
     return damaged;
   }
@@ -172,7 +175,7 @@ export class CanisterRecords {
       return;
     }
     const value = readerOf('meta', key, bytes);
-    // Read and not kept: it must be known now whether it is damaged.
+    // Read only to find damage now; the entry is not kept in memory.
     readHistoryEntry(value);
     if (!this.histories.restore(canister, Number(about.number))) throw value.malformed('one is missing before it');
   }

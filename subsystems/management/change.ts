@@ -1,4 +1,4 @@
-/** What was done to a canister, by whom: what its history keeps, and `canister_info` tells. */
+/** Changes of canisters and their origins, as the history keeps them and `canister_info` shows them. */
 
 export type ChangeOrigin =
   | { readonly kind: 'user'; readonly id: Uint8Array }
@@ -8,7 +8,7 @@ export type ChangeDetails =
   | {
       readonly kind: 'creation';
       readonly controllers: readonly Uint8Array[];
-      /** SHA-256, when there are variables. */
+      /** SHA-256 of the environment variables, if there are any. */
       readonly environmentHash: Uint8Array | undefined;
     }
   | { readonly kind: 'codeUninstall' }
@@ -19,7 +19,7 @@ export type ChangeDetails =
     }
   | {
       readonly kind: 'loadSnapshot';
-      /** When it is another canister's snapshot. */
+      /** The canister that the snapshot belongs to, if it is another one. */
       readonly from: Uint8Array | undefined;
       readonly snapshotId: Uint8Array;
       readonly version: bigint;

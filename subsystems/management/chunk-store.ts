@@ -5,7 +5,7 @@ import { REFUSE } from './refusal.ts';
 import type { StoredBytes } from './stored-bytes.ts';
 
 export const CHUNK_BYTES_MAX = 1 << 20;
-/** 100 MiB, the largest module. */
+/** Room for 100 MiB, the largest module. */
 export const CHUNKS_MAX = 100;
 
 /** Chunks by the hex of their SHA-256. A chunk never changes, so stores and snapshots share them. */
@@ -17,22 +17,25 @@ export function bytesOfChunks(chunks: Chunks): number {
   return bytes;
 }
 
-/** Pieces of modules that were uploaded to one canister. */
+/** Pieces of modules uploaded to one canister. */
 export class ChunkStore {
   readonly #stored: StoredBytes;
   readonly #records: ChunkRecords | undefined;
   #chunks: Map<string, Uint8Array>;
-  /** Lengths of those that are on disk alone: nobody has asked for them since the start. */
+  /** Lengths of chunks that are only on disk, because none has been asked for since the start. */
   #unread = new Map<string, number>();
 
-  /** `chunks`: what it holds already, taken from `stored`. Without `records` it does not survive. */
+  /**
+   * `chunks` is the initial content, already taken from `stored`. Without `records` the store does not survive a
+   * restart.
+   */
   constructor(stored: StoredBytes, records: ChunkRecords | undefined, chunks?: Chunks) {
     this.#stored = stored;
     this.#records = records;
     this.#chunks = new Map(chunks);
   }
 
-  /** Those in memory; after `load`, all. */
+  /** Returns the chunks in memory; after `load`, all chunks. */
   get chunks(): Chunks {
     return this.#chunks;
   }
@@ -51,22 +54,22 @@ export class ChunkStore {
     return bytes;
   }
 
-  /** One that was there at the start, already counted. */
+  /** Adds a chunk that was there at the start and is already counted. */
   restore(hash: Uint8Array, length: number): void {
     this.#unread.set(hexOf(hash), length);
   }
 
-  /** Reads what is on disk alone. Rejects with ServerError `state-corrupt`. */
+  /** Reads the chunks that are only on disk. Rejects with ServerError `state-corrupt`. */
   async load(): Promise<void> {
     for (const key of this.#unread.keys()) await this.get(key);
   }
 
-  /** The chunk with this SHA-256, hex. Rejects with ServerError `state-corrupt`. */
+  /** Returns the chunk with this SHA-256, in hex. Rejects with ServerError `state-corrupt`. */
   async get(key: string): Promise<Uint8Array | undefined> {
     const length = this.#unread.get(key);
     if (length === undefined || this.#records === undefined) return this.#chunks.get(key);
     const unread = this.#unread;
-    // The store may be cleared, or the chunk be read by another call, meanwhile.
+    // Meanwhile the store may be cleared, or another call may read the chunk.
     const isWanted = () => this.#unread === unread && unread.has(key);
     try {
       const chunk = await this.#records.read(Buffer.from(key, 'hex'), length);
@@ -78,7 +81,7 @@ export class ChunkStore {
     return this.#chunks.get(key);
   }
 
-  /** Answers the chunk's SHA-256. */
+  /** Adds a chunk; returns its SHA-256. */
   add(chunk: Uint8Array): Uint8Array {
     if (chunk.length > CHUNK_BYTES_MAX)
       throw REFUSE.badArgument(`the chunk has ${chunk.length} bytes: at most ${CHUNK_BYTES_MAX} are allowed`);
@@ -103,7 +106,7 @@ export class ChunkStore {
     this.#records?.clear();
   }
 
-  /** Puts these in place of what is there; refuses when there is no room for them. */
+  /** Replaces all chunks; throws a Refusal if there is no room for the new ones. */
   replace(chunks: Chunks): void {
     this.#stored.take(bytesOfChunks(chunks));
     this.#stored.give(this.bytes);

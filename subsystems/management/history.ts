@@ -1,29 +1,29 @@
-/** What happened to a canister, as `canister_info` tells it. */
+/** Histories of canisters, as `canister_info` shows them. */
 import type { HistoryEntry } from './change.ts';
 import type { HostedCanister } from './backend.ts';
 import type { HistoryRecords } from './records/history-records.ts';
 
-/** The spec's minimum; what is older goes. */
+/** The specification's minimum; older entries are dropped. */
 const ENTRIES_MAX = 20;
-/** A principal with what lies around it, for `canister_history_size`. */
+/** Bytes of a principal with its overhead, for `canister_history_size`. */
 const ENTRY_BYTES = 96;
 const PRINCIPAL_BYTES = 32;
 
-/** How often a canister has been changed, and the last of those changes. */
+/** The number of a canister's changes, and the last ones among them. */
 export interface HistoryExcerpt {
-  /** All changes ever, also those that are no longer kept. */
+  /** Number of all changes, including those that are no longer kept. */
   readonly total: number;
-  /** Oldest first. */
+  /** Entries, oldest first. */
   readonly entries: readonly HistoryEntry[];
 }
 
 /**
- * The canisters' last changes. Where state is kept they are on disk alone: there are many canisters, and few are ever
- * asked for their past.
+ * The canisters' last changes. With a state directory they are only on disk: there are many canisters, and histories
+ * are rarely read.
  */
 export class Histories {
   readonly #records: HistoryRecords;
-  /** Where no state is kept. */
+  /** Entries in memory, used without a state directory. */
   readonly #entries = new Map<HostedCanister, readonly HistoryEntry[]>();
 
   constructor(records: HistoryRecords) {
@@ -40,7 +40,10 @@ export class Histories {
     if (number >= ENTRIES_MAX) this.#records.delete(canister.id, number - ENTRIES_MAX);
   }
 
-  /** One that was there at the start; in order. False when its number is not the one after the last one's. */
+  /**
+   * Counts an entry that was there at the start; to be called in order. Returns false if its number does not follow the
+   * last one's.
+   */
   restore(canister: HostedCanister, number: number): boolean {
     const total = canister.historyEntries;
     if (total !== 0 && number !== total) return false;
@@ -48,12 +51,12 @@ export class Histories {
     return true;
   }
 
-  /** The last `count` entries that are kept, by default all. Rejects with ServerError `state-corrupt`. */
+  /** Returns the last `count` entries that are kept, by default all. Rejects with ServerError `state-corrupt`. */
   async read(canister: HostedCanister, count = ENTRIES_MAX): Promise<HistoryExcerpt> {
     const total = canister.historyEntries;
     if (count === 0) return { total, entries: [] };
     const entries = this.#records.isKept
-      ? // What is entered while they are read is not among those that were asked for.
+      ? // Changes made during the read are not among the entries that were asked for.
         await this.#records.read(canister.id, Math.max(0, total - ENTRIES_MAX), total)
       : this.#inMemory(canister);
     return { total, entries: entries.slice(-count) };
@@ -63,14 +66,14 @@ export class Histories {
     return this.#entries.get(canister) ?? [];
   }
 
-  /** In memory alone. */
+  /** Forgets the history in memory only. */
   forget(canister: HostedCanister): void {
     canister.historyEntries = 0;
     this.#entries.delete(canister);
   }
 }
 
-/** About what they take, for `canister_history_size`. */
+/** Returns the approximate bytes of the history, for `canister_history_size`. */
 export function bytesOfHistory({ entries }: HistoryExcerpt): number {
   return entries.reduce(
     (sum, { details }) =>

@@ -9,14 +9,14 @@ export { NAMED_MANAGEMENT_DID } from './named-interface.ts';
 export type * from './request.ts';
 export { OUTCALL_ENDS, type OutcallEnd, type OutcallFigures } from './outcalls/outcall-tally.ts';
 
-/** The canister `aaaaa-aa`: what canisters, and users, may ask of the system itself. */
+/** The canister `aaaaa-aa`, from which canisters and users request services of the system. */
 export interface Management extends ManagementHooks {
   /**
-   * Answers a call; never rejects for a guest's mistake. Changes of one canister happen one after the other. May take
-   * long: `stop_canister` waits up to five minutes.
+   * Answers a call; never rejects for a guest's mistake. Changes of one canister happen one at a time. May take long:
+   * `stop_canister` waits up to five minutes.
    */
   call(request: ManagementRequest): Promise<ManagementAnswer>;
-  /** Of `http_request`. */
+  /** Figures of `http_request`. */
   readonly outcalls: OutcallFigures;
 }
 export const Management = defineCapability<Management>('management');

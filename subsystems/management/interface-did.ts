@@ -1,7 +1,7 @@
 /**
  * The interface of `aaaaa-aa` in Candid, as this host offers it (interface spec 0.66). Where actors of older compilers
- * send something else, that is taken too: `Keep` and `Replace`. Methods that are refused before their argument is read
- * are not in it.
+ * send other types, those are accepted, too: `Keep` and `Replace`. Methods that are refused before their argument is
+ * read are not listed.
  */
 export const MANAGEMENT_DID = `
 type canister_id = principal;

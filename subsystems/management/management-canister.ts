@@ -1,11 +1,11 @@
 /**
- * The management canister: from a call's bytes to its answer.
+ * The management canister: turns a call's bytes into its answer.
  *
  *     bytes ─► method known? ─► may be called this way? ─► Candid ─► JSON ─► method ─► JSON ─► Candid ─► bytes
  *
- * A method that refuses throws a `Refusal`; it has changed nothing then, and the attached cycles go back. A ServerError
- * is something the host could not do, and a reject too. Anything else is a bug of ours: the call is rejected with code
- * 1, and it is logged.
+ * A method refuses by throwing a `Refusal`; it has changed nothing then, and the attached cycles are refunded. A
+ * ServerError is an operation that the host could not perform, and also a reject. Any other error is a bug of ours: the
+ * call is rejected with code 1, and the error is logged.
  */
 import { type Clock, type Logger, messageOf, type Random, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec, AnySizeTuple } from '../codec/index.ts';
@@ -33,22 +33,22 @@ import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
 import type { RecordStore } from './records/record-store.ts';
 import { Refusal, REFUSE, refusalOf } from './refusal.ts';
 
-/** The IC gives up waiting for a canister to stop after five minutes. */
+/** The IC stops waiting for a canister to stop after five minutes. */
 const STOP_TIMEOUT_MS = 300_000;
-/** Chunk stores and snapshots of all actors together. */
+/** Bytes of the chunk stores and snapshots of all actors together. */
 const STORED_BYTES_MAX = 4 * 2 ** 30;
-/** As the IC's nodes do it. */
+/** The same time as on the IC's nodes. */
 const OUTCALL_TIMEOUT_MS = 30_000;
 const PLAIN = { lossless: false };
 
 export interface ManagementOptions {
   /** Master secret of the signing keys; undefined: the kept one, or a fresh one. */
   readonly seed?: Uint8Array | undefined;
-  /** What `subnet_info` calls the replica's version. */
+  /** The replica's version in `subnet_info`. */
   readonly hostVersion?: string | undefined;
   readonly stopTimeoutMs?: number | undefined;
   readonly storedBytesMax?: number | undefined;
-  /** After which an outcall is abandoned. */
+  /** Milliseconds after which an outcall is abandoned. */
   readonly outcallTimeoutMs?: number | undefined;
   readonly outcallBounds?: OutcallBounds | undefined;
 }
@@ -63,10 +63,10 @@ export interface ManagementDependencies {
   readonly outcalls: Outcalls;
 }
 
-/** How a method may be called; by default by updates of users and canisters. */
+/** Callers that may use a method; by default updates of users and canisters. */
 type Access =
   | 'update'
-  /** By updates of canisters; by users only where the operator may. */
+  /** Updates of canisters; with `canistersAndAdmin`, also of users with the operator's rights. */
   | 'canisters'
   | 'canistersAndAdmin'
   | 'updateAndQuery'
@@ -134,7 +134,7 @@ export class ManagementCanister implements Management {
   readonly #context: MethodContext;
   readonly #methods: Methods;
   readonly #desk: OutcallDesk;
-  /** Parsed at the first call: many a server never sees one. */
+  /** Parsed at the first call: many servers never get one. */
   #interface: CandidInterface | undefined;
 
   constructor(dependencies: ManagementDependencies, options: ManagementOptions = {}) {
@@ -168,7 +168,7 @@ export class ManagementCanister implements Management {
     };
   }
 
-  /** Hands itself to the host; once, before anything starts. */
+  /** Attaches itself to the host; called once, before anything starts. */
   open(): void {
     this.#context.host.attach(this);
   }
@@ -177,7 +177,7 @@ export class ManagementCanister implements Management {
     return this.#desk.figures;
   }
 
-  /** Lets outcalls end that are under way, for a moment. */
+  /** Gives running outcalls a moment to end. */
   drain(): Promise<void> {
     return this.#desk.drain();
   }
@@ -264,7 +264,7 @@ function expectAccess(
   throw REFUSE.notOffered(`only canisters can call ${method}`);
 }
 
-/** A method's only argument as JSON; undefined for those that take none. */
+/** Decodes a method's only argument into JSON values; undefined for methods without one. */
 async function decode(args: AnySizeTuple, candid: Uint8Array): Promise<unknown> {
   let json: Uint8Array;
   try {

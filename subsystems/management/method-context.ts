@@ -8,28 +8,28 @@ import type { ManagementBackend, HostedCanister } from './backend.ts';
 import { REFUSE } from './refusal.ts';
 import type { SigningKeys } from './keys/signing-keys.ts';
 
-/** One call while it is worked on. */
+/** A call that is being executed. */
 export interface Call {
   readonly sender: Uint8Array;
   readonly senderIsCanister: boolean;
   readonly isAdmin: boolean;
   readonly method: MethodName;
   readonly cycles: bigint;
-  /** Of the attached cycles, what a method keeps; counts only if it succeeds. */
+  /** The part of the attached cycles that the method keeps; applies only if the method succeeds. */
   cyclesTaken: bigint;
 }
 
-/** A method: the argument has the types of the interface already. */
+/** A method. Its argument has been checked against the interface's types. */
 export type Method<M extends MethodName> = (argument: ArgumentOf<M>, call: Call) => ResultOf<M> | Promise<ResultOf<M>>;
 export type Methods = { readonly [M in MethodName]: Method<M> };
 
-/** Who may do something with a canister besides its controllers. */
+/** Callers other than controllers that may do something with a canister. */
 export interface AlsoAllowed {
   readonly admin?: boolean;
   readonly itself?: boolean;
 }
 
-/** What the methods share. */
+/** State and checks that the methods share. */
 export class MethodContext {
   readonly host: ManagementBackend;
   readonly records: CanisterRecords;
@@ -57,12 +57,12 @@ export class MethodContext {
     this.stopTimeoutMs = parts.stopTimeoutMs;
   }
 
-  /** Ns since 1970, at the resolution that actors see. */
+  /** Returns the time in ns since 1970, at the resolution that actors see. */
   nowNs(): bigint {
     return BigInt(Math.trunc(this.clock.nowMs() * 1000)) * 1000n;
   }
 
-  /** Refuses unknown canisters, and those whose stored state cannot be used. */
+  /** Returns the canister. Refuses unknown canisters, and those whose stored state cannot be used. */
   find(id: PrincipalJson): HostedCanister {
     const canister = this.host.find(toPrincipal(id));
     if (canister === undefined) throw REFUSE.noCanister(id);
@@ -89,7 +89,7 @@ export class MethodContext {
     );
   }
 
-  /** The canister, if the sender controls it. */
+  /** Returns the canister if the sender controls it. */
   controlled(call: Call, id: PrincipalJson, also: AlsoAllowed = {}): HostedCanister {
     const canister = this.find(id);
     this.expectControl(call, canister, also);
@@ -97,8 +97,8 @@ export class MethodContext {
   }
 
   /**
-   * Changes a canister that the sender controls, after the changes before it; that it exists and who controls it is
-   * looked at when its turn has come.
+   * Changes a canister that the sender controls, after the changes before it. Existence and control are checked when
+   * the change has its turn.
    */
   change<T>(
     call: Call,
@@ -114,14 +114,14 @@ export class MethodContext {
     });
   }
 
-  /** After a wait: the canister may have been removed meanwhile. */
+  /** Throws a Refusal if the canister was removed during a wait. */
   expectPresent(canister: HostedCanister): void {
     if (this.host.find(canister.id) !== canister) throw REFUSE.noCanister(toPrincipalText(canister.id));
   }
 
   /**
-   * Reads `sender_canister_version`. A canister's version is higher by the time its call arrives here than it was when
-   * it made it, so only a version that it has not reached yet is surely wrong.
+   * Reads `sender_canister_version`. The sender's version may have increased since it made the call, so only a version
+   * that it has not reached yet is certainly wrong.
    */
   originOf(call: Call, senderVersion: NatJson | null): ChangeOrigin {
     const { sender, senderIsCanister } = call;
@@ -133,7 +133,7 @@ export class MethodContext {
     return { kind: 'canister', id: sender, version };
   }
 
-  /** Enters a change that has just been made. */
+  /** Adds a change that has just been made to the canister's history. */
   enter(canister: HostedCanister, origin: ChangeOrigin, details: ChangeDetails): void {
     this.record(canister, { origin, details });
   }

@@ -5,10 +5,10 @@ import { CHUNK_BYTES_MAX, type ChunkStore, CHUNKS_MAX } from './chunk-store.ts';
 import { REFUSE } from './refusal.ts';
 
 const MODULE_BYTES_MAX = CHUNKS_MAX * CHUNK_BYTES_MAX;
-/** Hashed and copied in about 5 ms; then others get their turn. */
+/** Bytes that are hashed and copied in about 5 ms; then other work gets its turn. */
 const TURN_BYTES = 4 << 20;
 
-/** Joins the listed chunks to a module and checks its SHA-256. Large ones take several turns of the event loop. */
+/** Joins the listed chunks into a module and checks its SHA-256. Large modules take several turns of the event loop. */
 export async function assembleModule(
   store: ChunkStore,
   hashes: readonly Uint8Array[],
@@ -23,7 +23,7 @@ export async function assembleModule(
     length += chunk.length;
     if (length > MODULE_BYTES_MAX)
       throw REFUSE.badArgument(`the listed chunks have more than ${MODULE_BYTES_MAX} bytes`);
-    // Empty ones add nothing, and a list of a million of them should cost nothing either.
+    // Empty chunks add nothing, and a list of a million of them should cost nothing either.
     if (chunk.length > 0) parts.push(chunk);
   }
   const module = new Uint8Array(length);

@@ -1,10 +1,10 @@
 /**
- * The interface of `aaaaa-aa` for programs that import it: arguments and results have the names that the interface specification
- * gives them (`http_request_args`), because such programs name them.
+ * The interface of `aaaaa-aa` for programs that import it: arguments and results have the names of the interface
+ * specification (`http_request_args`), because such programs refer to these names.
  */
 import { MANAGEMENT_DID } from './interface-did.ts';
 
-/** Names of the specification for types that are called otherwise here. */
+/** Names of the specification for types that have other names here. */
 const OTHER_NAMES = `
 type wasm_module = blob;
 type canister_install_mode = install_mode;
@@ -70,7 +70,7 @@ class MethodReader {
     return found;
   }
 
-  /** Up to the parenthesis that closes the one before, which is read, too. */
+  /** Returns the text up to the parenthesis that closes the one just read; that parenthesis is consumed, too. */
   #inside(): string {
     const from = this.#at;
     for (let depth = 1; depth > 0; this.#at++) {

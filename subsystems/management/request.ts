@@ -2,22 +2,22 @@ import type { Response } from '../ic/index.ts';
 
 /** A call to the management canister. */
 export interface ManagementRequest {
-  /** Principal bytes. */
+  /** Bytes of the sender's principal. */
   readonly sender: Uint8Array;
   readonly senderIsCanister: boolean;
-  /** The operator himself: may do what a controller of every canister may, and see the list of canisters. */
+  /** True for the operator, who has the rights of a controller of every canister, and may see the list of canisters. */
   readonly isAdmin?: boolean;
   readonly method: string;
-  /** A Candid message, as it came. */
+  /** A Candid message, as received. */
   readonly argument: Uint8Array;
-  /** Attached to the call. */
+  /** Cycles attached to the call. */
   readonly cycles: bigint;
-  /** A query call of a user, or a call of a composite query. */
+  /** True for a query call of a user, or a call of a composite query. */
   readonly isQuery: boolean;
 }
 
 export interface ManagementAnswer {
   readonly response: Response;
-  /** What was not taken of the attached cycles. */
+  /** The attached cycles that were not taken. */
   readonly refunded: bigint;
 }

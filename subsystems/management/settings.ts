@@ -5,7 +5,7 @@ import { fromNat, toNat, toPrincipal, toPrincipalText } from './candid-values.ts
 import type { EnforcedSettings, HostedCanister } from './backend.ts';
 import { REFUSE } from './refusal.ts';
 
-/** Interface spec 0.66, `canister_settings`. */
+/** Limits of interface spec 0.66, `canister_settings`. */
 const CONTROLLERS_MAX = 10;
 const VIEWERS_MAX = 10;
 const VARIABLES_MAX = 20;
@@ -13,12 +13,12 @@ const VARIABLE_BYTES_MAX = 128;
 const WASM_MEMORY_MAX = 2n ** 48n;
 const COMPUTE_ALLOCATION_MAX = 100n;
 
-/** Who may see something of a canister besides its controllers. */
+/** Callers besides controllers that may see a property of a canister. */
 export type Visibility =
   | { readonly kind: 'controllers' | 'public' }
   | { readonly kind: 'viewers'; readonly viewers: readonly Uint8Array[] };
 
-/** The settings that running a canister does not depend on, and those that the host has been told. */
+/** The settings that running a canister does not depend on, and those that the host was told. */
 export interface OwnSettings {
   readonly computeAllocation: bigint;
   readonly memoryAllocation: bigint;
@@ -47,16 +47,16 @@ export const DEFAULT_SETTINGS: OwnSettings = {
   statusVisibility: CONTROLLERS_ONLY,
 };
 
-/** What a call wants changed, checked. */
+/** The checked changes that a call asks for. */
 export interface SettingsChange {
   readonly own: Partial<OwnSettings>;
-  /** What the host is to be told. */
+  /** The changes to be passed to the host. */
   readonly enforced: EnforcedSettings;
 }
 
 export const NO_CHANGE: SettingsChange = { own: {}, enforced: {} };
 
-/** Checks settings; refuses what breaks a rule, naming it. */
+/** Checks settings; throws a Refusal that names the broken rule. */
 export function readSettings(json: SettingsJson): SettingsChange {
   const own: { -readonly [K in keyof OwnSettings]?: OwnSettings[K] } = {};
   const enforced: { -readonly [K in keyof EnforcedSettings]: EnforcedSettings[K] } = {};
@@ -99,7 +99,7 @@ export function readSettings(json: SettingsJson): SettingsChange {
   return { own, enforced };
 }
 
-/** Controllers are a set. */
+/** Returns true for the first occurrence: controllers are a set. */
 function isFirst(principal: Uint8Array, index: number, all: readonly Uint8Array[]): boolean {
   return all.findIndex((other) => sameBytes(other, principal)) === index;
 }
@@ -139,7 +139,7 @@ export function mayView(visibility: Visibility, principal: Uint8Array): boolean 
   return visibility.viewers.some((viewer) => sameBytes(viewer, principal));
 }
 
-/** For the history: SHA-256 over the variables' hashes, in their order; undefined when there are none. */
+/** Returns the SHA-256 over the variables' hashes, in their order, for the history; undefined if there are none. */
 export function hashVariables(variables: ReadonlyMap<string, string> | undefined): Uint8Array | undefined {
   if (variables === undefined || variables.size === 0) return undefined;
   const sha256 = (data: string | Uint8Array): Buffer => createHash('sha256').update(data).digest();

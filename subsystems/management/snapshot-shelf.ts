@@ -12,11 +12,11 @@ export interface Snapshot {
   readonly id: Uint8Array;
   readonly takenAtNs: bigint;
   readonly description: SnapshotDescription;
-  /** Reads it if it is on disk alone, and keeps it in memory then. Rejects with ServerError `state-corrupt`. */
+  /** Reads the content if it is only on disk, and keeps it in memory. Rejects with ServerError `state-corrupt`. */
   content(): Promise<SnapshotContent>;
 }
 
-/** A content that is on its way to the shelf. */
+/** A content that is about to be added. */
 export interface Draft {
   readonly number: bigint;
   readonly content: SnapshotContent;
@@ -41,7 +41,7 @@ export class SnapshotShelf {
     return this.#snapshots;
   }
 
-  /** It never held a snapshot. */
+  /** True if the shelf never held a snapshot. */
   get isUnused(): boolean {
     return this.#nextNumber === 0n;
   }
@@ -58,7 +58,7 @@ export class SnapshotShelf {
     return this.#snapshots.find((snapshot) => sameBytes(snapshot.id, id));
   }
 
-  /** Refuses when there would be too many. */
+  /** Throws a Refusal if there would be too many snapshots. */
   expectRoom(replaced: Snapshot | undefined): void {
     if (replaced === undefined && this.#snapshots.length >= SNAPSHOTS_MAX)
       throw REFUSE.wrongState(
@@ -66,7 +66,7 @@ export class SnapshotShelf {
       );
   }
 
-  /** Writes down a content whose bytes have been taken from the host's store. Then: `add`, or `discard`. */
+  /** Writes a content whose bytes have been taken from the host's store. Afterwards call `add` or `discard`. */
   async draft(content: SnapshotContent): Promise<Draft> {
     const number = this.#nextNumber++;
     return { number, content, pieces: await this.#records.begin(number, content) };
@@ -87,7 +87,7 @@ export class SnapshotShelf {
     this.#stored.give(content.bytes);
   }
 
-  /** Adds to an uploaded one, which is in memory. */
+  /** Adds data to an uploaded snapshot, which is in memory. */
   upload(snapshot: Snapshot, content: UploadedSnapshot, data: UploadedData): void {
     const shelved = this.#find(snapshot.id);
     if (shelved === undefined) throw new Error('the snapshot is not on this shelf');
@@ -115,7 +115,7 @@ export class SnapshotShelf {
     for (let last = this.#snapshots.at(-1); last !== undefined; last = this.#snapshots.at(-1)) this.remove(last);
   }
 
-  /** One that was there at the start, its bytes already counted; undefined: it was never finished. */
+  /** Adds a snapshot that was there at the start, its bytes already counted; undefined: it was never finished. */
   restore(number: bigint, stored: StoredSnapshot | undefined): void {
     this.restoreCounter(number + 1n);
     if (stored === undefined) {
@@ -131,7 +131,7 @@ export class SnapshotShelf {
     if (next > this.#nextNumber) this.#nextNumber = next;
   }
 
-  /** A number of its own and the canister's id: so a snapshot's id says whose it is. */
+  /** Returns an id of the snapshot's number and the canister's id, so that a snapshot's id names its owner. */
   #idOf(number: bigint): Uint8Array {
     const id = new Uint8Array(NUMBER_BYTES + this.#owner.length);
     new DataView(id.buffer).setBigUint64(0, number);
@@ -140,7 +140,7 @@ export class SnapshotShelf {
   }
 }
 
-/** Bytes for a chunk, or for module, heap or stable memory from `offset` on; within their sizes. */
+/** Data of a chunk, or of module, heap or stable memory from `offset` on, within their sizes. */
 export type UploadedData =
   | { readonly part: 'chunk'; readonly bytes: Uint8Array }
   | { readonly part: 'w' | 'h' | 't'; readonly offset: number; readonly bytes: Uint8Array };
@@ -174,11 +174,11 @@ class ShelvedSnapshot implements Snapshot {
     return this.#content;
   }
 
-  /** What was read stays, for as long as the snapshot does; what could not be read is tried again. */
+  /** Loads the content. It stays in memory as long as the snapshot exists; after an error it is tried again. */
   async #load(): Promise<SnapshotContent> {
     try {
       const content = await this.#read();
-      // An upload's description changes with it.
+      // An upload's description changes with the content.
       this.#description = content;
       return content;
     } catch (error) {
@@ -188,7 +188,7 @@ class ShelvedSnapshot implements Snapshot {
   }
 }
 
-/** The canister that a snapshot's id names. */
+/** Returns the canister that a snapshot's id names. */
 export function ownerOfSnapshot(id: Uint8Array): Uint8Array {
   return id.subarray(NUMBER_BYTES);
 }

@@ -1,11 +1,11 @@
 /**
  * Snapshots: a canister's whole state at one moment, taken from it or uploaded piece by piece.
  *
- * Both are read the same way (`SnapshotContent`). A taken one holds the image that the execution captured, with stable
- * memory in the pieces that hold anything; an uploaded one holds a heap of its declared size and stable pages as they
- * are written. What is not there reads as zeros in both. Heap and stable memory are bytes that threads share, so that loading a
- * snapshot of gigabytes copies nothing in the main thread. After a restart only the description is in memory, until the
- * content is asked for.
+ * Both are read the same way (`SnapshotContent`). A taken one holds the image that the execution captured, and pieces
+ * of stable memory without the empty parts; an uploaded one holds a heap of its declared size, and stable pages as they
+ * are written. Missing bytes read as zeros in both. Heap and stable memory are memory shared between threads, so that
+ * loading a snapshot of gigabytes copies nothing in the main thread. After a restart only the description is in memory,
+ * until the content is needed.
  */
 import { SharedSlabs, sharedBytes } from '../bytes/index.ts';
 import { WASM_PAGE_BYTES, type LowMemoryHook } from '../ic/index.ts';
@@ -13,42 +13,42 @@ import { bytesOfChunks, type Chunks, ChunkStore } from './chunk-store.ts';
 import type { ManagementBackend, GlobalValue, RestoredState } from './backend.ts';
 import type { StoredBytes } from './stored-bytes.ts';
 
-/** What a snapshot is, without its content. */
+/** Description of a snapshot, without its content. */
 export interface SnapshotDescription {
   readonly source: 'taken' | 'uploaded';
   readonly wasmBytes: number;
   readonly heapBytes: number;
   readonly stableBytes: number;
   readonly certifiedData: Uint8Array;
-  /** SHA-256, hex. */
+  /** SHA-256 of the chunks, in hex. */
   readonly chunkHashes: readonly string[];
   readonly version: number;
-  /** Ns, 0 for off; undefined: an upload that did not say. */
+  /** Timer in ns, 0 for off; undefined for an upload that did not say. */
   readonly timerNs: bigint | undefined;
   readonly lowMemoryHook: LowMemoryHook | undefined;
-  /** What it costs to keep, and `total_size`. */
+  /** Bytes that the snapshot occupies, also its `total_size`. */
   readonly bytes: number;
 }
 
-/** What of a snapshot can be read; immutable for a taken one. */
+/** The readable content of a snapshot; immutable for a taken one. */
 export interface SnapshotContent extends SnapshotDescription {
   readonly wasm: Uint8Array;
   readonly heap: Uint8Array;
   readStable(offset: number, size: number): Uint8Array;
   readonly globals: readonly GlobalValue[];
   readonly chunks: Chunks;
-  /** What a canister becomes when it is loaded. */
+  /** Returns the state of a canister that loads the snapshot. */
   prepare(host: ManagementBackend): Promise<RestoredState>;
 }
 
-/** A stretch of stable memory. */
+/** A contiguous piece of stable memory. */
 export type StablePiece = RestoredState['image']['stable'][number];
 
-/** What was captured of a canister. */
+/** State captured from a canister. */
 export interface Captured {
   readonly wasm: Uint8Array;
   readonly heap: Uint8Array;
-  /** Disjoint, in any order. */
+  /** Disjoint pieces, in any order. */
   readonly stable: readonly StablePiece[];
   readonly stableBytes: number;
   readonly globals: readonly GlobalValue[];
@@ -71,11 +71,11 @@ export class TakenSnapshot implements SnapshotContent {
   readonly timerNs: bigint;
   readonly lowMemoryHook: LowMemoryHook;
   readonly bytes: number;
-  /** In order. */
+  /** Pieces in order. */
   readonly stable: readonly StablePiece[];
   #state: RestoredState | undefined;
 
-  /** `state`: what it becomes when it is loaded, if that is known already. */
+  /** `state` is the result of `prepare`, if it is known already. */
   constructor(captured: Captured, state?: RestoredState) {
     this.wasm = captured.wasm;
     this.heap = captured.heap;
@@ -114,7 +114,7 @@ export class TakenSnapshot implements SnapshotContent {
     return result;
   }
 
-  /** Index of the first piece that ends after `offset`. */
+  /** Returns the index of the first piece that ends after `offset`. */
   #firstPiece(offset: number): number {
     let low = 0;
     let high = this.stable.length;
@@ -131,7 +131,7 @@ export class TakenSnapshot implements SnapshotContent {
     this.#state ??= {
       image: await imageOf(host, this, this.wasm, this.stable),
       wasm: this.wasm,
-      // The canister's own stay.
+      // The canister's own timer and hook state stay.
       timerNs: undefined,
       lowMemoryHook: undefined,
     };
@@ -161,11 +161,11 @@ export interface UploadedMetadata {
   readonly version: number;
 }
 
-/** What has been uploaded of a snapshot so far. */
+/** Uploaded parts of a snapshot. */
 export interface UploadedParts {
   readonly wasm: Uint8Array;
   readonly heap: Uint8Array;
-  /** By page number. */
+  /** Pages of stable memory by number. */
   readonly pages: Map<number, Uint8Array>;
   readonly chunks: Chunks;
 }
@@ -180,7 +180,10 @@ export class UploadedSnapshot implements SnapshotContent {
   readonly #pages: Map<number, Uint8Array>;
   readonly #slabs = new SharedSlabs();
 
-  /** What there is already, `wasmBytes + heapBytes` at least, has been taken from `stored`; the rest is taken as it comes. */
+  /**
+   * The bytes of `parts`, at least `wasmBytes + heapBytes`, have been taken from `stored`; later ones are taken as they
+   * are uploaded.
+   */
   constructor(metadata: UploadedMetadata, stored: StoredBytes, parts?: UploadedParts) {
     this.#metadata = metadata;
     this.#stored = stored;
@@ -224,7 +227,7 @@ export class UploadedSnapshot implements SnapshotContent {
     return this.wasm.length + this.heap.length + this.#pages.size * WASM_PAGE_BYTES + this.#chunkStore.bytes;
   }
 
-  /** The page of stable memory with that number; undefined if nothing was written to it. */
+  /** Returns the page of stable memory with this number; undefined if nothing was written to it. */
   page(number: number): Uint8Array | undefined {
     return this.#pages.get(number);
   }
@@ -252,7 +255,7 @@ export class UploadedSnapshot implements SnapshotContent {
     return page;
   }
 
-  /** Answers the chunk's SHA-256. */
+  /** Adds a chunk; returns its SHA-256. */
   addChunk(chunk: Uint8Array): Uint8Array {
     return this.#chunkStore.add(chunk);
   }
@@ -270,7 +273,7 @@ export class UploadedSnapshot implements SnapshotContent {
     return result;
   }
 
-  /** In order; pages that follow each other in their bytes, too, as one piece. */
+  /** Returns the pages in order; pages that are adjacent also in their buffer form one piece. */
   #stable(): readonly StablePiece[] {
     const pieces: StablePiece[] = [];
     for (const [page, bytes] of [...this.#pages].toSorted(([a], [b]) => a - b)) {
@@ -288,7 +291,8 @@ export class UploadedSnapshot implements SnapshotContent {
   }
 
   async prepare(host: ManagementBackend): Promise<RestoredState> {
-    // A copy: more may be uploaded while it is looked at. Of the memories, a canister that loads meanwhile sees what has come by then.
+    // A copy, because more may be uploaded while the module is checked. The memories are not copied: a canister that
+    // loads meanwhile sees everything uploaded by then.
     const wasm = this.wasm.slice();
     return {
       image: await imageOf(host, this, wasm, this.#stable()),

@@ -1,8 +1,8 @@
 import { REFUSE } from './refusal.ts';
 
 /**
- * What chunk stores and snapshots of all canisters hold together. They lie in the main thread's memory, or will once
- * they are asked for, and any actor may fill them: without a bound one of them could end the host.
+ * Bytes that chunk stores and snapshots of all canisters hold together. They are in the main thread's memory, or will
+ * be once they are needed, and any actor may fill them: without a limit one actor could end the host.
  */
 export class StoredBytes {
   readonly #bytesMax: number;
@@ -16,7 +16,7 @@ export class StoredBytes {
     return this.#bytes;
   }
 
-  /** Refuses when there is not that much left. */
+  /** Takes bytes. Throws a Refusal if fewer are left. */
   take(bytes: number): void {
     if (bytes > this.#bytesMax - this.#bytes)
       throw REFUSE.full(
@@ -25,7 +25,7 @@ export class StoredBytes {
     this.#bytes += bytes;
   }
 
-  /** What was there at the start counts, even if it is more than may be added. */
+  /** Counts bytes that were there at the start, even if they exceed the limit for additions. */
   restore(bytes: number): void {
     this.#bytes += bytes;
   }

@@ -6,11 +6,14 @@ const { Point } = ed25519;
 const ORDER = Point.Fn.ORDER;
 const TWEAK_BYTES = 64;
 
-/** Each step adds to the secret what HKDF makes of the public key and the index (docs/management.md, "Signing keys"). */
+/**
+ * Tree of Ed25519 keys. Each step adds to the secret the output of HKDF over the public key and the index
+ * (docs/management.md, "Signing keys").
+ */
 export class Ed25519Tree implements KeyTree {
   readonly master: DerivedKey;
 
-  /** `seed`: 64 bytes. */
+  /** `seed` has 64 bytes. */
   constructor(seed: Uint8Array) {
     this.master = keyAt(secretFrom(seed, ORDER), new Uint8Array(CHAIN_CODE_BYTES));
   }
@@ -29,7 +32,7 @@ function keyAt(secret: bigint, chainCode: Uint8Array): DerivedKey {
   return { secret, publicKey: Point.BASE.multiply(secret).toBytes(), chainCode };
 }
 
-/** A signature that any Ed25519 verifier takes. The nonce depends on secret and message alone. */
+/** Returns a signature that any Ed25519 verifier accepts. The nonce depends only on secret and message. */
 export function signEd25519({ secret, publicKey }: DerivedKey, message: Uint8Array): Uint8Array {
   const prefix = createHash('sha512').update('ed25519 nonce').update(bigEndianBytes(secret)).digest().subarray(32);
   const nonce = littleEndian(createHash('sha512').update(prefix).update(message).digest()) % ORDER;

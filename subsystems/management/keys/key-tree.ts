@@ -1,7 +1,7 @@
 /**
- * Trees of keys. Every canister and every path of byte strings has a key pair of its own, worked out from one master
- * key; the path's first element is the canister's id. Public keys and chain codes are derived the way the Internet
- * Computer does, so that a client that derives a public key by itself, from this host's master public key, gets the same.
+ * Trees of keys. Every canister and every path of byte strings has its own key pair, derived from one master key; the
+ * path's first element is the canister's id. Public keys and chain codes are derived as on the Internet Computer, so
+ * that a client that derives a public key from this host's master public key gets the same one.
  */
 
 /** A place in a tree. */
@@ -12,7 +12,7 @@ export interface DerivedKey {
   readonly chainCode: Uint8Array;
 }
 
-/** One step down a tree, and its top. */
+/** A tree's master key, and the derivation of one step. */
 export interface KeyTree {
   readonly master: DerivedKey;
   child(parent: DerivedKey, index: Uint8Array): DerivedKey;
@@ -20,7 +20,7 @@ export interface KeyTree {
 
 export const CHAIN_CODE_BYTES = 32;
 
-/** A number of a group of `order` elements, not 0, from 64 bytes of chance: as good as evenly spread. */
+/** Returns a nonzero number of a group of `order` elements, from 64 random bytes: nearly uniformly distributed. */
 export function secretFrom(bytes: Uint8Array, order: bigint): bigint {
   return 1n + (bigEndian(bytes) % (order - 1n));
 }

@@ -7,14 +7,14 @@ const { Point } = secp256k1;
 const ORDER = Point.Fn.ORDER;
 /** First byte of a compressed point whose y is odd. */
 const ODD = 3;
-/** SLIP-10: begins the input of another try, where the first one was no number of the group. */
+/** SLIP-10: first byte of the input of a retry, if the first try yields no number of the group. */
 const RETRY = Uint8Array.of(1);
 
-/** BIP-32 with byte strings as indexes, the first chain code being zeros; for ECDSA and BIP-340. */
+/** BIP-32 with byte strings as indexes and an initial chain code of zeros; for ECDSA and BIP-340. */
 export class Secp256k1Tree implements KeyTree {
   readonly master: DerivedKey;
 
-  /** `seed`: 64 bytes. */
+  /** `seed` has 64 bytes. */
   constructor(seed: Uint8Array) {
     this.master = keyAt(secretFrom(seed, ORDER), new Uint8Array(CHAIN_CODE_BYTES));
   }
@@ -34,19 +34,20 @@ export class Secp256k1Tree implements KeyTree {
   }
 }
 
-/** Public keys are compressed, 33 bytes. */
+/** Returns the key with its compressed public key of 33 bytes. */
 function keyAt(secret: bigint, chainCode: Uint8Array): DerivedKey {
   return { secret, publicKey: Point.BASE.multiply(secret).toBytes(true), chainCode };
 }
 
-/** r ‖ s, 64 bytes, with the lower s; the same for the same hash (RFC 6979). */
+/** Returns the signature r ‖ s, 64 bytes, with the lower s; deterministic for each hash (RFC 6979). */
 export function signEcdsa({ secret }: DerivedKey, hash: Uint8Array): Uint8Array {
   return secp256k1.sign(hash, bigEndianBytes(secret), { prehash: false });
 }
 
 /**
- * BIP-340, R ‖ s, 64 bytes. `auxiliary`: 32 bytes of chance. The same as @noble/curves makes, but with Node's own hash:
- * a message may have 10 MiB, and hashing that in JavaScript would hold the main thread for half a second.
+ * Returns the BIP-340 signature R ‖ s, 64 bytes. `auxiliary` has 32 random bytes. The result equals that of
+ * @noble/curves, but uses Node's hash: a message may have 10 MiB, and hashing it in JavaScript would hold the main
+ * thread for half a second.
  */
 export function signBip340(key: DerivedKey, message: Uint8Array, auxiliary: Uint8Array): Uint8Array {
   const secret = withEvenY(key.secret, key.publicKey);
@@ -60,7 +61,7 @@ export function signBip340(key: DerivedKey, message: Uint8Array, auxiliary: Uint
   return Buffer.concat([commitment.subarray(1), bigEndianBytes((nonce + challenge * secret) % ORDER)]);
 }
 
-/** The scalar whose point has the same x and an even y; `point` is its compressed point. */
+/** Returns the scalar whose point has the same x and an even y; `point` is the compressed point of `scalar`. */
 function withEvenY(scalar: bigint, point: Uint8Array): bigint {
   return point[0] === ODD ? ORDER - scalar : scalar;
 }
@@ -72,11 +73,11 @@ function taggedHash(tag: string, ...parts: readonly Uint8Array[]): Uint8Array {
   return hash.digest();
 }
 
-/** BIP-341: the key that commits to a tree of scripts, or, with no bytes, to none. */
+/** Returns the key that commits to a tree of scripts (BIP-341), or to none if `merkleRoot` is empty. */
 export function tweakForTaproot(key: DerivedKey, merkleRoot: Uint8Array): DerivedKey {
   const tweak = bigEndian(taggedHash('TapTweak', key.publicKey.subarray(1), merkleRoot));
   const secret = (withEvenY(key.secret, key.publicKey) + tweak) % ORDER;
-  // One chance in 2^128; there is no signature then.
+  // The probability is 2^-128; no signature is possible then.
   if (tweak >= ORDER || secret === 0n) throw new Error('this key cannot be tweaked');
   return keyAt(secret, key.chainCode);
 }

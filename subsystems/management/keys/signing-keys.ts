@@ -6,11 +6,11 @@ import type { DerivedKey, KeyTree } from './key-tree.ts';
 
 export type SigningAlgorithm = 'ecdsa' | 'bip340' | 'ed25519';
 
-/** The names that programs ask for; here they are all alike. */
+/** Names of keys that programs ask for; all of them mean the same key here. */
 const KEY_NAMES: readonly string[] = ['dfx_test_key', 'test_key_1', 'key_1'];
-/** Indexes are hashed, but a cached key is found by them. */
+/** Limit on the bytes of a path: indexes are hashed, but cached keys are looked up by them. */
 const PATH_BYTES_MAX = 64 * 1024;
-/** Each step takes some 0.2 ms; after so many others get their turn. */
+/** Each step takes some 0.2 ms; after this many steps other work gets its turn. */
 const STEPS_PER_TURN = 16;
 /** Programs sign with few keys again and again. */
 const CACHED_KEYS_MAX = 256;
@@ -33,14 +33,14 @@ export class SigningKeys {
     return this.#seed;
   }
 
-  /** The keys are those of this seed from now on. */
+  /** Replaces all keys by those of this seed. */
   reseed(seed: Uint8Array): void {
     this.#seed = seed;
     this.#trees.clear();
     this.#derived.clear();
   }
 
-  /** Refuses unknown names, and paths of too many bytes. */
+  /** Derives a key. Refuses unknown names, and paths of too many bytes. */
   async derive(
     algorithm: SigningAlgorithm,
     name: string,
@@ -70,7 +70,7 @@ export class SigningKeys {
     return tree;
   }
 
-  /** The map is in the order of use: the first one was used the longest ago. */
+  /** Keeps the key. The map is in order of use: its first key is the least recently used. */
   #keep(place: string, key: DerivedKey): void {
     this.#derived.delete(place);
     this.#derived.set(place, key);
@@ -80,7 +80,7 @@ export class SigningKeys {
   }
 }
 
-/** Loaded when the first key is asked for: few servers ever sign, and a start would take 20 ms of CPU longer. */
+/** Loads the code when the first key is needed: few servers ever sign, and loading takes 20 ms of CPU time. */
 async function treeOf(algorithm: SigningAlgorithm): Promise<new (seed: Uint8Array) => KeyTree> {
   return algorithm === 'ed25519'
     ? (await import('./ed25519-tree.ts')).Ed25519Tree

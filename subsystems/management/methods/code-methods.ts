@@ -8,10 +8,10 @@ import { assembleModule } from '../module-assembly.ts';
 import { Refusal, REFUSE, refusalOf } from '../refusal.ts';
 import { hashOf } from './settings-methods.ts';
 
-/** Its presence says that a module takes over the heap of the one before it. */
+/** Custom section whose presence says that a module takes over the heap of the one before it. */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
 
-/** Code: uploading, installing, taking away. */
+/** Methods that upload, install and remove code. */
 export function codeMethods(
   context: MethodContext,
 ): Pick<
@@ -56,7 +56,7 @@ export function codeMethods(
   };
 }
 
-/** Empties a canister and its chunk store, and says so in its history. */
+/** Empties a canister and its chunk store, and adds the change to its history. */
 export async function uninstall(
   context: MethodContext,
   call: Call,
@@ -97,7 +97,7 @@ function install(
   });
 }
 
-/** The replica's numbers for what can go wrong in a hook. */
+/** The replica's error numbers for the faults of a hook. */
 const FAULT_NUMBERS = {
   trap: 'IC0502',
   calledTrap: 'IC0503',
@@ -107,7 +107,7 @@ const FAULT_NUMBERS = {
   unavailable: 'IC0201',
 } as const satisfies Record<StepFault['kind'], string>;
 
-/** The execution's own words; a number is put before them where they have none. */
+/** Returns a refusal with the execution's message; a number is prepended if the message has none. */
 function refusalOfFault({ kind, code, message }: StepFault): Refusal {
   const [, number = FAULT_NUMBERS[kind], rest = message] = /^(IC\d{4}): (.*)$/s.exec(message) ?? [];
   return new Refusal(code, number, rest);
@@ -125,7 +125,10 @@ async function prepareModule(context: MethodContext, canister: HostedCanister, w
   return module;
 }
 
-/** What becomes of the code; holds the rules of orthogonal persistence (docs/execution-rules.md, "Changes of code"). */
+/**
+ * Returns the change of code that the call asks for; implements the rules of orthogonal persistence
+ * (docs/execution-rules.md, "Changes of code").
+ */
 function codeChange(
   mode: InstallModeJson,
   { from, to }: { readonly from: ModuleInfo | undefined; readonly to: ModuleInfo },

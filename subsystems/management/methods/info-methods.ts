@@ -12,7 +12,7 @@ const RANDOM_BYTES = 32;
 const LOG_BYTES_MAX = 1_900_000;
 const LOG_RECORD_BYTES = 24;
 
-/** What canisters and users may learn. */
+/** Methods that give information to canisters and users. */
 export function infoMethods(
   context: MethodContext,
 ): Pick<
@@ -75,7 +75,7 @@ export function infoMethods(
   };
 }
 
-/** As many of the last ones as a response holds. */
+/** Returns as many of the last records as a response holds. */
 function newest(records: readonly CanisterLogRecord[]): readonly CanisterLogRecord[] {
   let bytes = 0;
   let first = records.length;
@@ -87,7 +87,7 @@ function newest(records: readonly CanisterLogRecord[]): readonly CanisterLogReco
   return records.slice(first);
 }
 
-/** Neighbouring ids as one range. */
+/** Returns the ids as ranges, with neighbouring ids in one range. */
 function rangesOf(canisters: readonly HostedCanister[]): { readonly start: string; readonly end: string }[] {
   const ranges: { start: string; end: string; last: bigint }[] = [];
   for (const { id } of canisters) {

@@ -5,12 +5,12 @@ import { Refusal, REFUSE } from '../refusal.ts';
 
 const ADMIN = { admin: true } as const;
 
-/** Starting, stopping, deleting. */
+/** Methods that start, stop and delete canisters. */
 export function lifecycleMethods(
   context: MethodContext,
 ): Pick<Methods, 'start_canister' | 'stop_canister' | 'delete_canister'> {
   return {
-    // Neither waits for changes under way: a stop may take five minutes, and a start is what ends it.
+    // Neither method waits for changes under way: a stop may take five minutes, and a start ends it.
     async start_canister({ canister_id: id }, call) {
       const canister = context.controlled(call, id, ADMIN);
       await context.host.start(canister);
@@ -24,7 +24,7 @@ export function lifecycleMethods(
         const { storedStatus: status } = canister;
         if (status !== 'stopped')
           throw new Refusal(5, 'IC0510', `canister ${id} is ${status}: only a stopped canister can be deleted`);
-        // The host says `forget` in the same moment.
+        // The host calls `forget` within `remove`.
         await context.host.remove(canister);
       });
     },

@@ -10,7 +10,7 @@ import { hashVariables, mayView, NO_CHANGE, readSettings, settingsJson } from '.
 /** Ids of canisters: 8 bytes of a number, then 01 01. */
 const ID_BYTES = 10;
 
-/** Creating canisters, and what they are set to. */
+/** Methods that create canisters and change their settings. */
 export function settingsMethods(
   context: MethodContext,
 ): Pick<
@@ -25,7 +25,8 @@ export function settingsMethods(
 > {
   return {
     create_canister(argument, call) {
-      // Nothing attached: the host's starting balance, for a canister without cycles could not even be installed.
+      // If no cycles are attached, the canister gets the host's starting balance: without cycles it could not be
+      // installed.
       const canister = create(context, call, argument, call.cycles === 0n ? undefined : call.cycles, undefined);
       call.cyclesTaken = call.cycles;
       return { canister_id: toPrincipalText(canister.id) };
@@ -150,7 +151,7 @@ function memoryMetrics(context: MethodContext, canister: HostedCanister, history
   return {
     wasm_memory_size: canister.heapBytes,
     stable_memory_size: canister.stableBytes,
-    // Kept with the heap.
+    // Globals are kept with the heap.
     global_memory_size: 0,
     wasm_binary_size: canister.code?.wasm.length ?? 0,
     custom_sections_size: sectionBytes,

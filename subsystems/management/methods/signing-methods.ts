@@ -9,7 +9,10 @@ const HASH_BYTES = 32;
 const AUXILIARY_BYTES = 32;
 const PATH_ELEMENTS_MAX = 255;
 
-/** Public keys, and signatures with the sender's own keys. They cost no cycles here, as `ic0.cost_sign_with_…` says. */
+/**
+ * Methods for public keys, and for signatures with the sender's own keys. They cost no cycles, as
+ * `ic0.cost_sign_with_…` says.
+ */
 export function signingMethods(
   context: MethodContext,
 ): Pick<Methods, 'ecdsa_public_key' | 'sign_with_ecdsa' | 'schnorr_public_key' | 'sign_with_schnorr'> {
@@ -53,7 +56,7 @@ export function signingMethods(
   };
 }
 
-/** Counted before any is read. */
+/** Decodes the elements, after checking their number. */
 function elementsOf(path: readonly string[]): readonly Uint8Array[] {
   if (path.length > PATH_ELEMENTS_MAX)
     throw REFUSE.badArgument(
@@ -62,7 +65,7 @@ function elementsOf(path: readonly string[]): readonly Uint8Array[] {
   return path.map(toBytes);
 }
 
-/** Whose key it is. That of every canister may be asked for, and it need not be here. */
+/** Returns the owner of the key. Any canister's public key may be asked for, even of one that is not on this host. */
 function ownerOf(id: string | null, call: Call): Uint8Array {
   return id === null ? call.sender : toPrincipal(id);
 }

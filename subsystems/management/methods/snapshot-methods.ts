@@ -12,14 +12,14 @@ import { ownerOfSnapshot, type Snapshot, type UploadedData } from '../snapshot-s
 import { hashOf } from './settings-methods.ts';
 import { uninstall } from './code-methods.ts';
 
-/** What one call reads or writes; a response has at most 2 MiB. */
+/** Bytes that one call reads or writes; a response has at most 2 MiB. */
 const SLICE_BYTES_MAX = 2_000_000;
 const MODULE_BYTES_MAX = 100 << 20;
 const STABLE_BYTES_MAX = 500 * 2 ** 30;
 const CERTIFIED_DATA_BYTES_MAX = 32;
 const GLOBALS_MAX = 1000;
 
-/** Taking, loading, reading and uploading snapshots. */
+/** Methods that take, load, read and upload snapshots. */
 export function snapshotMethods(
   context: MethodContext,
 ): Pick<
@@ -36,7 +36,7 @@ export function snapshotMethods(
   return {
     take_canister_snapshot(argument, call) {
       return context.change(call, argument.canister_id, {}, async (canister, record) => {
-        // A wrong version must not be found only after the snapshot was taken.
+        // Checked first: a wrong version must not be found only after the snapshot was taken.
         context.originOf(call, argument.sender_canister_version);
         return snapshotJson(await take(context, call, { canister, record, argument }));
       });
@@ -135,7 +135,7 @@ export function snapshotMethods(
   };
 }
 
-/** Takes a snapshot, and the code away if that is wanted: both become visible in the same moment. */
+/** Takes a snapshot, and removes the code if requested: both become visible at the same moment. */
 async function take(
   context: MethodContext,
   call: Call,
@@ -147,7 +147,7 @@ async function take(
 ): Promise<Snapshot> {
   const { canister, record, argument } = from;
   const { snapshots } = record;
-  // Whatever else adds and removes snapshots waits until this is done.
+  // Other changes of the snapshots wait until this one is done.
   const replaced = replacedBy(argument.replace_snapshot, snapshots);
   snapshots.expectRoom(replaced);
   const content = await capture(context, canister, record);
@@ -171,7 +171,7 @@ async function capture(
 ): Promise<TakenSnapshot> {
   if (canister.code === undefined) throw REFUSE.empty(toPrincipalText(canister.id));
   const { host } = context;
-  // A copy is about to be made, so there should be room for it first.
+  // The copy needs room, so room is reserved first.
   const estimate = canister.heapBytes + canister.code.wasm.length + record.chunkStore.bytes;
   context.records.stored.take(estimate);
   try {
@@ -215,11 +215,11 @@ async function load(
   const snapshot = expectSnapshot(find(), toBlob(snapshotId));
   if (owner !== undefined) context.expectControl(call, owner);
   const content = await snapshot.content();
-  // Another canister's may be deleted while it is read, and is not whole then.
+  // Another canister's snapshot may be deleted during the read, which leaves it incomplete.
   expectSnapshot(find(), toBlob(snapshotId));
   context.expectPresent(canister);
   const chunks = new Map(content.chunks);
-  // Room is made sure of first: afterwards the canister has changed.
+  // Room is reserved first, because the canister cannot be changed back afterwards.
   const chunkBytes = bytesOfChunks(chunks);
   context.records.stored.take(chunkBytes);
   try {
@@ -284,13 +284,13 @@ function createUpload(
     );
   } catch (error) {
     stored.give(wasmBytes + heapBytes);
-    // An array of that length is more than the engine gives out.
+    // The engine refuses to allocate an array of this length.
     if (error instanceof RangeError) throw REFUSE.full(`there is no room for a heap of ${heapBytes} bytes`);
     throw error;
   }
 }
 
-/** What of a canister's snapshots the sender may see. */
+/** Returns the records of the canister if the sender may see its snapshots. */
 function visible(context: MethodContext, call: Call, id: string): CanisterRecordExtras {
   const canister = context.find(id);
   const record = context.recordOf(canister);

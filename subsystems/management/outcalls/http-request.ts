@@ -1,29 +1,32 @@
-/** The argument of `http_request`: from its JSON to a request that may be sent as it stands. Everything in it is hostile. */
+/**
+ * Checks the argument of `http_request` and makes a request of it that is safe to send. Everything in the argument is
+ * hostile.
+ */
 import { sameBytes } from '../../ic/index.ts';
 import type { OutcallHeader, OutcallMethod, OutcallRequest } from '../../outcalls/index.ts';
 import type { HttpRequestJson } from '../candid-types.ts';
 import { tagOf, toBytes, toNat, toPrincipal } from '../candid-values.ts';
 import { REFUSE } from '../refusal.ts';
 
-/** As on the IC: of a request's headers and body, and of a response's. */
+/** Limit for headers and body of a request, and for those of a response, as on the IC. */
 export const OUTCALL_BYTES_MAX = 2_000_000;
 const URL_CHARACTERS_MAX = 8192;
 const HEADERS_MAX = 64;
-/** Of a name, and of a value. */
+/** Limit for a header's name, and for its value. */
 const HEADER_BYTES_MAX = 8 * 1024;
-/** Of all names and values. */
+/** Limit for all names and values together. */
 const HEADERS_BYTES_MAX = 48 * 1024;
 const SHOWN_CHARACTERS = 100;
 const NO_BODY = new Uint8Array(0);
 
-/** Added if the canister sends none; not counted. */
+/** Headers that are added if the canister sends none of the name; they are not counted. */
 const DEFAULT_HEADERS: readonly OutcallHeader[] = [
   { name: 'user-agent', value: 'ic/1.0' },
-  // Without it a server may send what the canister would have to unpack.
+  // Without this header a server may compress its response, which the canister would have to unpack.
   { name: 'accept-encoding', value: 'identity' },
 ];
 
-/** They belong to the connection, which is the host's: a canister that sets them could smuggle a second request into it. */
+/** Headers of the connection, which belongs to the host: with them a canister could smuggle in a second request. */
 const OF_THE_CONNECTION = new Set([
   'connection',
   'expect',
@@ -46,25 +49,28 @@ const METHODS = {
   delete: 'DELETE',
   patch: 'PATCH',
 } as const satisfies Record<string, OutcallMethod>;
-/** On the IC only one node may send these. Here it is always one, but a program that says otherwise would fail there. */
+/**
+ * Methods that only one node may send on the IC. This host is always one node, but a request that asks for more would
+ * fail there.
+ */
 const NOT_REPLICATED: ReadonlySet<OutcallMethod> = new Set<OutcallMethod>(['PUT', 'DELETE', 'PATCH']);
 
 export interface CheckedTransform {
   readonly method: string;
-  /** base64, as it came. */
+  /** base64, as received. */
   readonly context: string;
 }
 
 export interface CheckedOutcall {
   readonly request: OutcallRequest;
-  /** Host and port: what requests share a server by. */
+  /** Host and port: the server, for the limit on requests to one server. */
   readonly host: string;
-  /** Of the request, as it is counted. */
+  /** Counted bytes of the request. */
   readonly bytes: number;
   readonly transform: CheckedTransform | undefined;
 }
 
-/** Throws Refusal IC0408 for what breaks a limit or a rule of HTTP. */
+/** Returns the checked request. Throws Refusal IC0408 for anything that breaks a limit or a rule of HTTP. */
 export function checkedOutcall(argument: HttpRequestJson, sender: Uint8Array): CheckedOutcall {
   const url = checkedUrl(argument.url);
   const method = METHODS[tagOf(argument.method)];
@@ -87,7 +93,7 @@ export function checkedOutcall(argument: HttpRequestJson, sender: Uint8Array): C
   };
 }
 
-/** The same limits for what came. Undefined: they are kept. */
+/** Returns the broken limit of a response's headers, the same limits as for requests; undefined if there is none. */
 export function headersProblem(headers: readonly OutcallHeader[]): string | undefined {
   if (headers.length > HEADERS_MAX) return `there are ${headers.length} headers: at most ${HEADERS_MAX} are allowed`;
   let total = 0;
@@ -108,20 +114,20 @@ export function bytesOfHeaders(headers: readonly OutcallHeader[]): number {
 function checkedUrl(text: string): URL {
   if (text.length > URL_CHARACTERS_MAX)
     throw REFUSE.badArgument(`url has ${text.length} characters: at most ${URL_CHARACTERS_MAX} are allowed`);
-  // The URL standard drops them without a word.
+  // The URL parser would remove these silently.
   if (/[\x00-\x20\x7f\\]/.test(text)) throw REFUSE.badArgument('url has a blank, a control character or a backslash');
   expectAuthority(text);
   const url = URL.parse(text);
   if (url === null)
     throw REFUSE.badArgument(`url ${shown(text)} is no absolute URL: what stands for host and port is neither`);
-  // Setting it writes the URL anew.
+  // Setting `hash` rewrites the URL, so it is set only if needed.
   if (url.hash !== '' || url.href.endsWith('#')) url.hash = '';
   return url;
 }
 
 /**
- * The URL standard takes the next best thing for the host where there is none, and drops an empty user name: another server than
- * the one that was meant.
+ * Refuses URLs without a proper host. The URL parser uses the next part as the host if there is none, and removes an
+ * empty user name: the request would go to another server than the one that was meant.
  */
 function expectAuthority(text: string): void {
   const [, scheme, slashes = '', authority = ''] = /^([a-z][a-z0-9+.-]*:)(\/{0,2})([^/?#]*)/i.exec(text) ?? [];
@@ -148,14 +154,14 @@ function checkedHeaders(
   const names = new Set<string>();
   for (const { name, value } of given) {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) throw REFUSE.badArgument(`${shown(name)} is no name of a header`);
-    // What ends a header, or a request.
+    // Characters that end a header or a request.
     if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value))
       throw REFUSE.badArgument(`header ${shown(name)}: the value has a control character`);
     const lower = name.toLowerCase();
     if (OF_THE_CONNECTION.has(lower)) throw REFUSE.badArgument(`header ${shown(name)} is the host's own: leave it out`);
     if (lower === 'host' && names.has(lower)) throw REFUSE.badArgument('header host is there twice');
     names.add(lower);
-    // The host says it by itself.
+    // The host sends this header itself.
     if (lower !== 'content-length') headers.push({ name, value });
     else if (value !== String(bodyBytes))
       throw REFUSE.badArgument(`header content-length says ${shown(value)}, and the body has ${bodyBytes} bytes`);

@@ -1,16 +1,16 @@
 /**
- * `http_request`: from a canister's request to the answer it gets.
+ * `http_request`: turns a canister's request into its answer.
  *
  *     check ─► durable ─► turn ─► Outcalls.send ─► limits ─► transform (a query of the caller) ─► reply
  *               └────────────── deadline ───────────────┘
  *
- * - **Nothing leaves before the call is durable.** Execution runs ahead of the disk; a request that had left and was forgotten
- *   in a crash could not be taken back. After a crash the call is still open, and the scheduler rejects it (code 2): what the
- *   other server did is not known then, and that is what the reject says.
- * - The deadline counts from the call, the wait for a turn included, and not what the transform takes: it has its instruction
- *   limit. Whoever implements Outcalls is not waited for beyond it.
- * - It costs no cycles (`ic0.cost_http_request` says 0): what is attached comes back.
- * - When the server stops, what is under way gets a moment to end; the rest is rejected (code 2).
+ * - **Nothing is sent before the call is durable.** Execution runs ahead of the disk, and a request that was sent and
+ *   then forgotten in a crash could not be taken back. After a crash the call is still open, and the scheduler rejects
+ *   it (code 2): the reject says that the other server's part is unknown.
+ * - The deadline counts from the call, including the wait for a turn, but without the transform, which has its
+ *   instruction limit. The implementation of Outcalls is not waited for beyond the deadline.
+ * - An outcall costs no cycles (`ic0.cost_http_request` says 0): attached cycles are refunded.
+ * - When the server stops, running outcalls get a moment to end; the rest are rejected (code 2).
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Codec, MethodInterface } from '../../codec/index.ts';
@@ -29,7 +29,7 @@ import { TRANSFORM_DID } from './transform-did.ts';
 import { OUTCALL_BOUNDS, type OutcallBounds, OutcallTurns } from './outcall-turns.ts';
 import { type OutcallEnd, type OutcallFigures, OutcallTally } from './outcall-tally.ts';
 
-/** What is under way when the server stops may take so long to end. An operator who waits for a restart waits no longer. */
+/** Time for running outcalls to end when the server stops. An operator who waits for a restart waits no longer. */
 const DRAIN_MS = 3_000;
 const PLAIN = { lossless: false };
 const ANSWERED: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 0, charge: 0 };
@@ -71,7 +71,7 @@ export class OutcallDesk {
     return this.#tally.figures(this.#turns);
   }
 
-  /** The answer of the call. Throws a Refusal: the call is rejected with it. */
+  /** Resolves with the answer of the call. Throws a Refusal, with which the call is rejected. */
   async request(argument: HttpRequestJson, sender: Uint8Array): Promise<CandidReply> {
     const { clock, host } = this.#with;
     const outcall = checkedOutcall(argument, sender);
@@ -99,7 +99,7 @@ export class OutcallDesk {
     }
   }
 
-  /** Enters what came of it. */
+  /** Records the result. */
   #ended(canister: HostedCanister, { request }: CheckedOutcall, as: Ended, outcome: Outcome): void {
     const { clock, host } = this.#with;
     const { end, status, startedMs } = as;
@@ -109,7 +109,7 @@ export class OutcallDesk {
     host.outcallEnded(canister, { method, url, status, startedMs, endedMs }, outcome);
   }
 
-  /** Takes no more; resolves when nothing is under way, soon. */
+  /** Takes no more outcalls; resolves soon, when none is under way. */
   async drain(): Promise<void> {
     this.#isStopping = true;
     if (this.#underWay.size === 0) return;
@@ -138,7 +138,7 @@ export class OutcallDesk {
     }
   }
 
-  /** What the canister's own query makes of the response: a Candid message. */
+  /** Resolves with the response as the canister's own query transforms it: a Candid message. */
   async #transformed(
     canister: HostedCanister,
     { method, context }: CheckedTransform,
@@ -187,12 +187,12 @@ export class OutcallDesk {
 
 interface Ended {
   readonly end: OutcallEnd;
-  /** Of the response; 0: none came. */
+  /** Status of the response; 0: none came. */
   readonly status: number;
   readonly startedMs: number;
 }
 
-/** Its words go to the caller. */
+/** Error of a transform, whose message goes to the caller. */
 class TransformFailure extends Error {
   override readonly name = 'TransformFailure';
   readonly code: 1 | 2 | 5;

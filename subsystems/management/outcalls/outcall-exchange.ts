@@ -1,7 +1,7 @@
 /**
- * One request under way: it waits until the call is durable and until it has its turn, is sent, and what comes is looked at.
- * It ends once: with a response, with what went wrong, or given up (the deadline, a stop). Then its place is free, whether whoever
- * sends it heeds the signal or not.
+ * One running request: it waits until the call is durable and until it has its turn, is sent, and its response is
+ * checked. It ends once: with a response, with an error, or abandoned (by the deadline or a stop). Then its place is
+ * free, even if the sender ignores the signal.
  */
 import { hexOf } from '../../ic/index.ts';
 import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
@@ -22,7 +22,7 @@ export class OutcallExchange {
   readonly #with: ExchangeNeeds;
   readonly #controller = new AbortController();
   readonly #end = Promise.withResolvers<OutcallResponse>();
-  /** It has this place. */
+  /** Set while the request occupies a place. */
   #turn: Turn | undefined;
 
   constructor(outcall: CheckedOutcall, needs: ExchangeNeeds) {
@@ -30,13 +30,13 @@ export class OutcallExchange {
     this.#with = needs;
   }
 
-  /** Once. Rejects with what went wrong. */
+  /** Runs the exchange; to be called once. Rejects with the error. */
   run(): Promise<OutcallResponse> {
     this.#exchange().then(this.#end.resolve, this.#end.reject);
     return this.#end.promise;
   }
 
-  /** Ends it, if it has not ended. */
+  /** Ends the exchange with this error, unless it has ended. */
   giveUp(error: Error): void {
     this.#end.reject(error);
     this.#controller.abort(error);
@@ -55,11 +55,11 @@ export class OutcallExchange {
     if (entered !== undefined) await entered;
     this.#turn = turn;
     try {
-      // Given up between its turn and now.
+      // The exchange may have been abandoned since its turn.
       signal.throwIfAborted();
       tally.requestBytes += bytes;
       const response = await outcalls.send(request, { signal });
-      // Nobody asks for it any more, and it is not counted.
+      // The exchange may have been abandoned; its response is not counted then.
       signal.throwIfAborted();
       tally.responseBytes += expectWithinLimits(response, request.responseBytesMax);
       return response;
@@ -76,7 +76,7 @@ export class OutcallExchange {
   }
 }
 
-/** How large it is, as it is counted. */
+/** Returns the counted bytes of the response. Throws if it breaks a limit. */
 function expectWithinLimits({ status, headers, body }: OutcallResponse, bytesMax: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 999)
     throw OUTCALL_FAILURES['outcall-failed'](`the response has the status ${status}`);

@@ -1,19 +1,19 @@
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../../figures/index.ts';
 
-/** How an outcall has ended; the words are labels of a metric. */
+/** Results of outcalls; the words are labels of a metric. */
 export const OUTCALL_ENDS = ['answered', 'refused', 'busy', 'failed', 'timeout', 'too_large', 'transform'] as const;
 export type OutcallEnd = (typeof OUTCALL_ENDS)[number];
 
-/** Numbers for operators. */
+/** Figures for operators. */
 export interface OutcallFigures {
   readonly ends: Readonly<Record<OutcallEnd, number>>;
-  /** Sent, and not ended. */
+  /** Outcalls that were sent and have not ended. */
   readonly active: number;
   readonly waiting: number;
-  /** Of headers and bodies, as their limits count them. */
+  /** Bytes of headers and bodies, as their limits count them. */
   readonly requestBytes: number;
   readonly responseBytes: number;
-  /** From the call to its answer, transform included. */
+  /** Durations from the call to its answer, transform included. */
   readonly seconds: HistogramFigures;
 }
 

@@ -1,22 +1,22 @@
 /**
- * Who may have a connection to the outside now. Bounded three ways: a canister, a server and this host. What finds no place
- * waits, first come, first served among those who could go on; so many may wait, with so many bytes, and then the next one is
- * refused.
+ * Turns for connections to other servers. Their number is limited for each canister, each server and the host. Outcalls
+ * without a place wait; the first one that could run goes first. The number of waiting outcalls and their bytes are
+ * limited, too; the next one beyond a limit is refused.
  */
 import { abortReason } from '../../outcalls/index.ts';
 
 export interface OutcallBounds {
-  /** Of one canister: so that none takes all places. */
+  /** Running outcalls of one canister, so that none takes all places. */
   readonly ofCanisterMax: number;
-  /** To one host and port: what a polite client opens to a server. */
+  /** Running outcalls to one host and port: the number of connections that a polite client opens to a server. */
   readonly toHostMax: number;
-  /** Of all: each may hold two million bytes of request and of response, 512 MB together. */
+  /** Running outcalls of all canisters: each may hold two million bytes of request and of response, 512 MB together. */
   readonly activeMax: number;
-  /** Waiting, of all. */
+  /** Waiting outcalls of all canisters. */
   readonly waitingMax: number;
-  /** Waiting, of one canister: so that none fills the queue. */
+  /** Waiting outcalls of one canister, so that none fills the queue. */
   readonly waitingOfCanisterMax: number;
-  /** Of the requests that wait. */
+  /** Bytes of the waiting requests. */
   readonly waitingBytesMax: number;
 }
 
@@ -29,9 +29,9 @@ export const OUTCALL_BOUNDS: OutcallBounds = {
   waitingBytesMax: 128 * 1024 * 1024,
 };
 
-/** One that wants to be sent. */
+/** An outcall that wants to be sent. */
 export interface Turn {
-  /** Of the canister. */
+  /** Id of the canister. */
   readonly canister: string;
   readonly host: string;
   readonly bytes: number;
@@ -63,7 +63,10 @@ export class OutcallTurns {
     return this.#waiting.size;
   }
 
-  /** Undefined: it has its turn. A promise: it waits, until `signal` is aborted, which rejects with its reason. Text: why it may not even wait. */
+  /**
+   * Asks for a turn. Returns undefined if the outcall has its turn; a promise that resolves when it has, and rejects
+   * with the signal's reason when `signal` is aborted; or a text with the reason why it may not even wait.
+   */
   enter(turn: Turn, signal: AbortSignal): Promise<void> | string | undefined {
     if (this.#mayBegin(turn)) {
       this.#begin(turn);
@@ -101,7 +104,7 @@ export class OutcallTurns {
     });
   }
 
-  /** One that had its turn has ended: others may begin. */
+  /** Ends a turn and starts waiting outcalls. */
   leave(turn: Turn): void {
     this.#active--;
     add(this.#ofCanister, turn.canister, -1);

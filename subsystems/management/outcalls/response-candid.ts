@@ -1,6 +1,6 @@
 /**
- * Responses as Candid messages, written once, straight from their bytes: by way of JSON, as other results go, a body would be base64
- * in between and be copied five times.
+ * Encodes responses as Candid messages, directly from their bytes: through JSON, as for other results, a body would be
+ * turned into base64 and be copied five times.
  */
 import { blob, messageOf, nat, record, text, vec } from '../../codec/known-values/index.ts';
 import type { OutcallHeader, OutcallResponse } from '../../outcalls/index.ts';
@@ -13,10 +13,10 @@ interface TransformArgument {
 const HEADER = record<OutcallHeader>({ name: text, value: text });
 const RESPONSE = record<OutcallResponse>({ status: nat, headers: vec(HEADER), body: blob });
 
-/** What `http_request` answers. */
+/** Encodes the answer of `http_request`. */
 export const candidOfResponse: (response: OutcallResponse) => Uint8Array = messageOf(RESPONSE);
 
-/** What a transform is called with. */
+/** Encodes the argument of a transform. */
 export const candidOfTransformArgument: (argument: TransformArgument) => Uint8Array = messageOf(
   record<TransformArgument>({ response: RESPONSE, context: blob }),
 );

@@ -1,4 +1,4 @@
-/** What a transform takes and gives. */
+/** Interface of a transform. */
 export const TRANSFORM_DID = `
 type http_header = record { name : text; value : text };
 type http_request_result = record { status : nat; headers : vec http_header; body : blob };

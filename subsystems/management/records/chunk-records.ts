@@ -4,7 +4,7 @@ import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import { chunkContentKey, chunkContentsOf, chunkKey, chunksOf } from './record-keys.ts';
 import { corrupt, type RecordStore, unitOf, valueOf } from './record-store.ts';
 
-/** Where one canister's chunk store is kept: lengths to be read at the start, contents when they are asked for. */
+/** Records of one canister's chunk store: lengths are read at the start, contents when they are needed. */
 export class ChunkRecords {
   readonly #store: RecordStore;
   readonly #owner: Uint8Array;
@@ -34,7 +34,7 @@ export class ChunkRecords {
     unit?.clear('blob', chunkContentsOf(this.#owner));
   }
 
-  /** Rejects with ServerError `state-corrupt`. */
+  /** Reads a chunk. Rejects with ServerError `state-corrupt`. */
   async read(hash: Uint8Array, length: number): Promise<Uint8Array> {
     const key = chunkContentKey(this.#owner, hash);
     const chunk = await valueOf(this.#store, 'blob', key);
@@ -45,14 +45,14 @@ export class ChunkRecords {
   }
 }
 
-/** The length of a chunk. */
+/** Returns the length of a chunk. */
 export function readChunkLength(value: RecordReader, max: number): number {
   const length = value.leb128Number(max);
   value.close();
   return length;
 }
 
-/** Throws ServerError `state-corrupt`. */
+/** Throws ServerError `state-corrupt` if the chunk does not have this hash. */
 export function expectHash(key: Uint8Array, chunk: Uint8Array, hash: Uint8Array): void {
   const actual = createHash('sha256').update(chunk).digest();
   if (!sameBytes(actual, hash)) throw corrupt('blob', key, 'its SHA-256 does not match');

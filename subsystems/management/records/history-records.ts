@@ -3,7 +3,7 @@ import { readHistoryEntry, writeHistoryEntry } from './history-value.ts';
 import { historyKey, historyOf, parseRecordKey } from './record-keys.ts';
 import { type RecordStore, unitOf, readerOf } from './record-store.ts';
 
-/** Where histories are kept: each canister's entries by their numbers, of which none is used twice. */
+/** Records of histories: each canister's entries by their numbers, none of which is used twice. */
 export class HistoryRecords {
   readonly #store: RecordStore;
 
@@ -23,9 +23,12 @@ export class HistoryRecords {
     unitOf(this.#store)?.delete('meta', historyKey(owner, number));
   }
 
-  /** The entries from number `from` to before `end`, in order. Rejects with ServerError `state-corrupt`. */
+  /**
+   * Returns the entries with numbers from `from` up to, but not including, `end`, in order. Rejects with ServerError
+   * `state-corrupt`.
+   */
   async read(owner: Uint8Array, from: number, end: number): Promise<HistoryEntry[]> {
-    // What this turn of the event loop has entered is in no unit yet that could be read.
+    // Entries of this turn of the event loop are not in a readable unit yet.
     await this.#store.settled();
     const entries: HistoryEntry[] = [];
     for (const [key, value] of await this.#store.range('meta', historyOf(owner))) {

@@ -1,7 +1,7 @@
 import type { ChangeDetails, ChangeOrigin, HistoryEntry } from '../change.ts';
 import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 
-/** Numbers are positions here: new ones come last. */
+/** Positions in these lists are stored numbers: new values come last. */
 const ORIGINS = ['user', 'canister'] as const;
 const DETAILS = ['creation', 'codeUninstall', 'codeDeployment', 'loadSnapshot', 'controllersChange'] as const;
 const MODES = ['install', 'reinstall', 'upgrade'] as const;

@@ -3,7 +3,10 @@ import { corrupt, type RecordStore, unitOf, valueOf } from './record-store.ts';
 
 export const SEED_BYTES = 32;
 
-/** The seed of the signing keys that this state directory has had from its first start on: `fresh`, at the first. */
+/**
+ * Returns the seed of the signing keys that this state directory has had since its first start; stores `fresh` at the
+ * first.
+ */
 export async function keptSeed(store: RecordStore, fresh: Uint8Array): Promise<Uint8Array> {
   const seed = await valueOf(store, 'meta', SEED_KEY);
   if (seed === undefined) {

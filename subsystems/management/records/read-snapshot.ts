@@ -15,20 +15,20 @@ import { corrupt, readerOf, type RecordStore, valueOf } from './record-store.ts'
 import { GLOBAL_TYPES, PIECE_BYTES } from './snapshot-pieces.ts';
 import type { StoredSnapshot } from './snapshot-value.ts';
 
-/** Of a part, what one request reads: the keys that have all but the last three bytes in common. */
+/** Bytes of a part that one request reads: the keys that share all but the last three bytes. */
 const WINDOW_BYTES = 2 ** 24;
 const WINDOW_KEY_BYTES = 3;
 
 export interface SnapshotPlace {
-  /** Where its description is, for messages. */
+  /** Key of the snapshot's description, for messages. */
   readonly key: Uint8Array;
-  /** What the keys of its content begin with. */
+  /** Prefix of the keys of the snapshot's content. */
   readonly content: Uint8Array;
 }
 
 /**
- * Reads a snapshot's content. Its bytes have been taken from `stored` already. Rejects with ServerError `state-corrupt`
- * when something is missing, too much, or not where it can be.
+ * Reads a snapshot's content, whose bytes have been taken from `stored` already. Rejects with ServerError
+ * `state-corrupt` if content is missing, superfluous or misplaced.
  */
 export async function readSnapshot(
   store: RecordStore,
@@ -82,10 +82,10 @@ class PartReader {
   readonly #store: RecordStore;
   readonly #place: SnapshotPlace;
   readonly #pieceBytes: number;
-  /** Pieces and chunks so far. */
+  /** Pieces and chunks read so far. */
   pieces = 0;
 
-  /** `pieceBytes`: of module and heap. */
+  /** `pieceBytes` is the length of the pieces of module and heap. */
   constructor(store: RecordStore, place: SnapshotPlace, pieceBytes: number) {
     this.#store = store;
     this.#place = place;
@@ -107,7 +107,7 @@ class PartReader {
     return whole;
   }
 
-  /** Zeros, which take no memory before they are written to. */
+  /** Returns zeroed bytes, which take no memory until they are written to. */
   #room(part: SnapshotPart, size: number): Uint8Array {
     try {
       return part === 'h' ? sharedBytes(size) : new Uint8Array(size);
@@ -130,7 +130,7 @@ class PartReader {
     return pieces;
   }
 
-  /** In order. */
+  /** Yields the pieces in order. */
   async *#piecesOf(part: SnapshotPart, size: number): AsyncGenerator<StablePiece> {
     for (let from = 0; from < size; from += WINDOW_BYTES) {
       const window = pieceKey(this.#place.content, part, from).subarray(0, -WINDOW_KEY_BYTES);

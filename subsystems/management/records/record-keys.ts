@@ -1,11 +1,11 @@
 /**
- * The keys under which the management canister keeps what it knows (`·` joins bytes; numbers have 8, big-endian):
+ * The keys of the management canister's records (`·` joins bytes; numbers have 8, big-endian):
  *
  *     meta  K                                  seed of the signing keys
  *     meta  S·id                               settings
  *     meta  S·id·c·hash                        length of a chunk in the canister's chunk store
  *     meta  S·id·n                             number of the next snapshot
- *     meta  S·id·s·number                      what a snapshot is, without its content
+ *     meta  S·id·s·number                      a snapshot's description, without its content
  *     meta  H·id·number                        an entry of the history
  *     blob  id·c·hash                          a chunk
  *     blob  id·s·number·w|h|g|t·offset         a piece of a snapshot's module, heap, globals, stable memory
@@ -19,10 +19,10 @@ export const HISTORY_PREFIX = metaKey(META.history);
 
 const NUMBER_BYTES = 8;
 export const HASH_BYTES = 32;
-/** A letter, then the canister's id. */
+/** Length of a letter and the canister's id. */
 const OWN_KEY_BYTES = 1 + ID_BYTES;
 
-/** The parts of a snapshot that lie in pieces; each of them is addressed by bytes. */
+/** The parts of a snapshot that are stored in pieces; offsets in them count bytes. */
 export type SnapshotPart = 'w' | 'h' | 'g' | 't';
 
 /** A letter, a number, or bytes. */
@@ -41,24 +41,24 @@ export const chunkContentKey = (id: Uint8Array, hash: Uint8Array): Uint8Array =>
 export const chunkContentsOf = (id: Uint8Array): Uint8Array => join(id, 'c');
 export const snapshotContentsOf = (id: Uint8Array): Uint8Array => join(id, 's');
 export const snapshotContentOf = (id: Uint8Array, number: bigint): Uint8Array => join(id, 's', number);
-/** `snapshot`: as `snapshotContentOf` gives it. */
+/** Returns the key of a piece; `snapshot` is the result of `snapshotContentOf`. */
 export const pieceKey = (snapshot: Uint8Array, part: SnapshotPart, offset: number): Uint8Array =>
   join(snapshot, part, BigInt(offset));
 export const partOf = (snapshot: Uint8Array, part: SnapshotPart): Uint8Array => join(snapshot, part);
 export const snapshotChunkKey = (snapshot: Uint8Array, hash: Uint8Array): Uint8Array => join(snapshot, 'c', hash);
 
-/** What a key under RECORDS_PREFIX or HISTORY_PREFIX is about. */
+/** Meaning of a key under RECORDS_PREFIX or HISTORY_PREFIX. */
 export type RecordKey =
   | { readonly kind: 'settings' | 'snapshotCounter' }
   | { readonly kind: 'chunk'; readonly hash: Uint8Array }
   | { readonly kind: 'snapshot' | 'history'; readonly number: bigint };
 
-/** The canister that such a key names; undefined when it is too short for that. */
+/** Returns the canister that such a key names; undefined if the key is too short. */
 export function canisterOf(key: Uint8Array): Uint8Array | undefined {
   return key.length < OWN_KEY_BYTES ? undefined : key.subarray(1, OWN_KEY_BYTES);
 }
 
-/** Undefined: no such key. */
+/** Parses a key; returns undefined if it has none of these forms. */
 export function parseRecordKey(key: Uint8Array): RecordKey | undefined {
   const letter = String.fromCharCode(key[0] ?? 0);
   const rest = key.subarray(OWN_KEY_BYTES);
@@ -73,7 +73,7 @@ export function parseRecordKey(key: Uint8Array): RecordKey | undefined {
   return undefined;
 }
 
-/** The number that ends a piece's key. */
+/** Returns the number at the end of a piece's key. */
 export function offsetOf(key: Uint8Array): number {
   return key.length < NUMBER_BYTES ? Number.NaN : Number(numberAt(key, key.length - NUMBER_BYTES));
 }
@@ -82,7 +82,7 @@ function numberAt(bytes: Uint8Array, at: number): bigint {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getBigUint64(at);
 }
 
-/** In a buffer of its own: a view would take what lies around it along to the storage thread. */
+/** Joins the parts into a new buffer: a view would take its whole buffer along to the storage thread. */
 function join(...parts: readonly KeyPart[]): Uint8Array {
   const bytes = parts.map(bytesOf);
   const key = new Uint8Array(bytes.reduce((sum, { length }) => sum + length, 0));

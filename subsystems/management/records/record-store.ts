@@ -3,12 +3,12 @@ import { ServerError } from '../../../kernel/index.ts';
 import { RecordReader } from '../../bytes/index.ts';
 import type { Family, Storage, WriteBatch } from '../../storage/index.ts';
 
-/** What the records need of the storage. */
+/** The part of Storage that the records use. */
 export type RecordStore = Pick<Storage, 'isKept' | 'markDirty' | 'unit' | 'range' | 'settled'>;
 
 /**
- * Where to put what changes in this turn of the event loop; undefined when nothing is kept. For this one turn only:
- * not to be held across an `await` that waits for anything real.
+ * Returns the batch for the changes of this turn of the event loop; undefined if nothing is kept. Valid only in this
+ * turn: must not be held across an `await` that really waits.
  */
 export function unitOf(store: RecordStore): WriteBatch | undefined {
   if (!store.isKept) return undefined;
@@ -16,10 +16,10 @@ export function unitOf(store: RecordStore): WriteBatch | undefined {
   return store.unit;
 }
 
-/** The value of exactly this key. */
+/** Returns the value of exactly this key. */
 export async function valueOf(store: RecordStore, family: Family, key: Uint8Array): Promise<Uint8Array | undefined> {
   const [first] = await store.range(family, key);
-  // Longer keys may begin like this one, and come after it.
+  // The range may also hold longer keys with this prefix, which come after it.
   return first?.[0].length === key.length ? first[1] : undefined;
 }
 
@@ -27,7 +27,7 @@ export function corrupt(family: Family, key: Uint8Array, reason: string): Server
   return new ServerError('unavailable', 'state-corrupt', `${nameOf(family, key)} is damaged: ${reason}`);
 }
 
-/** Reads one stored value; whatever is wrong with it is a ServerError `state-corrupt` that names its key. */
+/** Returns a reader of one stored value; any fault in the value is a ServerError `state-corrupt` that names the key. */
 export function readerOf(family: Family, key: Uint8Array, value: Uint8Array): RecordReader {
   const reader = new RecordReader(value, nameOf(family, key));
   reader.open(0, value.length);

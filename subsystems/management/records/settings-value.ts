@@ -19,7 +19,7 @@ export function writeSettings(settings: OwnSettings): Uint8Array {
 }
 
 export function readSettingsValue(value: RecordReader): OwnSettings {
-  // In the order in which they were written.
+  // Fields in the order in which they were written.
   const settings: OwnSettings = {
     computeAllocation: value.leb128(),
     memoryAllocation: value.leb128(),

@@ -1,7 +1,7 @@
 /**
- * A snapshot's content as pieces of at most 1 MiB, each with its place. Zeros are left out of module and heap, and of
- * stable memory what does not exist: what is missing reads as zeros. Of an uploaded snapshot, only what a call wrote to
- * is written again, so its pieces are smaller.
+ * A snapshot's content as pieces of at most 1 MiB, each with its offset. Zeros are left out of module and heap, and
+ * pages that do not exist out of stable memory: missing bytes read as zeros. Only the parts of an uploaded snapshot
+ * that a call wrote to are written again, so its pieces are smaller.
  */
 import type { GlobalValue } from '../backend.ts';
 import { type SnapshotContent, type StablePiece, TakenSnapshot, type UploadedSnapshot } from '../snapshot.ts';
@@ -9,20 +9,25 @@ import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { RecordWriter } from '../../bytes/index.ts';
 import { pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
 
-/** A key of the family `blob` and its value; a view of the content. */
+/** A key of the family `blob` and its value, which is a view of the content. */
 export type Piece = readonly [key: Uint8Array, bytes: Uint8Array];
 
 export const GLOBAL_TYPES = ['i32', 'i64', 'f32', 'f64', 'v128'] as const;
 
-/** How long the pieces of module and heap are, but for the last one. An upload's are pages, as its stable memory is kept. */
+/**
+ * Length of the pieces of module and heap, except the last one. An upload's pieces are pages, like its stable memory.
+ */
 export const PIECE_BYTES = { taken: 1 << 20, uploaded: WASM_PAGE_BYTES } as const;
 const ZEROS = Buffer.alloc(PIECE_BYTES.taken);
 
-/** Everything a new snapshot consists of, and undefined for each piece of zeros, so that who writes it may pause. `snapshot`: what its keys begin with. */
+/**
+ * Yields all pieces of a new snapshot, and undefined for each piece of zeros, so that the writer may pause. `snapshot`
+ * is the prefix of their keys.
+ */
 export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Generator<Piece | undefined> {
   const globals = globalsBytes(content.globals);
   for (const bytes of piecewise(globals)) yield [pieceKey(snapshot, 'g', bytes.byteOffset - globals.byteOffset), bytes];
-  // An upload begins with nothing but zeros.
+  // An upload begins with zeros only.
   if (!(content instanceof TakenSnapshot)) return;
   for (const part of ['w', 'h'] as const) {
     const whole = part === 'w' ? content.wasm : content.heap;
@@ -35,7 +40,7 @@ export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Gener
   for (const [hash, chunk] of content.chunks) yield [snapshotChunkKey(snapshot, Buffer.from(hash, 'hex')), chunk];
 }
 
-/** Of an uploaded snapshot, the pieces that have any of `length` bytes from `offset` on. */
+/** Yields the pieces of an uploaded snapshot that overlap the `length` bytes from `offset` on. */
 export function* touchedPieces(
   snapshot: Uint8Array,
   content: UploadedSnapshot,
@@ -56,7 +61,7 @@ function* piecewise(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES.taken) yield bytes.subarray(at, at + PIECE_BYTES.taken);
 }
 
-/** Neighbours as one, as long as that is no larger than a piece may be. `pieces`: in order. */
+/** Joins neighbouring pieces up to the largest size of a piece. `pieces` must be in order. */
 function* joined(pieces: readonly StablePiece[]): Generator<StablePiece> {
   let run: Uint8Array[] = [];
   let from = 0;

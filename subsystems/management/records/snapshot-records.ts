@@ -15,17 +15,19 @@ import { piecesOf, touchedPieces } from './snapshot-pieces.ts';
 import { type StoredSnapshot, UNFINISHED, writeSnapshot } from './snapshot-value.ts';
 
 /**
- * Of a large content, so much goes into one unit; the disk must have taken it before more is made. With 8 MiB the step log
- * was full after a second, and others waited until the tables had all of it.
+ * Bytes of a large content that go into one unit; the disk must have taken them before the next unit is made. With 8
+ * MiB the step log was full after a second, and others waited until the tables had all of it.
  */
 const UNIT_BYTES_MAX = 1 << 20;
-/** Of a mebibyte each, 0.15 ms; then others get their turn. */
+/**
+ * Pieces of zeros, of a mebibyte each, that are skipped in a turn. Each takes 0.15 ms; then other work gets its turn.
+ */
 const ZEROS_PER_TURN = 32;
 
 /**
- * Where one canister's snapshots are kept, by their numbers. A content may be larger than what should be written at
- * once. It is written before its description then, which says meanwhile that it is unfinished: such a one is removed
- * at the next start.
+ * Records of one canister's snapshots, by their numbers. A content may be too large to be written at once. It is then
+ * written before its description, which meanwhile says that the snapshot is unfinished: unfinished ones are removed at
+ * the next start.
  */
 export class SnapshotRecords {
   readonly #store: RecordStore;
@@ -36,7 +38,10 @@ export class SnapshotRecords {
     this.#owner = owner;
   }
 
-  /** Writes a new content; answers the number of its pieces. Only a large one takes more than this turn of the event loop. */
+  /**
+   * Writes a new content; returns the number of its pieces. Only a large content takes more than this turn of the event
+   * loop.
+   */
   async begin(number: bigint, content: SnapshotContent): Promise<number> {
     if (!this.#store.isKept) return 0;
     unitOf(this.#store)?.put('meta', snapshotKey(this.#owner, number), UNFINISHED);
@@ -60,7 +65,7 @@ export class SnapshotRecords {
     return pieces;
   }
 
-  /** What a snapshot is, after its content. */
+  /** Writes a snapshot's description, after its content. */
   put(number: bigint, snapshot: StoredSnapshot): void {
     unitOf(this.#store)?.put('meta', snapshotKey(this.#owner, number), writeSnapshot(snapshot));
   }
@@ -71,7 +76,7 @@ export class SnapshotRecords {
     unitOf(this.#store)?.put('meta', snapshotCounterKey(this.#owner), counter.view());
   }
 
-  /** What an upload has written to. */
+  /** Writes the parts that an upload has changed. */
   putTouched(
     number: bigint,
     content: UploadedSnapshot,
@@ -93,14 +98,14 @@ export class SnapshotRecords {
     unit?.clear('blob', snapshotContentOf(this.#owner, number));
   }
 
-  /** The content of one that was there at the start. Rejects with ServerError `state-corrupt`. */
+  /** Reads the content of a snapshot that was there at the start. Rejects with ServerError `state-corrupt`. */
   read(number: bigint, snapshot: StoredSnapshot, stored: StoredBytes): Promise<SnapshotContent> {
     const place = { key: snapshotKey(this.#owner, number), content: snapshotContentOf(this.#owner, number) };
     return readSnapshot(this.#store, place, snapshot, stored);
   }
 }
 
-/** The number of the next snapshot. */
+/** Returns the number of the next snapshot. */
 export function readSnapshotCounter(value: RecordReader): bigint {
   const next = value.leb128();
   value.close();

@@ -3,13 +3,16 @@ import type { SnapshotDescription } from '../snapshot.ts';
 import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import { HASH_BYTES } from './record-keys.ts';
 
-/** Numbers are positions here: new ones come last. A snapshot is unfinished while its pieces are being written. */
+/**
+ * Positions in this list are stored numbers: new values come last. A snapshot is unfinished while its pieces are being
+ * written.
+ */
 const STATES = ['unfinished', 'taken', 'uploaded'] as const;
 
 export interface StoredSnapshot {
   readonly takenAtNs: bigint;
   readonly description: SnapshotDescription;
-  /** How many pieces and chunks a taken one has; 0 for an uploaded one, where that changes all the time. */
+  /** Number of pieces and chunks of a taken snapshot; 0 for an uploaded one, whose number changes all the time. */
   readonly pieces: number;
 }
 
@@ -32,7 +35,7 @@ export function writeSnapshot({ takenAtNs, description, pieces }: StoredSnapshot
   return out.view();
 }
 
-/** Undefined: an unfinished one. */
+/** Returns the description; undefined for an unfinished snapshot. */
 export function readSnapshotValue(value: RecordReader): StoredSnapshot | undefined {
   const source = value.oneOf(STATES);
   if (source === 'unfinished') {
@@ -45,7 +48,7 @@ export function readSnapshotValue(value: RecordReader): StoredSnapshot | undefin
   const heapBytes = value.leb128Number();
   const stableBytes = value.leb128Number();
   const bytes = value.leb128Number();
-  // Otherwise a damaged length would make room for more than was ever counted.
+  // Without this check a damaged length could allocate more than was ever counted.
   if (wasmBytes + heapBytes > bytes)
     throw value.malformed(`${wasmBytes} + ${heapBytes} bytes in a snapshot of ${bytes}`);
   if (stableBytes % WASM_PAGE_BYTES !== 0)
