@@ -7,6 +7,6 @@ export const authPlugin = definePlugin({
   provides: Auth,
   requires: {},
   create: (_granted, { config }: { readonly config: BearerAuthOptions }) => createBearerAuth(config),
-  // Everybody may do everything; config/ lets that happen on a loopback address only, or with --insecure.
+  // Every request is allowed; config/ permits that only on a loopback address, or with --insecure.
   disabled: () => createBearerAuth({ token: undefined }),
 });

@@ -35,7 +35,7 @@ export const canistersPlugin = definePlugin({
   create: (granted, { config }: { readonly config: CanisterServiceOptions }) => new CanisterService(granted, config),
   open: async (canisters) => canisters.open(),
   start: (canisters, { readiness, signal }) => canisters.installManifest((note) => readiness.waiting(note), signal),
-  // In the background: what it says is for the operator.
+  // Runs in the background: its reports are for the operator.
   ready: (canisters) => {
     canisters.finishStart();
     void canisters.compareManifest();

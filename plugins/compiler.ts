@@ -16,7 +16,7 @@ const refuse = (mainFile: string): Promise<never> =>
 const noCompiler: Compiler = {
   compile: refuse,
   closureOf: refuse,
-  // Nothing can be made of what it imports.
+  // Without a compiler the file's imports do not matter.
   sourcesOf: async (mainFile) => ({ files: [mainFile], actors: [] }),
   compareStable: () =>
     Promise.resolve({ kind: 'unknown', reason: 'the bundled compiler is turned off with --no-compiler' }),

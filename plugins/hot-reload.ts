@@ -10,6 +10,6 @@ export const hotReloadPlugin = definePlugin({
   neededBecause: 'without --watch it does nothing',
   create: (granted, { config }: { readonly config: { readonly isWatching: boolean } }) => new Reloader(granted, config),
   ready: (reloader) => reloader.start(),
-  // Before those stop whom it brings work.
+  // Stops here, before the plugins to which it brings work stop.
   drain: (reloader) => reloader.stop(),
 });

@@ -36,7 +36,7 @@ export const httpPlugin = definePlugin({
     log.announce(`listening on ${await http.listen()}`);
   },
   ready: (http) => http.serve(),
-  // Answers are owed until the scheduler has drained, which it does after this.
+  // Open requests are answered until the scheduler has drained, which happens after this.
   drain: async (http) => http.stopAccepting(),
   stop: (http, { signal }) => http.close({ signal }),
 });

@@ -19,7 +19,7 @@ import { outcallsPlugin } from './outcalls.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
 
-/** The built-in plugins, in the order in which they start where their needs leave a choice. */
+/** The built-in plugins, in the order in which they start if their requirements leave a choice. */
 export const builtinPlugins: readonly Plugin[] = [
   authPlugin,
   meteringPlugin,

@@ -7,6 +7,6 @@ export const manifestPlugin = definePlugin({
   provides: Manifest,
   requires: {},
   create: (_granted, { config }: { readonly config: ManifestOptions }) => createManifest(config),
-  // Nothing is installed at start; POST /install works all the same.
+  // Nothing is installed at the start; POST /install still works.
   disabled: () => ({ read: () => Promise.resolve([]) }),
 });

@@ -7,7 +7,7 @@ export const meteringPlugin = definePlugin({
   provides: Metering,
   requires: {},
   create: (_granted, { config }: { readonly config: MeteringOptions }) => createMetering(config),
-  // Without the ledger nothing is charged; the instruction limit is the engine's and holds all the same.
+  // Without metering nothing is charged; the engine still enforces the instruction limit.
   disabled: (_granted, { config }: { readonly config: MeteringOptions }) =>
     createMetering({ ...config, isEnabled: false }),
 });

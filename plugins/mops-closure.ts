@@ -5,7 +5,7 @@ import { NoMopsClosures } from '../subsystems/mops-closure/no-mops-closures.ts';
 import { ProjectClosures } from '../subsystems/mops-closure/project-closures.ts';
 
 interface MopsClosureConfig {
-  /** Absolute; undefined: there is no project. */
+  /** Absolute path of the project; undefined if there is none. */
   readonly project: string | undefined;
 }
 

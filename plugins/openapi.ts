@@ -8,7 +8,7 @@ export const openApiPlugin = definePlugin({
   name: 'openapi',
   provides: OpenApi,
   requires: { auth: Auth },
-  // Whoever shows no token is let in only where none is wanted.
+  // Requests without a token are allowed only if the server requires none.
   create: ({ auth }) => new OpenApiDocuments({ isGuarded: !auth.allows(undefined) }),
   disabled: () => new NoOpenApi(),
   stop: (documents) => documents.close(),

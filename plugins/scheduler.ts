@@ -23,6 +23,6 @@ export const schedulerPlugin = definePlugin({
       { ...config, queryInstructionsMax: metering.policy.instructionLimit },
     ),
   ready: (scheduler) => scheduler.beginTicking(),
-  // The executing message is awaited, whatever it takes.
+  // Waits for the executing messages without a limit.
   drain: (scheduler) => scheduler.drain(),
 });

@@ -25,7 +25,8 @@ export const storagePlugin = definePlugin({
     };
     const onWarning = (message: string): void => log.warn(message);
     const storage = new ThreadedStorage({ directory, isSynced, onFailure, onWarning });
-    // Its thread starts while the other plugins are created and the listener is bound; the state is opened behind that.
+    // The storage thread starts while the other plugins are created and the listener is bound; the state is opened
+    // behind that.
     storage.prepare();
     return storage;
   },

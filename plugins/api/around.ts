@@ -1,4 +1,4 @@
-/** Members of the object and of its classes, by name; the nearest wins. */
+/** Returns the members of the object and of its classes by name; a member of a nearer class wins. */
 function membersOf(object: object): ReadonlyMap<string, PropertyDescriptor> {
   const members = new Map<string, PropertyDescriptor>();
   for (
@@ -12,8 +12,8 @@ function membersOf(object: object): ReadonlyMap<string, PropertyDescriptor> {
 }
 
 /**
- * Returns an object that is what `own` is, with these members instead: for a plugin that changes little of what it wraps. Methods
- * are called on `own`, and values are read from it whenever they are read here.
+ * Returns an object like `own`, but with these members instead: for a plugin that changes little of the object it
+ * wraps. Methods are called on `own`, and values are read from it whenever they are read here.
  */
 export function around<T extends object>(own: T, changes: Partial<T>): T {
   const wrapped = {};
@@ -25,6 +25,6 @@ export function around<T extends object>(own: T, changes: Partial<T>): T {
         : { get: () => (own as Readonly<Record<string, unknown>>)[name] };
     Object.defineProperty(wrapped, name, { ...forward, enumerable: true });
   }
-  // Getters of the changes stay getters.
+  // Getters among the changes stay getters.
   return Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(changes)) as T;
 }

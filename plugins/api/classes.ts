@@ -1,6 +1,7 @@
 /**
- * `svc/plugin/classes`: plugins that are classes. tsyringe builds them from what the plugin requires, and from nothing else.
- * Decorators name what they want (`@inject(injectionToken(Clock))`); nothing relies on emitted types, so any compiler will do.
+ * `svc/plugin/classes`: plugins that are classes. tsyringe builds them from the values that the plugin requires, and
+ * from nothing else. Decorators name each value (`@inject(injectionToken(Clock))`); nothing relies on emitted types, so
+ * any compiler will do.
  */
 import { type Capability, defineCapability, type Requirements } from '../../kernel/index.ts';
 import { type Class, grant, grantsOf, instantiate } from '../../kernel/injection.ts';
@@ -9,7 +10,7 @@ import type { OptionSpecs } from './options.ts';
 
 export { type Class, inject, injectable, injectionToken, injects, type Key } from '../../kernel/injection.ts';
 
-/** What a class asks for to get the plugin's options: the same object that `create` would get as `config`. */
+/** Capability by which a class gets the plugin's options: the same object that `create` would get as `config`. */
 export const Options: Capability<unknown> = defineCapability<unknown>('options');
 
 /** A plugin whose object is an instance of a class. */
@@ -17,11 +18,16 @@ export interface ClassDefinition<P, T extends P, R extends Requirements, O exten
   PluginDefinition<P, T, R, O>,
   'create'
 > {
-  /** Its constructor, and those of the classes that it needs, take what is in `requires`, and Options. */
+  /**
+   * Class of the plugin's object. Its constructor, and those of the classes that it needs, take values of `requires`,
+   * and Options.
+   */
   readonly made: Class<T>;
 }
 
-/** A plugin that `create`s its object by building the class. What was built and has a `dispose()` is disposed of after `stop`. */
+/**
+ * Defines a plugin whose `create` builds the class. Built objects that have a `dispose()` are disposed of after `stop`.
+ */
 export function defineClassPlugin<
   P,
   T extends P,

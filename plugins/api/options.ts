@@ -1,26 +1,26 @@
 /** Options that a plugin declares: `--plugin-option <capability>.<name>=<value>`, and the same in svc.config.json. */
 
 interface Common {
-  /** One sentence or two, for `--help`. */
+  /** One or two sentences, for `--help`. */
   readonly summary: string;
-  /** The environment variable that is read where the command line does not have the option. */
+  /** Environment variable that is read if the option is not on the command line. */
   readonly variable?: string;
-  /** Refuse to start without it. Not with a default. */
+  /** True if the server must not start without the option. Not allowed together with a default. */
   readonly required?: boolean;
 }
 
 export interface TextOption extends Common {
   readonly type: 'text';
-  /** What stands for the value in `--help`, as `URL`. */
+  /** Placeholder for the value in `--help`, such as `URL`. */
   readonly placeholder?: string;
   readonly default?: string;
-  /** Never printed: not by `--print-config`, not in errors. */
+  /** True if the value is never printed, neither by `--print-config` nor in errors. */
   readonly isSecret?: boolean;
 }
 
 export interface IntegerOption extends Common {
   readonly type: 'integer';
-  /** What it counts: `ms`, `bytes`. */
+  /** Unit of the number: `ms`, `bytes`. */
   readonly unit: string;
   readonly min: number;
   readonly max: number;
@@ -33,14 +33,14 @@ export interface ChoiceOption extends Common {
   readonly default?: string;
 }
 
-/** Off unless it is turned on: `=true`, `=false`. */
+/** A switch that is off by default: `=true`, `=false`. */
 export interface SwitchOption extends Common {
   readonly type: 'switch';
   readonly default?: boolean;
 }
 
 export type OptionSpec = TextOption | IntegerOption | ChoiceOption | SwitchOption;
-/** By name: small letters, digits and `-`. */
+/** Options by name: lower-case letters, digits and `-`. */
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
 
 type IsGiven<S extends OptionSpec> = S extends { readonly required: true } | { readonly default: string | number }
@@ -55,5 +55,8 @@ type OptionValue<S extends OptionSpec> = S extends SwitchOption
       ? Maybe<S, C>
       : Maybe<S, string>;
 
-/** What `create` gets as `config`: checked, with defaults; undefined where an option is not given and has none. */
+/**
+ * Options as `create` gets them in `config`: checked, with defaults; undefined if an option is not given and has no
+ * default.
+ */
 export type OptionValues<O extends OptionSpecs> = { readonly [N in keyof O]: OptionValue<O[N]> };

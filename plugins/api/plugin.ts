@@ -1,6 +1,6 @@
 /**
- * `svc/plugin`: what a plugin from outside is written with. `docs/plugins.md` shows how; the faces that are exported here
- * say what each subsystem promises. Version 1 of this interface: what is exported keeps its meaning.
+ * `svc/plugin`: the module with which plugins from outside are written; `docs/plugins.md` shows how. The faces exported
+ * here document each subsystem's interface. Version 1 of this interface: exports keep their meaning.
  */
 export { API_VERSION, definePlugin, type PluginDefinition, type RestoredBackup } from './definition.ts';
 export type * from './options.ts';

@@ -1,16 +1,19 @@
-/** Routes that a plugin adds below `/x/<plugin>/`. They need the token, as all routes that are not open. */
+/** Routes that a plugin adds below `/x/<plugin>/`. They need the token, like every route that is not open. */
 import type { PluginAnswer, PluginRequest } from '../../subsystems/http/index.ts';
 
 export type { PluginAnswer, PluginRequest };
 
 export interface PluginRoute<T = unknown> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Behind `/x/<plugin>`: `/status`, `/items/:id`. */
+  /** Path after `/x/<plugin>`: `/status`, `/items/:id`. */
   readonly path: string;
-  /** Query parameters that it takes; any other is answered 404. */
+  /** Query parameters that the route takes; any other one is answered 404. */
   readonly query?: readonly string[];
-  /** How large a body may be; default and most: 64 MiB. */
+  /** Largest body in bytes; default and maximum: 64 MiB. */
   readonly bodyBytesMax?: number;
-  /** Throws a ServerError for what the client is to know; anything else is a 500 and goes into the log. */
+  /**
+   * Answers a request. Throws a ServerError for errors that the client is to see; any other error is a 500 and is
+   * logged.
+   */
   answer(made: T, request: PluginRequest): PluginAnswer | Promise<PluginAnswer>;
 }

@@ -1,10 +1,11 @@
 /**
- * `svc/plugin/storage`: what a storage from outside is built of, in one of two ways.
+ * `svc/plugin/storage`: the parts for a storage from outside, in one of two ways.
  *
- * Whoever has ordered tables of bytes in this process (SQLite, LMDB) gives `Tables`, and `TablesStorage` does the rest.
+ * A store with ordered tables of bytes in this process (SQLite, LMDB) implements `Tables`, and `TablesStorage` does the
+ * rest.
  *
- * A store that has to be waited for (a database behind a socket, a thread) is a `StoragePort`: the commit queue collects and orders
- * units in the main thread, as for the built-in storage; the port commits them, and answers what is read.
+ * A store that answers asynchronously (a database behind a socket, a thread) is a `StoragePort`: the commit queue
+ * collects and orders units in the main thread, as for the built-in storage; the port commits them, and answers reads.
  *
  *     main thread: CommitQueue ─units, requests─► StoragePort (yours) ─► your store
  *                              ◄─durable, answers─

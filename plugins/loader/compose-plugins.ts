@@ -1,4 +1,4 @@
-/** The kernel's list of plugins, with those from outside in it: what they make is checked, and what they wait for has an end. */
+/** Adds plugins from outside to the kernel's list: their objects are checked, and their waits are limited. */
 import type { PluginDefinition } from '../api/definition.ts';
 import type { PluginAnswer, PluginRequest, PluginRoute } from '../api/routes.ts';
 import {
@@ -17,18 +17,21 @@ import { inNameOf } from './whose-fault.ts';
 export interface ComposeOptions {
   readonly builtin: readonly Plugin[];
   readonly loaded: readonly LoadedPlugin[];
-  /** With `--restore`, what goes into a durable storage from outside. */
+  /** Backup for a durable storage from outside, with `--restore`. */
   readonly backup?: BackupFile | undefined;
 }
 
-/** Milliseconds in which a plugin that starts has to say what it waits for: a database that is asked answers, or times out, before. */
+/**
+ * Milliseconds within which a starting plugin has to report what it waits for. A database answers, or times out,
+ * earlier.
+ */
 const START_SILENCE_MS = 60_000;
-/** Milliseconds for each of drain and stop: as the server's own plugins have. */
+/** Milliseconds for drain and for stop, the same as for the server's own plugins. */
 const STOP_DEADLINE_MS = 10_000;
 
 export interface Composed {
   readonly plugins: readonly Plugin[];
-  /** What the listener serves for them. */
+  /** Routes of these plugins, for the listener. */
   readonly routes: readonly PluginRouteSpec[];
 }
 
@@ -48,7 +51,7 @@ export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Com
   };
 }
 
-/** One plugin from outside, as the kernel has it. */
+/** One plugin from outside, in the form that the kernel takes. */
 class Guest {
   readonly replaces: string | undefined;
   readonly plugin: Plugin;
@@ -91,7 +94,7 @@ class Guest {
     this.routes = routes.map((route) => this.#served(name, route));
   }
 
-  /** The plugins that are there instead of the server's own. */
+  /** Returns the plugins that take the place of the server's own. */
   inPlaceOf(own: Plugin): readonly Plugin[] {
     const { wraps, definition } = this.#loaded;
     return wraps ? wrapped(own, this.plugin, takenFrom(own, definition)) : [this.plugin];
@@ -116,9 +119,11 @@ async function restore(
   context.log.announce(`restored ${entries} entries (${bytes} bytes) from ${backup.path}`);
 }
 
-// ---- a part of the server below the plugin that wraps it
+// ---- the server's own plugin below the one that wraps it
 
-/** Names that both have: everybody gets these from the plugin, and the plugin alone gets them from the server. */
+/**
+ * Returns the names that both provide. The others get these from the plugin; only the plugin gets them from the server.
+ */
 function takenFrom(own: Plugin, definition: PluginDefinition): ReadonlySet<string> {
   const theirs = new Set(namesOf(definition));
   return new Set(namesOf(own).filter((name) => theirs.has(name)));
@@ -129,8 +134,9 @@ function namesOf({ provides, alsoProvides = [] }: Pick<Plugin, 'provides' | 'als
 }
 
 /**
- * The server's own plugin as it is, with its section of the configuration and its life cycle, and behind it the one that wraps it,
- * which is granted what it takes over. Narrow capabilities that the plugin leaves stay everybody's.
+ * Returns the server's own plugin unchanged, with its section of the configuration and its life cycle, followed by the
+ * plugin that wraps it, which is granted the capabilities it takes over. Narrow capabilities that the plugin does not
+ * take over stay available to all.
  */
 function wrapped(own: Plugin, plugin: Plugin, taken: ReadonlySet<string>): readonly Plugin[] {
   const ofServer = (each: Capability<unknown>): Capability<unknown> =>

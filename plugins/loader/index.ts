@@ -1,7 +1,8 @@
 /**
- * Plugins from outside (`--plugin <capability>=<module>`): found, imported, judged before anything starts, and made plugins of
- * the kernel that cannot hold it up for ever. They are programs of the operator's choice and run in this process: what is
- * checked here is mistakes, not malice, and work that never returns to the event loop stops the whole server.
+ * Plugins from outside (`--plugin <capability>=<module>`): they are found, imported, judged before anything starts, and
+ * turned into plugins of the kernel that cannot hold it up forever. They are programs of the operator's choice and run
+ * in this process: the checks here are against mistakes, not malice, and work that never returns to the event loop
+ * stops the whole server.
  */
 export type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 export { loadPlugins, type PluginsFound } from './load-plugins.ts';

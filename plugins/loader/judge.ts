@@ -1,13 +1,13 @@
-/** Whether what a module exports is a plugin for the capability that it was named for. Believes nothing. */
+/** Judges a module's export: is it a plugin for the capability that it was named for? Trusts nothing in it. */
 import { API_VERSION } from '../api/definition.ts';
 import { suggestionFor } from '../../kernel/index.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
 export interface JudgeOptions {
-  /** What it has to provide. */
+  /** Capability that the plugin has to provide. */
   readonly capability: string;
-  /** What stood before `=`. */
+  /** The word before `=` in `--plugin`. */
   readonly key: string;
 }
 
@@ -29,13 +29,16 @@ const KEYS = [
   ...HOOKS,
   ...TIMES,
 ];
-/** Whoever waits for an hour waits for what does not come. */
+/** A longer wait than an hour is a mistake: the event never comes. */
 const MS_MAX = 3_600_000;
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
-/** Routes of one plugin. Each is compared with all before it: a hundred thousand took two minutes, and nobody has a thousand. */
+/**
+ * Routes of one plugin. Each is compared with all before it: a hundred thousand took two minutes, and no plugin has a
+ * thousand.
+ */
 const ROUTES_MAX = 1000;
 
-/** Looks like something that was meant to be a plugin. */
+/** Returns true if the value was probably meant to be a plugin. */
 export function isPluginLike(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   return 'apiVersion' in value || ('provides' in value && 'create' in value);
@@ -47,7 +50,10 @@ export function kindOf(value: unknown): string {
   return value === undefined ? 'nothing' : `a value of type ${typeof value}`;
 }
 
-/** What is wrong with it, as what goes on after the file's name; empty: nothing. With another API version nothing else is looked at. */
+/**
+ * Returns the plugin's problems, each as a continuation of the file's name; empty if there are none. A plugin for
+ * another API version gets no further checks.
+ */
 export function judge(plugin: object, { capability, key }: JudgeOptions): readonly string[] {
   const fields = plugin as Fields;
   const { apiVersion, name, provides, create, isDurable } = fields;
@@ -201,7 +207,7 @@ function routeProblem(route: unknown, seen: Set<string>): string | undefined {
   if (!['GET', 'POST', 'PUT', 'DELETE'].includes(String(method))) return 'has no method of GET, POST, PUT, DELETE';
   if (typeof path !== 'string' || !/^(?:\/(?::[A-Za-z]\w*|[A-Za-z0-9._-]+))+$/.test(path))
     return "has no path like '/status' or '/items/:id'";
-  // Clients take these out of a path before they send it: nobody would reach it, or somebody something else.
+  // Clients remove such segments before they send a path: the route would be unreachable, or reach something else.
   if (/\/\.\.?(?:\/|$)/.test(path))
     return "has '.' or '..' in its path, which would lead out of the plugin's own: write it plainly";
   const parameters = path.match(/:\w+/g) ?? [];

@@ -1,4 +1,4 @@
-/** From `storage=./my-storage.js` to a definition that has been checked, or to the reason why not. */
+/** Turns `storage=./my-storage.js` into a checked definition, or into the reason why it cannot be loaded. */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -23,16 +23,16 @@ import { inNameOf, nameNow } from './whose-fault.ts';
 
 export interface PluginsFound {
   readonly loaded: readonly LoadedPlugin[];
-  /** One sentence or more for each that cannot be used. */
+  /** One or more sentences for each plugin that cannot be used. */
   readonly problems: readonly string[];
 }
 
 export interface LoadPluginsOptions {
-  /** What paths are relative to, and where packages are looked for. */
+  /** Directory that relative paths start from, and from which packages are looked for. */
   readonly directory: string;
-  /** The server's own. */
+  /** The server's own plugins. */
   readonly builtin: readonly Plugin[];
-  /** Default: LOAD_DEADLINE_MS. */
+  /** Milliseconds that a module may take to load; default: LOAD_DEADLINE_MS. */
   readonly loadDeadlineMs?: number;
   readonly clock?: Pick<Clock, 'after'>;
 }
@@ -40,15 +40,15 @@ export interface LoadPluginsOptions {
 /** Milliseconds that a module may take to load, with all it imports: a large one takes a second. */
 const LOAD_DEADLINE_MS = 30_000;
 
-/** What the kernel provides itself. */
+/** Names of the capabilities that the kernel itself provides. */
 const AMBIENT = [Clock, Random, Logger, Readiness].map(({ name }) => name);
 
-/** Why a plugin cannot be used; the message goes on after `plugin storage=./x.js: `. */
+/** Reason why a plugin cannot be used; its message continues `plugin storage=./x.js: `. */
 class Unusable extends Error {
   override readonly name = 'Unusable';
 }
 
-/** One after the other, in their order. */
+/** Loads the plugins one after the other, in their order. */
 export async function loadPlugins(
   requests: readonly PluginRequest[],
   options: LoadPluginsOptions,
@@ -80,7 +80,7 @@ function wraps({ requires = {} }: PluginDefinition, { capability, replaces }: Ta
   return replaces !== undefined && Object.values(requires).some(({ name }) => name === capability);
 }
 
-/** A definition may have getters. */
+/** Judges the definition, whose getters may throw. */
 function judged(definition: object, file: string, options: JudgeOptions): readonly string[] {
   try {
     return judge(definition, options);
@@ -94,7 +94,7 @@ interface Target {
   readonly replaces: string | undefined;
 }
 
-/** Which capability is meant by the word before `=`, and whose it is now. */
+/** Returns the capability that the word before `=` means, and the plugin that provides it now. */
 function targetOf(key: string, builtin: readonly Plugin[]): Target {
   const own = builtin.find(
     ({ name, provides, alsoProvides = [] }) =>
@@ -109,7 +109,7 @@ function targetOf(key: string, builtin: readonly Plugin[]): Target {
   );
 }
 
-// ---- the module
+// ---- loading the module
 
 interface FoundModule {
   readonly file: string;
@@ -141,7 +141,7 @@ async function importModule(module: string, options: LoadPluginsOptions): Promis
   throw threw(outcome.error);
 }
 
-/** Of what is written as a path; undefined: it is the name of a package. */
+/** Returns the path of a module given as a path; undefined for the name of a package. */
 function pathOf(module: string, directory: string): string | undefined {
   if (module.startsWith('file:')) {
     try {
@@ -172,18 +172,18 @@ async function notFoundText(module: string, directory: string, error: unknown): 
   return `there is no such package to be found from ${directory}${own}: install it there (npm install ${module}), or give a path that begins with ./`;
 }
 
-/** What is wrong, and where, as far as Node says it. */
+/** Returns the error's text, with its place as far as Node gives it. */
 function loadErrorText(error: unknown, file: string): string {
   if (!(error instanceof Error)) return String(error);
-  // Not one of `node:internal/modules/…`, which says nothing of the plugin.
+  // Skips places in `node:internal/modules/…`, which say nothing about the plugin.
   const place = /(?<![\w:])((?:file:\/\/)?\/[^\s():]+:\d+(?::\d+)?)/.exec(error.stack ?? '')?.[1];
   const text = `${error.name}: ${error.message}`;
   if (place !== undefined) return `${text} (${place.replace('file://', '')})`;
-  // Of a module that it cannot parse Node tells the place only when it ends by that.
+  // Node gives the place of a syntax error in a module only when it ends because of the error.
   return error instanceof SyntaxError ? `${text} (node --check ${file} shows where)` : text;
 }
 
-// ---- what it exports
+// ---- the module's exports
 
 async function definitionIn(
   exports: Readonly<Record<string, unknown>>,
@@ -206,7 +206,7 @@ async function definitionIn(
   throw new Unusable(`${file} ${what}: export default definePlugin({ apiVersion: ${api.API_VERSION}, … })`);
 }
 
-/** A module may export a function that is given what `svc/plugin` exports, and returns the plugin. */
+/** Calls the module's exported function, which is given the exports of `svc/plugin` and returns the plugin. */
 async function definitionBy(make: Function, file: string, options: LoadPluginsOptions): Promise<object> {
   if (/^class\b/.test(Function.prototype.toString.call(make))) {
     throw new Unusable(
@@ -234,14 +234,17 @@ function deadlineMsOf({ loadDeadlineMs = LOAD_DEADLINE_MS }: LoadPluginsOptions)
 }
 
 interface Faults {
-  /** What the deadline rejects with. */
+  /** Returns the error for the deadline. */
   readonly late: () => Error;
-  /** What is rejected with when the module throws beside its loading: in a timer, in a promise that nobody waits for. */
+  /**
+   * Returns the reason for a rejection when the module throws outside of its loading: in a timer, or in a promise that
+   * is not awaited.
+   */
   readonly threw: (error: unknown) => unknown;
 }
 
 async function within<T>(work: Promise<T>, options: LoadPluginsOptions, { late, threw }: Faults): Promise<T> {
-  // A timer of the system's clock keeps no process alive, and a module that waits for nothing does neither.
+  // Keeps the process alive: timers of the system's clock do not, and neither does a module that waits for nothing.
   const alive = setInterval(() => undefined, 2 ** 30);
   const over = sleep(options.clock ?? systemClock, deadlineMsOf(options)).then(() => Promise.reject(late()));
   const stray = Promise.withResolvers<never>();
@@ -256,7 +259,7 @@ async function within<T>(work: Promise<T>, options: LoadPluginsOptions, { late, 
   }
 }
 
-// ---- all of them together
+// ---- checks of all plugins together
 
 function problemsTogether(loaded: readonly LoadedPlugin[], { builtin }: LoadPluginsOptions): string[] {
   const replaced = new Set(loaded.filter((each) => !each.wraps).map(({ replaces }) => replaces));

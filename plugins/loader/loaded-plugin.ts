@@ -12,8 +12,10 @@ export interface LoadedPlugin extends PluginRequest {
   /** Path of the module. */
   readonly file: string;
   readonly definition: PluginDefinition;
-  /** Which of the server's own plugins it takes the place of; undefined: it adds something. */
+  /** The server's own plugin that it replaces; undefined if it is an additional one. */
   readonly replaces: string | undefined;
-  /** True: the plugin requires what it provides, and is granted the server's own, which runs below it. */
+  /**
+   * True if the plugin requires the capability that it provides: it is granted the server's own, which runs below it.
+   */
   readonly wraps: boolean;
 }

@@ -1,12 +1,12 @@
 /**
- * What a plugin imports as `svc/…` is this server's own, wherever the plugin lies: beside an installed package, in a
- * folder without one, or beside another copy. Two copies would have two classes `ServerError`, and two containers of
- * classes that know nothing of each other.
+ * A plugin's imports of `svc/…` resolve to this server's own modules, wherever the plugin is: beside an installed
+ * package, in a folder without one, or beside another copy. Two copies would have two classes `ServerError`, and two
+ * class containers that do not know each other.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-/** The exports of the package; package.json has the same for everybody else. */
+/** Exports of the package; package.json has the same for other importers. */
 export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/plugin': new URL('../api/plugin.ts', import.meta.url),
   'svc/plugin/classes': new URL('../api/classes.ts', import.meta.url),
@@ -29,7 +29,7 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/storage-postgres': new URL('../storage-postgres/index.ts', import.meta.url),
 };
 
-/** Marks an import of ours that is to be resolved as if it stood in a file of the working directory. */
+/** Marks an import to be resolved as if it were in a file of the working directory. */
 const FROM_DIRECTORY = 'svc-plugin-from:';
 
 interface Marked {
@@ -38,7 +38,7 @@ interface Marked {
 }
 
 let isRegistered = false;
-/** Where the module of a plugin was found, by the mark that it was imported with. */
+/** Locations of plugins' modules, by the mark of their import. */
 const found = new Map<string, string>();
 
 function register(): void {
@@ -61,14 +61,14 @@ function register(): void {
   });
 }
 
-/** A module that was asked for; `url` undefined: it was not found. */
+/** A module that was asked for; `url` is undefined if it was not found. */
 export interface Imported {
   readonly url: string | undefined;
-  /** What it exports, or why it cannot be loaded. */
+  /** The module's exports, or the error of loading it. */
   readonly outcome: Promise<{ readonly exports: Readonly<Record<string, unknown>> } | { readonly error: unknown }>;
 }
 
-/** Imports a package by its name, or a module by its URL, as a file of `directory` would. */
+/** Imports a package by its name, or a module by its URL, as a file in `directory` would. */
 export function importFrom(directory: string, specifier: string): Imported {
   register();
   const marked = FROM_DIRECTORY + JSON.stringify({ directory, specifier } satisfies Marked);

@@ -1,6 +1,6 @@
 /**
- * What an object must have to stand for a capability: types are gone when a plugin is loaded. The compiler keeps these lists
- * equal to the faces.
+ * Methods that an object must have to serve as a capability, because types do not exist when a plugin is loaded. The
+ * compiler keeps these lists equal to the faces.
  */
 import type { Auth } from '../../subsystems/auth/index.ts';
 import type { Codec } from '../../subsystems/codec/index.ts';
@@ -134,12 +134,15 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
 };
 
-/** The capabilities that a plugin from outside may provide in place of the server's own: each has a contract suite and an example. */
+/**
+ * Capabilities that a plugin from outside may provide instead of the server's own: each has a contract suite and an
+ * example.
+ */
 export const REPLACEABLE: readonly string[] = Object.keys(SHAPES);
 
 const NO_SUITE = 'no contract suite says yet what another one would have to do';
 
-/** Why another of the server's own cannot be replaced, by its capability. */
+/** Reasons why other capabilities of the server cannot be replaced. */
 export const NOT_REPLACEABLE: Readonly<Record<string, string>> = {
   canisters: NO_SUITE,
   compatibility: NO_SUITE,
@@ -150,7 +153,10 @@ export const NOT_REPLACEABLE: Readonly<Record<string, string>> = {
   'hot-reload': 'it does nothing without --watch, and nobody requires it',
 };
 
-/** What `made` lacks to stand for the capability, one sentence; undefined: nothing, or nobody knows what it must have. */
+/**
+ * Returns one sentence on what `made` lacks for the capability; undefined if it lacks nothing, or if there is no list
+ * for that capability.
+ */
 export function shapeProblem(capability: string, made: unknown): string | undefined {
   if (typeof made !== 'object' || made === null)
     return `its create returned ${made === null ? 'null' : typeof made}, not an object for '${capability}'`;

@@ -1,9 +1,9 @@
 /**
- * Which plugin from outside an exception comes from that nobody has caught, so that the server can name it before it ends.
+ * Finds the plugin from outside that an uncaught exception comes from, so that the server can name it before it ends.
  *
- * Two things tell. The stack has a place below the plugin's folder. Or the plugin has begun the work: whatever it begins in
- * its module, its life cycle and its routes (timers, promises, sockets) runs under its name. Methods that the server calls
- * on what a plugin has made are called as they are, so of those the stack alone tells.
+ * There are two clues. The stack has a place below the plugin's folder. Or the plugin has begun the work: everything
+ * begun in its module, its life cycle and its routes (timers, promises, sockets) runs under its name. Methods of a
+ * plugin's object are called directly by the server, so for those the stack is the only clue.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { existsSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { inspect } from 'node:util';
 import { ServerError } from '../../kernel/index.ts';
 import type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 
-/** Node's name of how an exception came up that nobody has caught. */
+/** Node's name for the way in which an uncaught exception arose. */
 export type FaultOrigin = 'uncaughtException' | 'unhandledRejection';
 
 export interface Fault {
@@ -24,7 +24,7 @@ export interface Fault {
 
 export interface FaultOptions {
   readonly loaded: readonly Pick<LoadedPlugin, 'capability' | 'module' | 'file' | 'definition'>[];
-  /** Where the server itself lies. */
+  /** Folder of the server itself. */
   readonly root: string;
 }
 
@@ -32,24 +32,24 @@ type Suspect = FaultOptions['loaded'][number];
 
 const names = new AsyncLocalStorage<PluginRequest>();
 
-/** A text may hold a whole answer. */
+/** Characters of an error's text that are shown: it may hold a whole answer. */
 const TEXT_MAX = 300;
-/** Causes that are looked at: nobody has more, and a circle ends. */
+/** Causes that are looked at: more than any error has, and a cycle ends. */
 const CAUSES_MAX = 8;
 
-/** Does work of a plugin: what it begins, and what that begins, is known to be the plugin's. */
+/** Runs work of a plugin under its name: work that it begins, directly or indirectly, carries the name, too. */
 export function inNameOf<T>(plugin: PluginRequest, work: () => T): T {
   return names.run(plugin, work);
 }
 
-/** In whose name this runs; undefined: in no plugin's. */
+/** Returns the plugin under whose name this code runs; undefined if there is none. */
 export function nameNow(): PluginRequest | undefined {
   return names.getStore();
 }
 
 /**
- * The last thing that the server says. Called in the handler of the exception, which runs in the name of whoever began
- * what has failed.
+ * Returns the last line that the server logs. To be called in the handler of the exception, which runs under the name
+ * of the plugin that began the failed work.
  */
 export function faultText({ error, origin }: Fault, { loaded, root }: FaultOptions): string {
   const begun = nameNow();
@@ -85,7 +85,10 @@ function namesOf(plugins: readonly Suspect[]): string {
   return plugins.map(({ definition, file }) => `plugin '${definition.name}' (${file})`).join(' or ');
 }
 
-/** The first place that is anybody's decides. Plugins whose files lie in one folder share what is beside them. */
+/**
+ * Returns the plugins to blame: the first file that belongs to any plugin decides. Plugins in one folder share the
+ * files beside them.
+ */
 function culpritsOf(
   files: readonly string[],
   loaded: readonly Suspect[],
@@ -100,13 +103,16 @@ function culpritsOf(
   return [];
 }
 
-/** Packages that are installed there are others'; so is the server, where the plugin lies above it. */
+/**
+ * Returns true if the path belongs to the folder's plugin. Packages installed there do not, and neither does the server
+ * if the plugin's folder contains it.
+ */
 function hasBeside(folder: string, path: string, root: string): boolean {
   if (!isBelow(path, folder) || path.slice(folder.length).includes(`${sep}node_modules${sep}`)) return false;
   return !isBelow(path, root) || (folder !== root && isBelow(folder, root));
 }
 
-/** The plugin's package; without one that is not the server's, the folder of its file. */
+/** Returns the plugin's package; if it has none, or only the server's, the folder of its file. */
 function folderOf(file: string, root: string): string {
   for (let folder = dirname(file); ; folder = dirname(folder)) {
     if (isBelow(root, folder) || folder === dirname(folder)) return dirname(file);
@@ -118,7 +124,9 @@ function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-/** Files that the stacks of an error and its causes name, from where it was thrown outwards; of one that throws itself none. */
+/**
+ * Returns the files that the stacks of an error and its causes name, innermost first; none if reading the error throws.
+ */
 function filesIn(error: unknown): readonly string[] {
   try {
     return filesInStacks(error);
@@ -147,7 +155,7 @@ function placesIn(stack: string): readonly string[] {
   });
 }
 
-/** An object may throw when it is looked at, also an error. */
+/** Returns the error's text. Reading any object, even an error, may throw. */
 function textOf(error: unknown): string {
   try {
     const text =

@@ -1,4 +1,4 @@
-/** `svc/contracts/auth`: what whoever lets clients in has to pass. */
+/** `svc/contracts/auth`: the suite that every implementation of Auth has to pass. */
 import assert from 'node:assert/strict';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import type { Auth } from '../../../subsystems/auth/index.ts';
@@ -6,14 +6,14 @@ import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner
 
 export interface MadeAuth {
   readonly auth: Auth;
-  /** Values of the header `authorization` that are let in. */
+  /** Values of the header `authorization` that are accepted. */
   readonly allowed: readonly string[];
 }
 
-/** The server's own, with `token` as its token. */
+/** Makes the server's own implementation with this token. */
 export type OwnAuth = (token: string | undefined) => Auth;
 
-/** Headers that no client means well with. */
+/** Headers that only an attacker sends. */
 const HOSTILE = [
   '',
   ' ',

@@ -1,11 +1,11 @@
-/** `svc/contracts/codec`: what whoever translates between Candid and JSON has to pass. */
+/** `svc/contracts/codec`: the suite that every translation between Candid and JSON has to pass. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../kernel/index.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import type { Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** Types, JSON that goes in, the Candid message in hex, and JSON that comes out. */
+/** Types, the JSON to encode, the Candid message in hex, and the decoded JSON. */
 const VALUES: readonly (readonly [types: string, json: string, candid: string, back: string])[] = [
   ['()', '[]', '4449444c0000', '[]'],
   ['(nat)', '[300]', '4449444c00017dac02', '[300]'],

@@ -7,15 +7,15 @@ import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner
 
 export interface MadeQueue {
   readonly queue: CommitPort;
-  /** Ends the turn of the event loop: what it has changed is sealed then. */
+  /** Ends the turn of the event loop, so that its changes are sealed. */
   readonly endTurn: () => Promise<void>;
-  /** Lets everything that is sealed become durable. */
+  /** Waits until everything sealed is durable. */
   readonly catchUp: () => Promise<void>;
-  /** What is stored in the family `queue`: keys as text (`Buffer.from(key).toString()`), in their order. */
+  /** Returns the entries of the family `queue`: keys as text (`Buffer.from(key).toString()`), in their order. */
   readonly stored: () => Promise<ReadonlyMap<string, Uint8Array>>;
 }
 
-/** What every commit queue has to pass. `makeQueue` gives an open one without anything in it, which ends with the test. */
+/** Declares the suite for a commit queue. `makeQueue` returns an open, empty queue, which ends with the test. */
 export function describeCommitQueue(
   name: string,
   makeQueue: (t: SuiteContext) => Promise<MadeQueue>,
@@ -166,12 +166,12 @@ export function describeCommitQueue(
       await endTurn();
       put(queue, 'second', 2);
       wait('b', queue.current);
-      // Of an older unit, and behind one that waits for a newer one.
+      // Waits for an older unit, asked after a wait for a newer one.
       wait('c', first);
       wait('d', queue.current);
       await endTurn();
       await catchUp();
-      // Whether the first unit was durable already when `c` asked is not said.
+      // The first unit may or may not have been durable when `c` asked.
       assert.deepEqual(
         told.filter((what) => what !== 'c'),
         ['a', 'b', 'd'],
@@ -190,9 +190,9 @@ export function describeCommitQueue(
       const ROUNDS = 60;
       for (let round = 0; round < ROUNDS; round++) {
         queue.expectUnit?.();
-        // Nothing has changed: no unit.
+        // Turns without a change make no unit.
         if (round % 3 === 0) await endTurn();
-        // As long as an execution: shorter and longer than anybody looks for what it leads to.
+        // Pauses of an execution's length: shorter and longer than the time for which a thread spins.
         if (round % 5 === 0) await sleep(round % 4);
         if (round % 7 === 0) await catchUp();
         put(queue, String(round).padStart(2, '0'), round);
@@ -248,7 +248,7 @@ export function describeCommitQueue(
       const rest = INLINE_BYTES_MAX - put1 - last;
       const small = [0, 1, 4000];
       const sizes = [...small, rest - 1, rest, rest + 1, ...small, 2 ** 20, ...small, rest + 1, rest, ...small];
-      // More than the ring has room for.
+      // More than fits into the ring.
       while (sizes.reduce((sum, size) => sum + size, 0) < 3 * RING_BYTES)
         sizes.push(...small, rest, rest - 1, rest + 1);
       const told: number[] = [];
@@ -274,7 +274,7 @@ export function describeCommitQueue(
   });
 }
 
-/** In this turn's unit. */
+/** Puts the key into this turn's unit. */
 function put(queue: CommitPort, key: string, value: number, size = 1): void {
   queue.unit.put('queue', Buffer.from(key), filling(value, size));
   queue.markDirty();

@@ -1,6 +1,7 @@
 /**
- * `svc/contracts/execution`: what whoever runs canisters has to pass. What instructions cost, how long a message may be and
- * how memory is shared are the implementation's own; here is what the scheduler and the management canister rely on.
+ * `svc/contracts/execution`: the suite that every executor of canisters has to pass. The cost of instructions, the
+ * length of messages and the sharing of memory are up to the implementation; the suite tests what the scheduler and the
+ * management canister rely on.
  */
 import { nodeRunner, suite, type SuiteRunner } from './runner.ts';
 import type { MakeExecution } from './execution/bench.ts';
@@ -14,8 +15,8 @@ import { describeMemory } from './execution/memory.ts';
 export type { MadeExecution } from './execution/bench.ts';
 
 /**
- * `make` is called for each test. It may give the same one again and again, but where `isOwn` is true: that test leaves one behind
- * that takes nothing any more.
+ * Declares the suite. `make` is called for each test. It may return the same execution again and again, except if
+ * `isOwn` is true: such a test leaves the execution unable to take any more work.
  */
 export function describeExecution(name: string, make: MakeExecution, runner: SuiteRunner = nodeRunner): void {
   suite(runner, name, (test) => {

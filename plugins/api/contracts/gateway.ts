@@ -1,4 +1,4 @@
-/** `svc/contracts/gateway`: what whoever serves websites of actors has to pass. */
+/** `svc/contracts/gateway`: the suite that every gateway to actors' websites has to pass. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../../subsystems/canisters/index.ts';
@@ -9,15 +9,15 @@ import type { Gateway, SiteAnswer, SiteRequest } from '../../../subsystems/gatew
 import type { Outcome } from '../../../subsystems/ic/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** Parts that a gateway is granted: actors of the suite, one called `site` among them. */
+/** Parts that a gateway is granted: actors of the suite, one of them called `site`. */
 export interface SiteHost {
   readonly canisters: WebsiteCanisters;
   readonly codec: Codec;
-  /** The server's own gateway to these actors. */
+  /** Returns the server's own gateway to these actors. */
   readonly own: () => Gateway;
 }
 
-/** A message to the actor. */
+/** A message that the actor has received. */
 interface Asked {
   readonly kind: string;
   readonly method: string;

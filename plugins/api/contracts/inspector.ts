@@ -1,4 +1,4 @@
-/** `svc/contracts/inspector`: what whoever brings the inspector page has to pass. */
+/** `svc/contracts/inspector`: the suite that every provider of the inspector page has to pass. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { BuiltInspector } from '../../../subsystems/inspector/built-inspector.ts';
@@ -43,7 +43,7 @@ export function describeInspector(
   });
 }
 
-/** Sources that a directive of the page's policy names; undefined: the policy does not have it. */
+/** Returns the sources that a directive of the page's policy names; undefined if the policy lacks the directive. */
 function sourcesOf({ headers }: InspectorPage, directive: string): readonly string[] | undefined {
   const at = headers.findIndex(
     (header, index) => index % 2 === 0 && header.toLowerCase() === 'content-security-policy',

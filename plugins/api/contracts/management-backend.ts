@@ -1,6 +1,6 @@
 /**
- * `svc/contracts/management-backend`: what whoever keeps canisters has to do for the management canister. Who may ask is
- * not its business, and nothing here asks for a permission.
+ * `svc/contracts/management-backend`: the suite that a keeper of canisters has to pass for the management canister.
+ * Permissions are not the backend's business, and nothing here asks for one.
  */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../kernel/index.ts';
@@ -9,16 +9,18 @@ import type { HostedCanister, HostedCode, ManagementBackend } from '../../../sub
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export interface MadeBackend {
-  /** With hooks attached, and started. It ends with the test, and may serve several. */
+  /** A backend with hooks attached, and started. It ends with the test, and may serve several. */
   readonly backend: ManagementBackend;
-  /** A module, and an argument with which it can be installed. It has a mutable global. */
+  /** A module with a mutable global, and an argument with which it can be installed. */
   readonly wasm: Uint8Array;
   readonly argument: Uint8Array;
-  /** One whose installation traps. */
+  /** A module and an argument whose installation traps. */
   readonly trapping: { readonly wasm: Uint8Array; readonly argument: Uint8Array };
-  /** Opens a call context of a canister that has `wasm`; it stays open until what is returned is called. */
+  /**
+   * Opens a call context of a canister that has `wasm`; the context stays open until the returned function is called.
+   */
   readonly openCall: (canister: HostedCanister) => Promise<() => void>;
-  /** What `ManagementHooks.forget` was called with. */
+  /** Canisters with which `ManagementHooks.forget` was called. */
   readonly forgotten: readonly HostedCanister[];
 }
 

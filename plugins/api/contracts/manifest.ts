@@ -1,4 +1,4 @@
-/** `svc/contracts/manifest`: what whoever declares the actors of a start has to pass. */
+/** `svc/contracts/manifest`: the suite that every manifest has to pass. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import type { Manifest, ManifestActor } from '../../../subsystems/manifest/index
 import { createManifest } from '../../../subsystems/manifest/manifest-file.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** The server's own, of a file that declares the actors `written` and `compiled`. */
+/** Makes the server's own manifest, of a file that declares the actors `written` and `compiled`. */
 export type OwnManifest = () => Promise<Manifest>;
 
 const FILE = {
@@ -23,7 +23,7 @@ async function ownManifest(t: SuiteContext): Promise<Manifest> {
   return createManifest({ file: join(folder, 'actors.json') });
 }
 
-/** `make` gives one that declares an actor at least. */
+/** Declares the suite. `make` returns a manifest that declares at least one actor. */
 export function describeManifest(
   name: string,
   make: (context: SuiteContext, own: OwnManifest) => Manifest | Promise<Manifest>,

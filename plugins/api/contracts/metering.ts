@@ -1,10 +1,10 @@
-/** `svc/contracts/metering`: what whoever sets prices and limits has to pass. */
+/** `svc/contracts/metering`: the suite that every price list has to pass. */
 import assert from 'node:assert/strict';
 import { createMetering, type MeteringOptions } from '../../../subsystems/metering/create-metering.ts';
 import { chargeOf, instructionsAllowed, isDry, type Metering } from '../../../subsystems/metering/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** The server's own; as its flags are by default, or as they are given. */
+/** Makes the server's own metering, with the defaults of its flags or with these options. */
 export type OwnMetering = (options?: Partial<MeteringOptions>) => Metering;
 
 const DEFAULTS: MeteringOptions = {

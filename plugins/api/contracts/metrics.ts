@@ -1,4 +1,4 @@
-/** `svc/contracts/metrics`: what whoever counts for operators has to pass. */
+/** `svc/contracts/metrics`: the suite that every implementation of Metrics has to pass. */
 import assert from 'node:assert/strict';
 import { systemClock } from '../../../kernel/index.ts';
 import type { Metrics } from '../../../subsystems/metrics/index.ts';

@@ -1,4 +1,4 @@
-/** `svc/contracts/mops-closures`: what whoever hands out closures of sources has to pass. */
+/** `svc/contracts/mops-closures`: the suite that every provider of closures of sources has to pass. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import type { MopsClosures } from '../../../subsystems/mops-closure/index.ts';
 import { ProjectClosures } from '../../../subsystems/mops-closure/project-closures.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** The server's own, of that project. */
+/** Makes the server's own closures of that project. */
 export type OwnClosures = () => MopsClosures;
 
 interface Document {
@@ -19,7 +19,7 @@ interface Document {
   readonly missing: readonly { readonly import: string; readonly from: string }[];
 }
 
-/** All entries that are asked for lie in `src`. */
+/** The project's files. All entries that tests ask for are in `src`. */
 const FILES = {
   'src/Main.mo': `import Part "parts/Part"; import Gone "./Gone";
     persistent actor { public query func f() : async Nat { Part.one } };`,
@@ -38,7 +38,7 @@ async function projectOf(t: SuiteContext): Promise<string> {
   return project;
 }
 
-/** `make` gives the closures of the project in that folder. */
+/** Declares the suite. `make` returns the closures of the project in that folder. */
 export function describeMopsClosures(
   name: string,
   make: (context: SuiteContext, project: string, own: OwnClosures) => MopsClosures | Promise<MopsClosures>,

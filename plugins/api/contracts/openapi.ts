@@ -1,4 +1,4 @@
-/** `svc/contracts/openapi`: what whoever describes actors for HTTP clients has to pass. */
+/** `svc/contracts/openapi`: the suite that every maker of OpenAPI documents has to pass. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../kernel/index.ts';
 import type { MethodKind } from '../../../subsystems/ic/index.ts';

@@ -10,10 +10,10 @@ import { UndiciOutcalls } from '../../../subsystems/outcalls/undici-outcalls.ts'
 import { type OutsideServer, startOutsideServer } from './support/outside-server.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** What the limits leave of a flood, with what the system's buffers hold. */
+/** Bytes of a flood that the limits let through, with those in the system's buffers. */
 const FLOOD_BYTES_MAX = 64 * 1024 * 1024;
 
-/** A request as the management canister would hand it over. */
+/** Returns a request as the management canister would pass it on. */
 export function requestOf(url: string, more: Partial<OutcallRequest> = {}): OutcallRequest {
   return {
     sender: Uint8Array.of(1),
@@ -30,7 +30,7 @@ export const NEVER: { readonly signal: AbortSignal } = { signal: new AbortContro
 
 export const textOf = ({ body }: OutcallResponse): string => Buffer.from(body).toString('utf8');
 
-/** The code that an outcall fails with. */
+/** Returns code and message of a failed outcall. */
 export async function failureOf(sent: Promise<OutcallResponse>): Promise<{ code: string; message: string }> {
   try {
     await sent;
@@ -42,10 +42,13 @@ export async function failureOf(sent: Promise<OutcallResponse>): Promise<{ code:
   throw new Error('the outcall did not fail');
 }
 
-/** Gives the server's own, which ends with the test. */
+/** Makes the server's own outcalls, which end with the test. */
 export type OwnOutcalls = () => Outcalls;
 
-/** What everybody who sends outcalls has to pass. `make` gives one that may reach 127.0.0.1, and that ends with the test. */
+/**
+ * Declares the suite that every sender of outcalls has to pass. `make` returns one that may reach 127.0.0.1, and that
+ * ends with the test.
+ */
 export function describeOutcalls(
   name: string,
   make: (t: SuiteContext, own: OwnOutcalls) => Promise<Outcalls>,

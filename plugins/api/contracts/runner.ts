@@ -1,22 +1,22 @@
-/** How a suite of `svc/contracts/…` runs: with node:test, or with the two functions of whatever runner a team has. */
+/** Runner of the suites of `svc/contracts/…`: node:test, or the two functions of any other test runner. */
 import { describe, test } from 'node:test';
 
-/** Handed to whoever makes what a test is about. */
+/** Passed to the function that makes the object under test. */
 export interface SuiteContext {
-  /** Called when the test has ended, in the order of these calls, however it ended. */
+  /** Registers a function to be called when the test has ended, in the order of registration, whatever the result. */
   after(end: () => void | Promise<void>): void;
 }
 
 export interface SuiteRunner {
   describe(name: string, body: () => void): void;
   test(name: string, body: () => Promise<void>): void;
-  /** Milliseconds that a test may take, and again each of the ends that it was given; default: 120,000. */
+  /** Milliseconds that a test may take, and also each of its registered ends; default: 120,000. */
   readonly testMs?: number;
 }
 
 export type SuiteTest = (name: string, body: (context: SuiteContext) => void | Promise<void>) => void;
 
-/** The longest takes seconds; a busy machine may be twenty times as slow. */
+/** The longest test takes seconds; a busy machine may be twenty times slower. */
 const TEST_MS = 120_000;
 
 export const nodeRunner: SuiteRunner = {
@@ -24,7 +24,7 @@ export const nodeRunner: SuiteRunner = {
   test: (name, body) => void test(name, body),
 };
 
-/** Declares a suite; each of its tests gets a context of its own, and fails when it has not ended in time. */
+/** Declares a suite; each test gets its own context, and fails if it has not ended in time. */
 export function suite(runner: SuiteRunner, name: string, body: (declare: SuiteTest) => void): void {
   const { testMs = TEST_MS } = runner;
   runner.describe(name, () =>
@@ -41,7 +41,10 @@ export function suite(runner: SuiteRunner, name: string, body: (declare: SuiteTe
   );
 }
 
-/** Rejects when the time is over; what hangs is left behind. The timer keeps the process, which would end in silence. */
+/**
+ * Rejects when the time is over and abandons the work. The timer keeps the process alive, which would otherwise end
+ * silently.
+ */
 async function within(ms: number, what: string, work: () => Promise<void>): Promise<void> {
   const over = Promise.withResolvers<never>();
   const timer = setTimeout(() => {

@@ -1,4 +1,4 @@
-/** `svc/contracts/storage`: what every storage has to pass that keeps what it is given. */
+/** `svc/contracts/storage`: the suite that every storage that keeps its data has to pass. */
 import assert from 'node:assert/strict';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { BackupParser } from '../../../subsystems/storage/backup-parser.ts';
@@ -7,19 +7,19 @@ import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner
 import { type Seeded, seeded } from './support/seeded.ts';
 
 export interface MadeStorage {
-  /** Open, and empty. It ends with the test. */
+  /** An open, empty storage. It ends with the test. */
   readonly storage: Storage;
-  /** Closes it in order, and opens the same state again. */
+  /** Closes the storage in order, and opens the same state again. */
   readonly reopen: () => Promise<Storage>;
   /**
-   * As after SIGKILL: opens what is there at this moment, without closing anything: a copy of the files, or another
-   * connection where the one before is cut.
+   * Opens the present state without closing anything, as after SIGKILL: a copy of the files, or another connection with
+   * the one before cut.
    */
   readonly crash: () => Promise<Storage>;
 }
 
 const ALL = new Uint8Array(0);
-/** More than any answer has. */
+/** More keys than fit into one answer. */
 const MANY_KEYS = 5_000;
 const ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 3, 1, 1]);
 const OTHER_ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 4, 1, 1]);
@@ -35,7 +35,7 @@ export function describeStorage(
       const { storage } = await make(t);
       assert.equal(storage.isKept, true);
       assert.ok(storage.current > storage.durable && storage.newest === storage.current - 1);
-      // `meta` has keys of the storage's own.
+      // The storage has keys of its own in `meta`.
       for (const family of ['queue', 'log', 'module', 'blob'] as const)
         assert.deepEqual(await entries(storage, family), [], family);
       assert.equal(await storage.get('meta', bytes('i1')), undefined);
@@ -77,7 +77,7 @@ export function describeStorage(
       const numbers = Array.from({ length: MANY_KEYS }, (_, number) => number);
       for (const number of numbers.toReversed()) putHex(storage, 'module', key(number), '00');
       putHex(storage, 'blob', key(0), '00');
-      // Large ones, which are read in more than one piece.
+      // Large values, which are read in several pieces.
       const large = new Uint8Array(1_500_000).fill(7);
       const largeKeys = ['ff00', 'ff01', 'ff02', 'ff03', 'ff04', 'ff05', 'ff06', 'ff07'];
       for (const each of largeKeys) storage.unit.put('module', Buffer.from(each, 'hex'), large);
@@ -313,7 +313,7 @@ function change({ unit }: Storage, model: Map<string, string>, chance: Seeded): 
   }
 }
 
-/** Page entries as executors write them: page number, one run, its offset and bytes. */
+/** Puts page entries as executors write them: page number, one run, its offset and bytes. */
 function patch(storage: Storage, family: 'heap' | 'stable', id: Uint8Array, runs: readonly Run[]): void {
   for (let from = 0; from < runs.length; from += 1000) {
     const some = runs.slice(from, from + 1000);

@@ -12,14 +12,17 @@ import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner
 
 export interface MadeTables {
   readonly tables: Tables;
-  /** The same tables again, after they were closed; missing if nothing outlives them. */
+  /** Returns the same tables opened again after closing; missing if they do not outlive that. */
   readonly reopen?: () => Promise<Tables>;
 }
 
-/** It was meant: no slip such as reading a property of undefined. */
+/** Returns true for a deliberate error, not for a slip such as reading a property of undefined. */
 const isRefusal = (error: unknown): boolean => error instanceof Error && !(error instanceof TypeError);
 
-/** What every implementation of Tables has to pass. `makeTables` gives empty ones; what it opens ends with the test. */
+/**
+ * Declares the suite that every implementation of Tables has to pass. `makeTables` returns empty ones; everything it
+ * opens ends with the test.
+ */
 export function describeTables(
   name: string,
   makeTables: (t: SuiteContext) => Promise<MadeTables>,
@@ -236,7 +239,7 @@ export function describeTables(
         );
       for (const buffer of read()) {
         assert.equal(Object.getPrototypeOf(buffer), Uint8Array.prototype);
-        // It can be transferred to another thread without taking anything else along.
+        // The buffer can be transferred to another thread without taking any other data along.
         assert.equal(buffer.buffer.byteLength, buffer.length);
         buffer.fill(0xee);
       }
@@ -331,7 +334,7 @@ export function write(tables: Tables, changes: readonly Change[]): void {
   tables.write(changes, { isSynced: false });
 }
 
-/** All of a family, as hex. */
+/** Returns all entries of a family, as hex. */
 export function all(reader: TableReader, family: Family): readonly (readonly [string, string])[] {
   return pairs(reader.range(family, new Uint8Array(0), undefined));
 }
@@ -345,7 +348,7 @@ export function hex(value: Uint8Array | undefined): string {
   return Buffer.from(value).toString('hex');
 }
 
-/** A key of four bytes, as hex. */
+/** Returns a key of four bytes, as hex. */
 export function number(value: number): string {
   return value.toString(16).padStart(8, '0');
 }
@@ -354,7 +357,7 @@ function pairs(entries: Iterable<Entry>): readonly (readonly [string, string])[]
   return Array.from(entries, ([key, value]) => [hex(key), hex(value)] as const);
 }
 
-/** Large buffers: `deepEqual` would take them apart. */
+/** Compares large buffers, whose bytes `deepEqual` would compare one by one. */
 function same(actual: readonly (Uint8Array | undefined)[], expected: readonly Uint8Array[]): boolean {
   return (
     actual.length === expected.length &&

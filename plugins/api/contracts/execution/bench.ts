@@ -1,4 +1,4 @@
-/** What the parts of the contract have in common: an implementation with the module in it, and how its canisters are driven. */
+/** Common parts of the suites: an execution with the module in it, and ways to drive its canisters. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../../kernel/index.ts';
 import type {
@@ -16,13 +16,13 @@ import { CONTRACT_CANISTER } from '../support/contract-canister.ts';
 import type { SuiteContext } from '../runner.ts';
 
 export interface MadeExecution {
-  /** With metering, and at least two canisters of a megabyte. It ends with the test. */
+  /** An execution with metering, and with room for at least two canisters of a megabyte. It ends with the test. */
   readonly execution: Execution;
-  /** Of a simulation: lets everything happen that can. Undefined: it happens by itself. */
+  /** Lets everything happen that can, in a simulation. Undefined: things happen by themselves. */
   readonly turn?: () => Promise<void>;
 }
 
-/** What a test is about. `isOwn`: it leaves one behind that takes nothing any more. */
+/** Makes the execution that a test uses. `isOwn`: the test leaves it unable to take any more work. */
 export type MakeExecution = (context: SuiteContext, isOwn: boolean) => Promise<MadeExecution>;
 
 export const NONE = new Uint8Array(0);
@@ -44,13 +44,13 @@ export interface Canister {
   readonly spec: CanisterSpec;
   readonly observer: Parameters<Execution['create']>[1];
   readonly lines: string[];
-  /** What was told, in order. */
+  /** Reports of the canister, in order. */
   readonly diary: string[];
   readonly gauges: () => CanisterGauges;
   readonly balance: () => bigint;
 }
 
-/** An implementation with the module in it. */
+/** An execution with the module in it. */
 export class Bench {
   readonly execution: Execution;
   readonly module: ModuleInfo;
@@ -71,7 +71,7 @@ export class Bench {
     return until(promise, this.#turn);
   }
 
-  /** What was asked for without an answer has come about. */
+  /** Resolves when requests that have no answer have been carried out. */
   async idle(): Promise<void> {
     await this.until(this.execution.trim());
   }
@@ -148,7 +148,7 @@ export class Bench {
     return this.run(canister, this.task('query', method));
   }
 
-  /** What each of these answers, one after the other. */
+  /** Returns the answer of each of these methods, called one after the other. */
   async counts(canister: Canister, ...methods: readonly string[]): Promise<number[]> {
     const counts: number[] = [];
     for (const method of methods) counts.push(countOf(await this.update(canister, method)));
@@ -185,7 +185,7 @@ export function contextOf(): ContextView {
   return { caller: CALLER, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
 }
 
-/** As it was told to be, to be woken. */
+/** Returns the canister's description for an execution that is to wake it, as it was told to sleep. */
 export function asleep({ module }: Bench, { spec, gauges, balance }: Canister, stored: Overlay): SleepingCanister {
   const { version, heapBytes, stableBytes, instantMs } = gauges();
   const part = (letter: 'g' | 'd'): Uint8Array => stored.get('meta', metaKey(letter, spec.id)) ?? NONE;

@@ -48,7 +48,7 @@ export function describeStates(test: SuiteTest, make: MakeExecution): void {
     assert.deepEqual(await bench.counts(it, 'get', 'inc'), [31, 32]);
     const image = await bench.until(execution.capture(it.handle, module));
     assert.deepEqual([hexOf(image.certifiedData), image.stablePages], ['09', 1]);
-    // As after a restart: nobody has seen it before.
+    // As after a restart: the execution has never seen the canister.
     await bench.until(execution.sleep(it.handle));
     const handle = execution.createAsleep(it.observer, it.gauges().instantMs);
     const born = { ...it, handle };
@@ -73,12 +73,12 @@ export function describeStates(test: SuiteTest, make: MakeExecution): void {
     await again();
     assert.deepEqual(await bench.counts(it, 'get', 'inc'), [40, 41]);
     await again();
-    // What is kept of it must not be of the first time.
+    // Anything kept of the canister must not be from its first life.
     assert.deepEqual(await bench.counts(it, 'get', 'inc'), [41, 42]);
     const image = await bench.until(execution.capture(it.handle, module));
     assert.deepEqual([image.heap[16], hexOf(image.certifiedData), image.stablePages], [42, '07', 1]);
     assert.equal(countIn(stored), 42, 'what it did is told, however it was brought back');
-    // Somebody who was never there is not kept.
+    // A canister that was never there is not kept.
     const handle = execution.createAsleep(it.observer, it.gauges().instantMs);
     await bench.until(execution.sleep(it.handle));
     assert.notEqual(

@@ -1,4 +1,4 @@
-/** Figures that the server's own metrics ask for, of a server in which nothing happens. */
+/** Figures that the server's own metrics read, of a server in which nothing happens. */
 import { Histogram } from '../../../../subsystems/figures/index.ts';
 import type { PrometheusMetricsNeeds } from '../../../../subsystems/metrics/prometheus-metrics.ts';
 

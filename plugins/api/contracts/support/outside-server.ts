@@ -1,15 +1,18 @@
-/** A server of the outside world, HTTP or HTTPS, over bare sockets: it behaves well or badly, as the request's path says. */
+/**
+ * A server of the outside world, HTTP or HTTPS, over bare sockets. Each request's path decides whether it behaves well
+ * or badly.
+ */
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 
-/** Whoever ends the server: a test. */
+/** Owner of the server, a test, which ends it. */
 export interface ServerOwner {
   after(end: () => Promise<void>): void;
 }
 
-/** PEM. */
+/** Key and certificate as PEM. */
 export interface ServerCertificate {
   readonly key: string;
   readonly cert: string;
@@ -24,19 +27,19 @@ export interface Received {
 }
 
 export interface OutsideServer {
-  /** `http://127.0.0.1:1234` */
+  /** URL of the server: `http://127.0.0.1:1234`. */
   readonly origin: string;
   readonly port: number;
-  /** Whole requests, in the order they came. */
+  /** Whole requests in order of arrival. */
   readonly received: readonly Received[];
-  /** How many connections were made, and are open. */
+  /** Connections that were made; `open` counts those that still exist. */
   readonly connections: number;
   readonly open: number;
   /** Bytes written so far. */
   readonly written: number;
-  /** Resolves when so many requests have come. */
+  /** Resolves when this many requests have arrived. */
   arrived(count: number): Promise<void>;
-  /** Answers those that `/held` keeps. */
+  /** Answers the requests that `/held` keeps. */
   release(): void;
   close(): Promise<void>;
 }
@@ -47,7 +50,7 @@ const text = (body: string, head = '', status = '200 OK'): string =>
 
 const interim = (status: number): string => `HTTP/1.1 ${status} Whatever\r\nx-interim: 1\r\n\r\n`;
 
-/** What is answered, by the first segment of the path; a number behind it is `n`. */
+/** Answers a request. The path's first segment chooses the answer; a number after it is `n`. */
 type Answer = (socket: Socket, request: Received, n: number) => void;
 
 export async function startOutsideServer(
@@ -61,7 +64,7 @@ export async function startOutsideServer(
   let connections = 0;
   let written = 0;
 
-  /** Writes for ever, as fast as it is read. */
+  /** Writes without end, as fast as the client reads. */
   const pour = (socket: Socket, piece: Uint8Array): void => {
     const more = (): void => {
       while (!socket.destroyed && socket.writable) {
@@ -114,7 +117,7 @@ export async function startOutsideServer(
     longheader: (socket, _request, n) => socket.write(text('', `x-long: ${'v'.repeat(n)}\r\n`)),
     redirect: (socket, { target }) => socket.write(text('', `location: ${target}\r\n`, '302 Found')),
     held: (socket) => void held.push(() => socket.write(text('at last'))),
-    // ---- what no server should do
+    // ---- misbehaviour
     stall: () => undefined,
     stallbody: (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf'),
     drip: (socket) => {
@@ -162,7 +165,7 @@ export async function startOutsideServer(
     let rest = Buffer.alloc(0);
     socket.on('data', (piece: Buffer) => {
       rest = Buffer.concat([rest, piece]);
-      // A client that wants TLS, where there is none.
+      // The client starts a TLS handshake, but this server has no TLS.
       if (rest[0] === 0x16) socket.end(text('', '', '400 Bad Request'));
       for (;;) {
         const end = rest.indexOf('\r\n\r\n');

@@ -1,10 +1,10 @@
 /** Small repeatable random numbers for tests: the same seed gives the same numbers everywhere. */
 export interface Seeded {
-  /** An integer in [0, bound). */
+  /** Returns an integer in [0, bound). */
   below(bound: number): number;
-  /** One of the items. */
+  /** Returns one of the items. */
   pick<T>(items: readonly [T, ...T[]]): T;
-  /** True once in `n` times. */
+  /** Returns true once in `n` times. */
   oneIn(n: number): boolean;
 }
 
