@@ -7,7 +7,7 @@ interface AddedFunction {
   readonly body: Code;
 }
 
-/** Functions of ours, behind the module's own, so that no index of the module changes. */
+/** Functions added by us, after the module's own, so that no index of the module changes. */
 export class AddedFunctions {
   readonly types: FunctionTypes;
   readonly #firstIndex: number;
@@ -18,7 +18,7 @@ export class AddedFunctions {
     this.#firstIndex = firstIndex;
   }
 
-  /** Adds a function; `locals` are the types of those behind the parameters. Returns its index. */
+  /** Adds a function; `locals` are the types of its locals without the parameters. Returns the function's index. */
   add(params: readonly ValueType[], results: readonly ValueType[], locals: readonly ValueType[], body: Code): number {
     const declarations = locals.flatMap((type) => [1, type]);
     this.#functions.push({

@@ -1,4 +1,4 @@
-/** Short pieces of wasm written by hand: each function returns the bytes of one or a few instructions. */
+/** Builders for short pieces of wasm: each function returns the bytes of one or a few instructions. */
 import { ByteWriter, MISC, OP, SIMD, VALUE_TYPE } from '../wasm/index.ts';
 
 export type Code = readonly number[];
@@ -20,7 +20,7 @@ export function signed(value: number): number[] {
   return [...scratch.written()];
 }
 
-/** Puts pieces in a row; a bare number is an opcode as in wasm/opcodes.ts. */
+/** Concatenates the pieces; a bare number is an opcode as in wasm/opcodes.ts. */
 export function code(...parts: readonly (number | Code)[]): number[] {
   const bytes: number[] = [];
   for (const part of parts) {
@@ -42,14 +42,14 @@ export const call = (functionIndex: number): number[] => [OP.CALL, ...unsigned(f
 export const br = (depth: number): number[] => [OP.BR, ...unsigned(depth)];
 export const brIf = (depth: number): number[] => [OP.BR_IF, ...unsigned(depth)];
 
-/** `if` without results; the condition is on the stack. */
+/** Returns an `if` without results; the condition is on the stack. */
 export function ifThen(...then: readonly (number | Code)[]): number[] {
   return code([OP.IF, 0x40], ...then, OP.END);
 }
 export function ifThenElse(then: Code, otherwise: Code): number[] {
   return code([OP.IF, 0x40], then, OP.ELSE, otherwise, OP.END);
 }
-/** `loop` without results. */
+/** Returns a `loop` without results. */
 export function loop(...body: readonly (number | Code)[]): number[] {
   return code([OP.LOOP, 0x40], ...body, OP.END);
 }
@@ -57,23 +57,23 @@ export function block(...body: readonly (number | Code)[]): number[] {
   return code([OP.BLOCK, 0x40], ...body, OP.END);
 }
 
-/** A load or store of the control memory; the address is on the stack. */
+/** Returns a load or store of the control memory; the address is on the stack. */
 export function controlAccess(opcode: number, offset = 0): number[] {
   return code(opcode, [0x40, CONTROL_MEMORY], unsigned(offset));
 }
 
-/** Reads a number of the control memory's header; `field` is its byte offset. */
+/** Returns code that reads a number of the control memory's header; `field` is its byte offset. */
 export const readI32 = (field: number): number[] => code(i32(field), controlAccess(OP.I32_LOAD));
 export const readF64 = (field: number): number[] => code(i32(field), controlAccess(OP.F64_LOAD));
-/** Writes a number of the header; the value is what `value` leaves on the stack. */
+/** Returns code that writes a number of the header: the value that `value` leaves on the stack. */
 export const writeI32 = (field: number, value: Code): number[] => code(i32(field), value, controlAccess(OP.I32_STORE));
 export const writeF64 = (field: number, value: Code): number[] => code(i32(field), value, controlAccess(OP.F64_STORE));
 
 export const memorySize = (memory: number): number[] => [OP.MEMORY_SIZE, memory];
 
 /**
- * Instructions on heap addresses, which are i32 or i64 by the module's width.
- * `fromI32` and `toI32` convert a number that is known to fit.
+ * Instructions on heap addresses, which are i32 or i64 by the module's width. `fromI32` and `toI32` convert a number
+ * that is known to fit.
  */
 export interface AddressCode {
   readonly type: number;

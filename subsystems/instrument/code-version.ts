@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { INSTRUMENTER_VERSION } from './abi/index.ts';
 
-/** What the output depends on: this code, the code that reads and writes modules for it, and the sizes of pages. */
+/** Rooms that the output depends on: this one, the reader and writer of modules, and the sizes of pages. */
 const ROOMS = ['./', '../bytes/', '../ic/', '../wasm/'];
 
 /**
- * Changes whenever the output for the same input may: with INSTRUMENTER_VERSION, and with every file of the code itself, since
- * a number that somebody has to remember is not what metering may hang by. Hex.
+ * Returns a hash, in hex, that changes whenever the output for the same input may change. It covers
+ * INSTRUMENTER_VERSION and every file of these rooms, since metering must not depend on a number that somebody has to
+ * remember to increase.
  */
 export function codeVersion(): string {
   const hash = createHash('sha256').update(`${INSTRUMENTER_VERSION}\n`);

@@ -1,4 +1,4 @@
-/** Puts the instrumented module together. */
+/** Encodes the instrumented module. */
 import {
   ByteWriter,
   type ConstantExpression,
@@ -44,12 +44,12 @@ export interface EncodeInput {
   readonly added: AddedFunctions;
   /** The module's own functions as `vec(code)` without the count. */
   readonly bodies: ByteWriter;
-  /** By function index: places of unlikely branches, relative to the body. */
+  /** Function indices with the places of unlikely branches, relative to the body. */
   readonly hints: readonly (readonly [number, readonly number[]])[];
   readonly exports: readonly (readonly [string, number])[];
   readonly fuelGlobals: FuelGlobals;
   readonly callable: (functionIndex: number) => number;
-  /** Functions whose reference code takes; they must be declared. */
+  /** Functions to which the code takes a reference; they must be declared. */
   readonly referenced: Iterable<number>;
 }
 
@@ -64,12 +64,12 @@ export function encodeModule(input: EncodeInput): Uint8Array {
     vector(
       out,
       SECTION.TABLE,
-      // Without a maximum: tables never grow, and one beyond 2^53 would come out rounded.
+      // Limits have no maximum: tables never grow, and a maximum beyond 2^53 would be rounded.
       module.tables.map((table) => [table.elementType, ...limits({ ...table, maximum: undefined })]),
     );
   vector(out, SECTION.GLOBAL, [...module.globals.map(global), ...input.fuelGlobals.encode()]);
   section(out, SECTION.EXPORT, exports(input));
-  // One that does not fit would make instantiation fail; the host reports that by the layout.
+  // A segment that does not fit becomes passive, because instantiation would fail; the host reports it from the layout.
   const elements = module.elements.map((segment) =>
     element(
       elementsFit(module, segment) ? segment : { ...segment, mode: 'passive', offset: undefined },
@@ -105,8 +105,9 @@ function limits({ is64, minimum, maximum }: { is64: boolean; minimum: number; ma
 }
 
 /**
- * The heap is imported with the host's maximum and not the module's, so that any heap of this width links: another
- * module's after an upgrade, too. The module's own maximum is the memory's, which the host makes.
+ * Encodes the imports. The heap is imported with the host's maximum, not the module's, so that any heap of this width
+ * links, even that of another module after an upgrade. The module's own maximum applies to the memory, which the host
+ * makes.
  */
 function imports({ module, types, imports: adapted }: EncodeInput): Uint8Array {
   const out = new ByteWriter();
@@ -186,7 +187,7 @@ function expression({ bytes, functionIndex }: ConstantExpression, callable: Call
   return functionIndex === undefined ? [...bytes] : [OP.REF_FUNC, ...unsigned(callable(functionIndex)), OP.END];
 }
 
-/** Each hint says that the branch is not taken: one byte, 0. */
+/** Encodes the hints. Each one says that the branch is not taken: one byte, 0. */
 function branchHints(hints: EncodeInput['hints']): Uint8Array {
   const out = new ByteWriter(1 << 14);
   out.name('metadata.code.branch_hint');
@@ -217,7 +218,7 @@ function code(out: ByteWriter, { module, bodies, added }: EncodeInput): void {
   out.append(tail.written());
 }
 
-/** Active segments become empty passive ones: that is what an active segment is after instantiation, and indices stay. */
+/** Encodes active segments as empty passive ones: an active segment is empty after instantiation, and indices stay. */
 function data({ data: segments }: WasmModule): Uint8Array {
   const out = new ByteWriter();
   out.unsigned(segments.length);

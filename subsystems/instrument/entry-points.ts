@@ -1,5 +1,5 @@
 /**
- * What the host calls: `invoke`, `callback`, and the globals' way to the control memory and back.
+ * Entry points for the host: `invoke`, `callback`, and the transfer of globals to the control memory and back.
  *
  *     (func $invoke (param $entry i32)
  *       if GLOBALS_SAVED is 0: save the globals, set it
@@ -36,7 +36,7 @@ export interface EntryPoint {
   readonly functionIndex: number;
 }
 
-/** Methods and hooks by their export names, and the former start function. */
+/** Returns methods and hooks by their export names, and the former start function. */
 export function entryPoints(module: WasmModule): EntryPoint[] {
   const entries = module.exports
     .filter(({ kind, name }) => kind === 'function' && name.startsWith(ENTRY_PREFIX))
@@ -61,11 +61,14 @@ export interface GlobalFunctions {
   /** (place i32) */
   readonly load: number;
   readonly saved: readonly SavedGlobal[];
-  /** Bytes that all of them take. */
+  /** Total bytes of these globals. */
   readonly bytes: number;
 }
 
-/** Mutable globals one after the other, in order, from a place in the control memory that the caller names. */
+/**
+ * Adds functions that save and load the mutable globals, one after the other, at a place in the control memory that the
+ * caller names.
+ */
 export function addGlobalFunctions(added: AddedFunctions, globals: readonly Global[]): GlobalFunctions {
   const saved: SavedGlobal[] = [];
   const save: Code[] = [];
@@ -88,19 +91,22 @@ export function addGlobalFunctions(added: AddedFunctions, globals: readonly Glob
   };
 }
 
-/** What entry points need of the rest of the instrumentation. */
+/** The parts of the instrumentation that entry points use. */
 export interface EntryContext {
   readonly globals: GlobalFunctions;
   readonly fuel: FuelGlobals;
   /** (fuel) -> fuel */
   readonly refill: number;
-  /** The function to call instead of a module's function: adapters for imports. */
+  /** Returns the index to call for a module's function: that of the adapter for an import. */
   readonly callable: (functionIndex: number) => number;
-  /** Stack that a function takes before anything below it tests. */
+  /** Returns the stack that a function uses before any function below it tests. */
   readonly untestedStackBytes: (functionIndex: number) => number;
 }
 
-/** Begins a run: globals saved once a message, stack and fuel in locals and the reserve. */
+/**
+ * Returns code that begins a run: saves the globals once per message, and loads stack and fuel into locals and the
+ * reserve.
+ */
 function prologue(context: EntryContext, stack: number, fuel: number): number[] {
   return code(
     readI32(CONTROL.GLOBALS_SAVED),
@@ -112,12 +118,17 @@ function prologue(context: EntryContext, stack: number, fuel: number): number[] 
   );
 }
 
-/** Short functions do not test: a message that used more than it was given must not come out as a success. */
+/**
+ * Returns the final test. Short functions do not test, and a message that used more fuel than it had must not succeed.
+ */
 function lastTest(context: EntryContext, fuel: number): number[] {
   return code(get(fuel), i64(0), OP.I64_LT_S, ifThen(get(fuel), call(context.refill), set(fuel)));
 }
 
-/** `fuel = function(…, stack, fuel)`, its own arguments being on the stack and its results but the fuel staying there. */
+/**
+ * Returns `fuel = function(…, stack, fuel)`. The function's own arguments are on the stack, and its results except the
+ * fuel stay there.
+ */
 function callThreaded(context: EntryContext, functionIndex: number, stack: number, fuel: number): number[] {
   const untested = context.untestedStackBytes(functionIndex);
   const test =
@@ -159,7 +170,10 @@ export function addInvoke(added: AddedFunctions, context: EntryContext, entries:
   );
 }
 
-/** Runs a function of table 0 whose type is (pointer) -> (); undefined when there is no table of functions. */
+/**
+ * Adds the function that runs a function of table 0 of type (pointer) -> (); returns undefined if the module has no
+ * table of functions.
+ */
 export function addCallback(added: AddedFunctions, context: EntryContext, module: WasmModule): number | undefined {
   const table = module.tables[0];
   if (table === undefined || table.elementType !== FUNCREF) return undefined;
@@ -190,7 +204,7 @@ export function addCallback(added: AddedFunctions, context: EntryContext, module
   );
 }
 
-/** `get_candid_pointer () -> f64`, from a function that returns an i32 or i64. */
+/** Adds `get_candid_pointer () -> f64`, from a function that returns an i32 or i64. */
 export function addCandidPointer(
   added: AddedFunctions,
   context: EntryContext,

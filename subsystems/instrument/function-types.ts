@@ -1,14 +1,14 @@
 import { type FunctionType, type ValueType, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
 import { unsigned } from './assembler.ts';
 
-/** Parameters that every function gets behind its own: bytes of stack left, fuel. Fuel also comes back, as the last result. */
+/** Parameters added to every function, after its own: bytes of stack left, fuel. Fuel is also the last result. */
 export const THREADED_PARAMS: readonly ValueType[] = [VALUE_TYPE.i32, VALUE_TYPE.i64];
 export const THREADED_RESULTS: readonly ValueType[] = [VALUE_TYPE.i64];
 
 /**
- * The type section of the instrumented module: the module's own types at their old indices (blocks use them), then each
- * of them widened, then what our own functions need. All types are widened by the same suffix, so two types are equal
- * after widening exactly if they were before: `call_indirect` checks what it always checked.
+ * The type section of the instrumented module: the module's own types at their old indices (blocks use them), then a
+ * widened form of each, then the types of our own functions. All types are widened by the same suffix, so two types are
+ * equal after widening if and only if they were before: `call_indirect` checks the same as before.
  */
 export class FunctionTypes {
   readonly #own: readonly FunctionType[];
@@ -20,12 +20,12 @@ export class FunctionTypes {
     for (const type of module.types) this.#added.push(widen(type));
   }
 
-  /** The widened form of the module's type `index`. */
+  /** Returns the index of the widened form of the module's type `index`. */
   widened(index: number): number {
     return this.#own.length + index;
   }
 
-  /** The index of a type, which is added if it is new. */
+  /** Returns the index of a type, and adds a new one. */
   index(params: readonly ValueType[], results: readonly ValueType[]): number {
     const key = `${params.join()}>${results.join()}`;
     const known = this.#indices.get(key);
@@ -36,14 +36,14 @@ export class FunctionTypes {
     return index;
   }
 
-  /** The immediate of a block that leaves `results`. */
+  /** Returns the immediate of a block that leaves `results`. */
   blockType(results: readonly ValueType[]): number[] {
     const [only] = results;
     if (only === undefined) return [0x40];
     return results.length === 1 ? [only] : signedIndex(this.index([], results));
   }
 
-  /** All types, as items of the type section. */
+  /** Returns all types as items of the type section. */
   encode(): number[][] {
     return [...this.#own, ...this.#added].map(({ params, results }) => [
       0x60,
@@ -59,7 +59,7 @@ export function widen({ params, results }: FunctionType): FunctionType {
   return { params: [...params, ...THREADED_PARAMS], results: [...results, ...THREADED_RESULTS] };
 }
 
-/** A type index as a block type, which is a signed number: its last byte must not look negative. */
+/** Encodes a type index as a block type, which is a signed number: its last byte must not look negative. */
 function signedIndex(index: number): number[] {
   const bytes = unsigned(index);
   const last = bytes.at(-1) ?? 0;

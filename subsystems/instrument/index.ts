@@ -1,10 +1,11 @@
 /**
- * Module in, metered and transactional module out.
+ * Turns a module into a metered and transactional one.
  *
- * Twice over the code: `analyze/` finds blocks, charges, calls and frames, each in a pass of its own, `rewrite.ts` writes the new bodies.
- * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `bulk.ts`, `undo.ts` and `store-coverage.ts`,
- * `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
+ * There are two passes over the code: `analyze/` finds blocks, charges, calls and frames, each in a pass of its own;
+ * `rewrite.ts` writes the new bodies. `abi/` describes the imports and exports of the result; each transformation is
+ * described at the top of its own file: `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `bulk.ts`,
+ * `undo.ts` and `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`,
+ * `entry-points.ts`.
  */
 import { numberAt } from '../../kernel/index.ts';
 import {
@@ -47,21 +48,24 @@ export * from './abi/index.ts';
 export { codeVersion } from './code-version.ts';
 
 /**
- * V8 refuses functions of more than 7,654,321 bytes; but what its optimising compiler takes for one is proportional, too:
- * 50,000 stores, 1.9 MB when instrumented, took 420 MiB, and 150,000 took 1.1 GiB.
+ * Limit on one body. V8 refuses functions of more than 7,654,321 bytes, but its optimising compiler's memory is also
+ * proportional to the size: 50,000 stores, 1.9 MB when instrumented, took 420 MiB, and 150,000 took 1.1 GiB.
  */
 const BODY_BYTES_MAX = 2.5 * 1024 * 1024;
 
-/** Code of 10 MiB as compilers make it has 20 to 30 MiB when instrumented; V8 needs seven times as much to compile it. */
+/**
+ * Limit on all bodies. Code of 10 MiB from a compiler has 20 to 30 MiB when instrumented; V8 needs seven times as much
+ * to compile it.
+ */
 const BODIES_BYTES_MAX = 64 * 1024 * 1024;
 
-/** Parts that benchmarks leave out to see what they cost; a host never does. */
+/** Parts that benchmarks leave out to measure their cost; a host never does. */
 export interface InstrumentOptions {
   readonly journal?: boolean;
   readonly depth?: boolean;
 }
 
-/** Functions that are imported besides the system API: `svc.yield` and `svc.room`. */
+/** Number of imported functions besides the system API: `svc.yield` and `svc.room`. */
 const HOST_FUNCTIONS = 2;
 
 export interface InstrumentedModule {
@@ -70,8 +74,8 @@ export interface InstrumentedModule {
 }
 
 /**
- * Instruments a module that `validateCanister` has accepted.
- * Throws a ServerError `wasm-unsupported` or `wasm-limit` for code that cannot be metered.
+ * Instruments a module that `validateCanister` has accepted. Throws a ServerError `wasm-unsupported` or `wasm-limit`
+ * for code that cannot be metered.
  */
 export function instrument(module: WasmModule, options: InstrumentOptions = {}): InstrumentedModule {
   const buffer = new InstructionBuffer();
@@ -81,7 +85,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const imported = module.importedFunctionCount;
   const functionCount = module.functionTypes.length;
   const types = new FunctionTypes(module);
-  // The host's functions stand behind the imports: the module's own move up, the adapters come after them.
+  // The host's functions come after the imports: the module's own move up, and the adapters come after those.
   const host = { yield: imported, room: imported + 1 };
   const firstAdded = functionCount + HOST_FUNCTIONS;
   const callable = (index: number): number => (index < imported ? firstAdded + index : index + HOST_FUNCTIONS);
@@ -202,7 +206,7 @@ function layoutOf(
   };
 }
 
-/** The exported function `get_candid_pointer`, if it returns one number and takes none. */
+/** Returns the exported function `get_candid_pointer`, if it returns one number and takes none. */
 function candidPointer(module: WasmModule): { index: number; type: number } | undefined {
   const exported = module.exports.find(({ name, kind }) => kind === 'function' && name === 'get_candid_pointer');
   if (exported === undefined) return undefined;

@@ -1,19 +1,19 @@
 /**
- * Second pass: one function body in, the instrumented body out.
+ * Second pass: turns one function body into the instrumented body.
  *
  *     (func $f (param … $stack i32 $fuel i64) (result … i64)
- *       [stack, in functions that can recurse or come to one]
- *       block (result …)                     ;; so that a branch out of the function still hands the fuel back
+ *       [stack, in functions that can recurse or reach one that can]
+ *       block (result …)                     ;; so that a branch out of the function still returns the fuel
  *         [charge] [fuel test]
  *         the body, with
  *           charge points and fuel tests     (fuel.ts, places from analyze.ts)
- *           page tests in front of stores    (page-tests.ts, which ones from store-coverage.ts)
+ *           page tests before stores         (page-tests.ts, which ones from store-coverage.ts)
  *           $stack and $fuel passed to calls, $fuel taken back
  *       end
  *       local.get $fuel)
  *
- * Injected tests hardly ever come true: their `if`s are listed as unlikely in the section metadata.code.branch_hint, which
- * was worth more than any other trick that was measured.
+ * Injected tests are hardly ever true: their `if`s are listed as unlikely in the section metadata.code.branch_hint,
+ * which gained more than any other measure.
  */
 import { numberAt } from '../../kernel/index.ts';
 import {
@@ -53,7 +53,7 @@ import { emitRange, type Range } from './journal/loop-ranges.ts';
 import { type Stride, type StridingLoop, steppingLoop } from './journal/loop-strides.ts';
 import { STORE, StoreCoverage, type CoverageMark } from './journal/store-coverage.ts';
 
-/** Everything that rewriting a body needs to know of the module and of what was added to it. */
+/** Facts about the module and the added functions that rewriting a body needs. */
 export interface RewriteContext {
   readonly module: WasmModule;
   readonly analysis: ModuleAnalysis;
@@ -62,35 +62,38 @@ export interface RewriteContext {
   readonly fuel: FuelFunctions;
   readonly journal: JournalFunctions;
   readonly bulk: BulkFunctions;
-  /** (delta) -> old size or −1, both in addresses' type: instead of `memory.grow`. */
+  /** (delta) -> old size or −1, both in addresses' type: replaces `memory.grow`. */
   readonly grow: number;
-  /** The function to call or refer to instead of a module's function: adapters for imports. */
+  /** Returns the index to call or refer to for a module's function: that of the adapter for an import. */
   readonly callable: (functionIndex: number) => number;
   readonly withJournal: boolean;
   readonly withDepth: boolean;
 }
 
 const SET_NEEDS_FRESH_INSTANCE = writeI32(CONTROL.NEEDS_FRESH_INSTANCE, i32(1));
-/** No store at a larger offset can be in bounds; its test would only be wrong. */
+/** Largest offset of a tested store: beyond, no store can be in bounds, and a test would only be wrong. */
 const OFFSET_MAX = 2 ** 40;
-/** Labels that doubling a loop puts around it. */
+/** Labels that doubling a loop adds around it. */
 const DOUBLED_LABELS = 3;
-/** In functions with more locals a loop is not written twice: V8 copies the state of all of them at each branch. */
+/**
+ * Largest number of locals in a function whose loops are written twice: V8 copies the state of all locals at each
+ * branch.
+ */
 const TWICE_LOCALS_MAX = 1000;
 
-/** A loop that counts is written up to three times; what is emitted for it the first time is thrown away. */
+/** Passes over a loop that counts, which is written up to three times; the output of the first pass is discarded. */
 const PASS = {
-  /** Are there stores whose range is known? If not, that was it. */
+  /** Finds out if there are stores whose range is known. If not, the loop is finished. */
   LOOK: 0,
-  /** Ranges are touched in front of the loop. */
+  /** Writes the loop with ranges touched before it. */
   RANGES: 1,
-  /** The same loop with tests inside, for ranges that may wrap or are too long. */
+  /** Writes the same loop with tests inside, for ranges that may wrap or are too long. */
   TESTS: 2,
 } as const;
-/** Labels that stand around the loop, by pass. */
+/** Number of labels added around the loop, by pass. */
 const PASS_LABELS = [0, 2, 1] as const;
 
-/** Where the walk goes back to, to write a loop again. */
+/** State to which the walk returns, to write a loop again. */
 interface LoopPass {
   kind: (typeof PASS)[keyof typeof PASS];
   ranges: number;
@@ -103,7 +106,7 @@ interface LoopPass {
   readonly windows: CoverageMark;
 }
 
-/** `?? 0` as in the block pass. */
+/** Rewrites bodies, one after the other. Uses `?? 0` for the reason given in block-pass.ts. */
 export class BodyRewriter {
   readonly #context: RewriteContext;
   readonly #module: WasmModule;
@@ -112,7 +115,7 @@ export class BodyRewriter {
   readonly #windows: StoreCoverage;
   readonly #overflow: readonly number[];
   readonly #out = new ByteWriter(1 << 16);
-  /** Where unlikely branches stand in `#out`. */
+  /** Places of unlikely branches in `#out`. */
   readonly #hints: number[] = [];
   readonly #blockOpcode = new Uint8Array(NESTING_MAX + 1);
   readonly #blockIndex = new Uint32Array(NESTING_MAX + 1);
@@ -121,22 +124,22 @@ export class BodyRewriter {
   /** Nesting of the tight loop that has become two; 0: none. They do not nest. */
   #doubledLoop = 0;
   #pass: LoopPass | undefined;
-  /** Of the loop that begins. */
+  /** Facts about the loop that begins. */
   #stepping: StridingLoop | undefined;
   #params = 0;
   #stack = 0;
   #fuel = 0;
   #nextCharge = 0;
   #nextLocal = 0;
-  /** Page tests that go in front of the innermost loop, where it begins in `#out`, and unlikely branches in them. */
+  /** Page tests to be put before the innermost loop, the loop's place in `#out`, and unlikely branches in the tests. */
   readonly #hoisted = new ByteWriter(256);
   readonly #hoistedHints: number[] = [];
   #loopStart = 0;
-  /** Temporaries in use, by what they are for; declared only when used, because V8's baseline compiler clears each at entry. */
+  /** Temporaries in use, by purpose; declared only when used, because V8's baseline compiler clears each at entry. */
   readonly #temporaries = new Map<string, number>();
   readonly #temporaryTypes: ValueType[] = [];
 
-  /** Size of the body last rewritten. */
+  /** Size of the body that was rewritten last. */
   bodyBytes = 0;
 
   constructor(context: RewriteContext) {
@@ -148,7 +151,7 @@ export class BodyRewriter {
     this.#overflow = context.fuel.globals.stopBecause(STOP.STACK_OVERFLOW);
   }
 
-  /** Appends the instrumented body, with its size, to the code section; returns the places of unlikely branches in it. */
+  /** Appends the instrumented body, with its size, to the code section; returns the places of its unlikely branches. */
   rewrite(body: number, buffer: InstructionBuffer, section: ByteWriter): number[] {
     const { module, analysis } = this.#context;
     decodeBody(module, body, buffer);
@@ -262,7 +265,7 @@ export class BodyRewriter {
         case OP.END:
           out.byte(opcode);
           if (this.#leave()) break;
-          // Once more.
+          // Writes the loop again.
           i = (this.#pass?.at ?? 0) - 1;
           block = this.#pass?.block ?? 0;
           break;
@@ -356,7 +359,9 @@ export class BodyRewriter {
     this.#charge();
   }
 
-  /** False if the walk has to go back to the beginning of the loop that has ended. */
+  /**
+   * Closes the innermost block. Returns false if the walk has to return to the beginning of the loop that has ended.
+   */
   #leave(): boolean {
     const n = this.#nesting--;
     if (n === this.#doubledLoop) this.#endDoubledLoop();
@@ -374,7 +379,7 @@ export class BodyRewriter {
 
   // ---- loops written twice (loop-ranges.ts)
 
-  /** A loop begins, perhaps not for the first time. */
+  /** Begins a loop, perhaps not for the first time. */
   #beginPass(at: number, block: number, blockType: number, buffer: InstructionBuffer): void {
     const out = this.#out;
     const pass = this.#pass;
@@ -401,7 +406,7 @@ export class BodyRewriter {
     this.#loopStart = out.length;
   }
 
-  /** True if the loop is complete. */
+  /** Ends a pass over a loop. Returns true if the loop is complete. */
   #endPass(pass: LoopPass): boolean {
     const out = this.#out;
     if (pass.kind === PASS.TESTS) out.byte(OP.END);
@@ -476,7 +481,7 @@ export class BodyRewriter {
     else this.#endOfPath();
   }
 
-  /** What is left of the stack, for a callee; a tail call gives back what this frame took. */
+  /** Emits the remaining stack, for a callee; a tail call returns what this frame took. */
   #passStack(isTailCall: boolean, body: number): void {
     this.#get(this.#stack);
     const weight = this.#weight(body);
@@ -486,13 +491,15 @@ export class BodyRewriter {
     this.#out.byte(OP.I32_ADD);
   }
 
-  /** What the body subtracts from what is left of the stack. */
+  /** Returns the bytes that the body subtracts from the remaining stack. */
   #weight(body: number): number {
     const { graph, withDepth } = this.#context;
     return withDepth && graph.takesStack[body] === 1 ? numberAt(graph.frameBytes, body, 'frame of body') : 0;
   }
 
-  /** Takes the frame and, in functions that test, asks whether the untested frames below it fit, too. */
+  /**
+   * Emits code that subtracts the frame and, in functions that test, checks that the untested frames below it fit, too.
+   */
   #takeStack(body: number): void {
     const weight = this.#weight(body);
     if (weight === 0) return;
@@ -517,7 +524,7 @@ export class BodyRewriter {
 
   // ---- fuel
 
-  /** The next charge point of the analysis stands here. */
+  /** Emits the next charge point of the analysis. */
   #charge(): void {
     const cost = this.#context.analysis.charges.costs.at(this.#nextCharge++);
     if (cost > 0) emitCharge(this.#out, this.#fuel, cost);
@@ -530,7 +537,7 @@ export class BodyRewriter {
     this.#out.byte(OP.END);
   }
 
-  /** A tight loop becomes two (see fuel.ts): the inner one only asks whether the outer one must refill. */
+  /** Turns a tight loop into two (see fuel.ts): the inner one only tests if the outer one must refill. */
   #doubleLoop(nesting: number, from: number, to: number): void {
     const out = this.#out;
     out.length = this.#loopStart;
@@ -546,7 +553,7 @@ export class BodyRewriter {
     this.#doubledLoop = nesting;
   }
 
-  /** Behind the inner loop: past the outer one, or the refill and around. */
+  /** Ends a doubled loop: behind the inner loop, either leaves the outer one, or refills and repeats. */
   #endDoubledLoop(): void {
     const out = this.#out;
     out.put([OP.BR, 2, OP.END]);
@@ -555,7 +562,10 @@ export class BodyRewriter {
     this.#doubledLoop = 0;
   }
 
-  /** Labels beyond a loop that others were put around are further away; its own label is the inner loop's. */
+  /**
+   * Emits a branch. Labels beyond a loop inside added labels are further away; the loop's own label is the inner
+   * loop's.
+   */
   #branchPastLabels(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
     const out = this.#out;
     const loop = this.#pass?.nesting ?? this.#doubledLoop;
@@ -611,7 +621,10 @@ export class BodyRewriter {
     }
   }
 
-  /** Tests the window of the address in a local: its page or, where the address moves by a step, whether the page is new. */
+  /**
+   * Emits the test of the window of the address in a local: of its page or, if the address moves by a step, of reaching
+   * a new page.
+   */
   #addressTest(address: number, step: Stride | undefined): void {
     const { windowStart } = this.#windows;
     this.#get(address);
@@ -630,7 +643,9 @@ export class BodyRewriter {
     this.#out.byte(OP.END);
   }
 
-  /** The page test of the store's first address goes in front of the loop, and that of all others if their range is known. */
+  /**
+   * Puts the page test of the store's first address before the loop, and that of all others if their range is known.
+   */
   #hoist(range: Range | undefined): void {
     const { strides, hoistedValue, hoistedConstant } = this.#windows;
     const out = this.#hoisted;
@@ -676,7 +691,7 @@ export class BodyRewriter {
     this.#hoistedHints.length = 0;
   }
 
-  /** The page number is on the stack. */
+  /** Emits a page test for the page number on the stack. */
   #pageTest(): void {
     const page = this.#temporary('page', VALUE_TYPE.i32);
     const mark = this.#temporary('mark', VALUE_TYPE.i32);
@@ -690,7 +705,7 @@ export class BodyRewriter {
     this.#out.byte(OP.END);
   }
 
-  /** memory.init, copy and fill are functions of ours (bulk.ts). */
+  /** Emits a call of the function that replaces memory.init, copy or fill (bulk.ts). */
   #bulk(opcode: number, segment: number): void {
     const { bulk } = this.#context;
     this.#get(this.#fuel);
@@ -701,7 +716,7 @@ export class BodyRewriter {
     this.#set(this.#fuel);
   }
 
-  // ---- small things
+  // ---- helpers
 
   #unlikelyIf(): void {
     this.#hints.push(this.#out.length);
@@ -709,7 +724,7 @@ export class BodyRewriter {
     this.#out.byte(0x40);
   }
 
-  /** The module's local, behind the parameters shifted by ours. */
+  /** Returns the place of the module's local, which is shifted by our parameters unless it is a parameter. */
   #local(local: number): number {
     return local < this.#params ? local : local + THREADED_PARAMS.length;
   }
@@ -737,7 +752,7 @@ export class BodyRewriter {
   }
 }
 
-/** Type of the value that a store takes. */
+/** Returns the type of the value that a store takes. */
 function storedType(opcode: number): ValueType {
   if (opcode >= SIMD) return VALUE_TYPE.v128;
   switch (opcode) {

@@ -1,14 +1,14 @@
 /**
- * Adapters of imports. A canister's call of `ic0.x` becomes a call of an adapter of the widened type, which is also what
- * a table or a reference holds:
+ * Adapters of imports. A canister's call of `ic0.x` becomes a call of an adapter of the widened type; tables and
+ * references hold the adapter, too:
  *
  *     (func $x (param $a i64 … $stack i32 $fuel i64) (result … i64)
  *       fuel − overhead of x  →  FUEL in the control memory      ;; the host sees and charges exact numbers
  *       call $ic0.x (f64.convert_i64_u $a …)                     ;; no BigInt, see wasm/ic0-signatures.ts
- *       FUEL in the control memory                               ;; what the host left
+ *       FUEL in the control memory                               ;; the fuel that the host left
  *
- * One that has copied the first piece of much leaves the rest to the adapter, since a message cannot be suspended below a
- * function of the host:
+ * A call that has copied only the first piece leaves the rest to the adapter, since a message cannot be suspended below
+ * a function of the host:
  *
  *       if $size > BULK_PIECE_BYTES:  loop  svc.yield, if svc.room(REST) is LATER: again  end
  */
@@ -49,7 +49,7 @@ function crossing(hostType: HostType, pointerWidth: 32 | 64): Crossing {
   }
 }
 
-/** What an import is in the instrumented module. */
+/** Form of an import in the instrumented module. */
 export interface AdaptedImport {
   readonly name: string;
   readonly typeIndex: number;
@@ -65,7 +65,7 @@ const COPYING: ReadonlySet<string> = new Set([
 ]);
 const SIZE = 2;
 
-/** Returns code that copies what is left to copy, a piece at a time. */
+/** Returns code that copies the rest, a piece at a time. */
 function rest(name: string, type: ValueType | undefined, host: HostFunctions): Code {
   if (!COPYING.has(name)) return [];
   const isMuch = type === I64 ? code(i64(BULK_PIECE_BYTES), OP.I64_GT_U) : code(i32(BULK_PIECE_BYTES), OP.I32_GT_U);
@@ -73,7 +73,7 @@ function rest(name: string, type: ValueType | undefined, host: HostFunctions): C
   return code(get(SIZE), isMuch, ifThen(loop(call(host.yield), isLater, brIf(0))));
 }
 
-/** Adds an adapter for each import, in order, so that the adapter of import `k` is the `k`th function added. */
+/** Adds an adapter for each import, in order: the adapter of import `k` is the `k`th function added. */
 export function addSystemCalls(
   added: AddedFunctions,
   module: WasmModule,

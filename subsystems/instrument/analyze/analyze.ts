@@ -1,8 +1,8 @@
 /**
- * What the rewriter must know before it comes to a place. Each body is decoded once; then four passes go over it, each with a
- * type for what it finds: blocks first, because frames and charges depend on what is known of them.
+ * Analysis that the rewriter needs ahead of each place. Each body is decoded once; then four passes go over it, each
+ * with a type for its results: blocks first, because frames and charges depend on facts about them.
  *
- * Everything is kept in flat lists in order of appearance; the rewriter reads them in the same order.
+ * All results are flat lists in order of appearance; the rewriter reads them in the same order.
  */
 import { decodeBody, type InstructionBuffer, type WasmModule } from '../../wasm/index.ts';
 import { BlockPass, ModuleBlocks } from './block-pass.ts';
@@ -18,7 +18,7 @@ export interface ModuleAnalysis {
   readonly calls: ModuleCalls;
 }
 
-/** Throws a ServerError `wasm-unsupported` or `wasm-limit` for code that cannot be metered. */
+/** Analyzes all bodies. Throws a ServerError `wasm-unsupported` or `wasm-limit` for code that cannot be metered. */
 export function analyzeModule(module: WasmModule, buffer: InstructionBuffer): ModuleAnalysis {
   const bodies = module.bodyStart.length;
   const blocks = new ModuleBlocks(bodies);

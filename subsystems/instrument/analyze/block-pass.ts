@@ -1,25 +1,25 @@
-/** Finds what is known of blocks before the rewriter comes to them: who jumps past their ends, and what happens inside. */
+/** Finds facts about blocks before the rewriter reaches them: branches past their ends, and contents. */
 import { hex, type InstructionBuffer, NESTING_MAX, OP, refusal } from '../../wasm/index.ts';
 import { Uint32List } from './number-list.ts';
 
-/** What is known of a block, as bits of `flags`. */
+/** Facts about a block, as bits of `flags`. */
 export const BLOCK = {
   /** A branch inside jumps past its end. */
   LEFT: 1,
-  /** An innermost loop without calls, in which control flow splits once: one that V8 may unroll. */
+  /** An innermost loop without calls, in which control flow splits once: V8 may unroll it. */
   TIGHT_LOOP: 2,
   HAS_ELSE: 4,
-  /** A global is set inside, or a function called that may do so. */
+  /** A global is set inside, or a function is called that may set one. */
   CHANGES_GLOBALS: 8,
-  /** A loop that goes round only past the head of a loop inside, which tests the fuel. */
+  /** A loop whose every iteration passes the head of an inner loop, which tests the fuel. */
   TESTED_INSIDE: 16,
-  /** A loop without calls, bulk operations and loops inside. */
+  /** A loop without calls, bulk operations and inner loops. */
   PLAIN_LOOP: 32,
 } as const;
 
 /** All blocks (`block`, `loop`, `if`) of a module in order of appearance, and the locals that they assign. */
 export class ModuleBlocks {
-  /** Those of body `f` are `start[f] … start[f + 1] − 1`. */
+  /** The blocks of body `f` are `start[f] … start[f + 1] − 1`. */
   readonly start: Uint32Array;
   readonly flags = new Uint32List();
   /** Locals set inside block `b`, nested ones included: `assigned[assignedFrom[b] … assignedTo[b] − 1]`. */
@@ -32,32 +32,33 @@ export class ModuleBlocks {
   }
 }
 
-/** Blocks around a loop that are looked at for its test: code that is compiled from a language needs few. */
+/** Limit on the blocks around a loop in which the effect of its test is traced: compiled code needs few. */
 const LEVELS_SEARCHED_MAX = 64;
 
 /**
- * `?? 0` in these passes: they look at each instruction, and every element is there by the buffer's layout. With `numberAt`
- * instead, which sees arrays of every kind, taking in a module takes 1.7 times as long.
+ * Finds the blocks of each body. These passes use `?? 0`: they look at every instruction, and every element exists by
+ * the buffer's layout. With `numberAt` instead, which sees arrays of every kind, processing a module takes 1.7 times as
+ * long.
  */
 export class BlockPass {
   readonly #blocks: ModuleBlocks;
-  // Open blocks, by nesting; index 0 is the function itself.
+  // Open blocks by nesting; index 0 is the function itself.
   readonly #block = new Uint32Array(NESTING_MAX + 1);
-  /** The outermost nesting that a branch from inside goes to. */
+  /** The outermost nesting that is the target of a branch from inside. */
   readonly #target = new Int32Array(NESTING_MAX + 1);
   readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
   readonly #isIf = new Uint8Array(NESTING_MAX + 1);
-  /** The nesting of the loop that is innermost there; 0: there is none. */
+  /** Nesting of the innermost loop at this level; 0: there is none. */
   readonly #innermostLoop = new Uint32Array(NESTING_MAX + 1);
-  /** Calls, bulk operations or loops inside. */
+  /** 1 if there are calls, bulk operations or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
-  // Of what is open inside a loop (see #testsFuel).
+  // State of open blocks inside a loop (see #testsFuel).
   readonly #isPassable = new Uint8Array(NESTING_MAX + 1);
   readonly #tests = new Uint8Array(NESTING_MAX + 1);
   readonly #hasPassedTest = new Uint8Array(NESTING_MAX + 1);
   readonly #goesRound = new Uint8Array(NESTING_MAX + 1);
-  /** Conditional branches inside; of a table 2. */
+  /** Number of conditional branches inside; a branch table counts as 2. */
   readonly #splits = new Uint32Array(NESTING_MAX + 1);
   #nesting = 0;
 
@@ -65,7 +66,7 @@ export class BlockPass {
     this.#blocks = blocks;
   }
 
-  /** Throws a ServerError `wasm-limit` for blocks that are nested too deeply. */
+  /** Analyzes one body. Throws a ServerError `wasm-limit` for blocks that are nested too deeply. */
   run(body: number, buffer: InstructionBuffer): void {
     const { flags, assigned, start } = this.#blocks;
     const { opcode: opcodes, first, at, count } = buffer;
@@ -191,9 +192,9 @@ export class BlockPass {
   }
 
   /**
-   * A loop that tests the fuel has ended inside of block `n`. It counts for the innermost loop around it, if that cannot go
-   * round without having come past: the same rule as for stores in loop-strides.ts. Where that is too far out to be looked for,
-   * the loop around keeps its own test.
+   * Records that a loop that tests the fuel has ended inside block `n`. The test counts for the innermost loop around
+   * it if no iteration of that one can avoid it: the same rule as for stores in loop-strides.ts. If that loop is too
+   * far out, it keeps its own test.
    */
   #testsFuel(n: number): void {
     const around = this.#innermostLoop[n] ?? 0;
@@ -206,7 +207,10 @@ export class BlockPass {
     }
   }
 
-  /** The block or arm `n`, which is no loop, has ended: what comes behind may have come past its tests or not. */
+  /**
+   * Records that block or arm `n`, which is no loop, has ended: the code behind it may or may not have passed its
+   * tests.
+   */
   #passes(n: number): void {
     if (this.#tests[n] === 0) return;
     this.#tests[n] = 0;
@@ -227,7 +231,7 @@ export class BlockPass {
     this.#splits[this.#nesting] = (this.#splits[this.#nesting] ?? 0) + branches;
   }
 
-  /** A branch to the block `depth` levels out. */
+  /** Records a branch to the block `depth` levels out. */
   #branch(depth: number, at: number): void {
     const target = this.#nesting - depth;
     if (target < 0) throw misread(at);
@@ -246,7 +250,7 @@ export class BlockPass {
   }
 }
 
-/** V8 has found the code valid: what was read is not what V8 read. */
+/** Returns the error for code that V8 has validated but that was decoded differently here. */
 function misread(at: number): Error {
   return refusal('wasm-unsupported', `blocks do not nest at offset ${hex(at)}`);
 }

@@ -1,17 +1,17 @@
-/** Finds whom bodies call and refer to, and what they cost: what call-graph.ts makes its decisions from. */
+/** Finds the functions that bodies call and refer to, and the bodies' costs: the input of call-graph.ts. */
 import { type InstructionBuffer, OP, type WasmModule } from '../../wasm/index.ts';
 import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../metering/cost-table.ts';
 import { Uint32List } from './number-list.ts';
 
 export class ModuleCalls {
-  /** By body: sum of all costs, an upper bound of what runs between two tests of the fuel. */
+  /** Sum of all costs of each body, an upper bound of the cost between two tests of the fuel. */
   readonly cost: Float64Array;
-  /** By body: calls through a table. */
+  /** Number of calls through a table in each body. */
   readonly indirect: Uint32Array;
-  /** Bodies called directly: those of body `f` are `callees[start[f] … start[f + 1] − 1]`. */
+  /** Bodies called directly: the callees of body `f` are `callees[start[f] … start[f + 1] − 1]`. */
   readonly start: Uint32Array;
   readonly callees = new Uint32List();
-  /** Functions whose reference code takes. */
+  /** Functions to which the code takes a reference. */
   readonly referenced = new Set<number>();
 
   constructor(bodies: number) {
@@ -21,7 +21,7 @@ export class ModuleCalls {
   }
 }
 
-/** `?? 0` as in the block pass. */
+/** Collects calls and costs of each body. Uses `?? 0` for the reason given in block-pass.ts. */
 export class CallPass {
   readonly #calls: ModuleCalls;
   readonly #imported: number;

@@ -1,9 +1,10 @@
 /**
- * Finds where fuel is charged, and how much. Fuel is subtracted where control flow can begin to differ: at a function's entry,
- * in a loop, in the arms of an `if`, behind a branch. Each such point pays for all the code that certainly follows. Behind the
- * `end` of a block that no branch jumps out of (*left* here means: past its own end), execution certainly arrives when it
- * arrived at the block's beginning, so that code is paid for in front of the block. A completed path pays exactly the sum of
- * its instructions. Where a charge can wait until control flow has split, it does (charge-paths.ts).
+ * Finds the places where fuel is charged, and the amounts. Fuel is subtracted where control flow can diverge: at a
+ * function's entry, in a loop, in the arms of an `if`, behind a branch. Each such point pays for all the code that
+ * certainly follows. If no branch jumps out of a block (past its own end: the block is not *left*), execution that
+ * reaches the block's beginning also reaches its `end`, so the code behind it is paid for before the block. A completed
+ * path pays exactly the sum of its instructions. A charge that can wait until control flow has split does so
+ * (charge-paths.ts).
  */
 import { numberAt } from '../../../kernel/index.ts';
 import { type InstructionBuffer, NESTING_MAX, OP, type WasmModule } from '../../wasm/index.ts';
@@ -12,9 +13,9 @@ import { FUNCTION_ENTRY_COST, instructionCosts } from '../metering/cost-table.ts
 import { BLOCK, type ModuleBlocks } from './block-pass.ts';
 import { Uint32List } from './number-list.ts';
 
-/** Costs of all charge points of a module, in the order in which the rewriter comes to them. */
+/** Costs of all charge points of a module, in the order in which the rewriter reaches them. */
 export class ModuleCharges {
-  /** Those of body `f` are `start[f] … start[f + 1] − 1`. */
+  /** The charge points of body `f` are `start[f] … start[f + 1] − 1`. */
   readonly start: Uint32Array;
   readonly costs = new Uint32List();
 
@@ -23,15 +24,15 @@ export class ModuleCharges {
   }
 }
 
-/** Runs behind the block pass. `?? 0` as there. */
+/** Runs after the block pass. Uses `?? 0` for the reason given there. */
 export class ChargePass {
   readonly #blocks: ModuleBlocks;
   readonly #charges: ModuleCharges;
   readonly #costs: Uint16Array;
   readonly #paths: ChargePaths;
-  // Open blocks, by nesting; index 0 is the function itself.
+  // Open blocks by nesting; index 0 is the function itself.
   readonly #block = new Uint32Array(NESTING_MAX + 1);
-  /** The charge point in front of the block. */
+  /** The charge point before the block. */
   readonly #before = new Uint32Array(NESTING_MAX + 1);
   readonly #opcode = new Uint8Array(NESTING_MAX + 1);
 

@@ -1,4 +1,7 @@
-/** Follows the operands through a body: what its frame has to hold (guest-stack.ts), and what V8's compilers have to copy. */
+/**
+ * Follows the operands through a body to find the contents of its frame (guest-stack.ts), and the values that V8's
+ * compilers copy.
+ */
 import { numberAt } from '../../../kernel/index.ts';
 import {
   BLOCK_TYPE_EMPTY,
@@ -20,21 +23,21 @@ import {
 import { BLOCK, type ModuleBlocks } from './block-pass.ts';
 
 /**
- * V8's compilers copy the state of every local and operand wherever control flow splits or joins, so what a function costs
- * them is a product: 10,000 `if`s in a function with 50,000 locals (90 KB) took 11.6 GB and 33 s at its first call, and the
- * end of memory there is the end of the process. The sum of these copies is bounded, for a function because of memory (24
- * bytes each), for a module because of time.
+ * Limits on compile-time state. V8's compilers copy the state of every local and operand wherever control flow splits
+ * or joins, so the cost of a function is a product: 10,000 `if`s in a function with 50,000 locals (90 KB) took 11.6 GB
+ * and 33 s at its first call, and running out of memory there ends the process. The sum of these copies is limited for
+ * a function because of memory (24 bytes each), and for a module because of time.
  */
 const STATES_MAX = { function: 10_000_000, module: 100_000_000 } as const;
 
-/** What the frame of each body holds, by body, in words of 8 bytes. */
+/** Frame sizes of all bodies, in words of 8 bytes. */
 export class ModuleFrames {
   /** Parameters and locals. */
   readonly valueWords: Float64Array;
   readonly operandWords: Float64Array;
-  /** Values that V8 may compute once where the code does twice. */
+  /** Values that V8 may compute once although the code computes them twice. */
   readonly sharedWords: Float64Array;
-  /** Some body works with values of 16 bytes. */
+  /** True if a body uses values of 16 bytes. */
   hasV128 = false;
 
   constructor(bodies: number) {
@@ -44,28 +47,30 @@ export class ModuleFrames {
   }
 }
 
-/** By opcode: 1 if V8 may compute it once where the code does twice, because it reads neither memory nor a global. */
+/**
+ * 1 for each opcode whose result V8 may share between two computations, because it reads neither memory nor a global.
+ */
 const SHAREABLE = Uint8Array.from({ length: OPCODE_COUNT }, (_, opcode) => {
   const isNumeric = opcode >= OP.I32_EQZ && opcode <= OP.I64_EXTEND32_S;
   const isOther = [OP.SELECT, OP.SELECT_TYPED, OP.F32_CONST, OP.F64_CONST].some((other) => other === opcode);
   return isNumeric || isOther || opcode >= MISC ? 1 : 0;
 });
 
-/** Runs behind the block pass. `?? 0` as there. */
+/** Runs after the block pass. Uses `?? 0` for the reason given in block-pass.ts. */
 export class FramePass {
   readonly #module: WasmModule;
   readonly #blocks: ModuleBlocks;
   readonly #frames: ModuleFrames;
   readonly #signaturesHaveV128: boolean;
-  // Open blocks, by nesting; index 0 is the function itself.
+  // Open blocks by nesting; index 0 is the function itself.
   readonly #block = new Uint32Array(NESTING_MAX + 1);
   readonly #floor = new Int32Array(NESTING_MAX + 1);
-  /** Operands that the block takes and leaves. */
+  /** Numbers of operands that the block takes and leaves. */
   readonly #params = new Uint32Array(NESTING_MAX + 1);
   readonly #results = new Uint32Array(NESTING_MAX + 1);
-  /** Copies of locals and operands that V8 will have made in front of the block. */
+  /** Copies of locals and operands that V8 makes before it reaches the block. */
   readonly #statesBefore = new Float64Array(NESTING_MAX + 1);
-  /** Those of all functions so far. */
+  /** Copies in all functions so far. */
   #states = 0;
 
   constructor(module: WasmModule, blocks: ModuleBlocks, frames: ModuleFrames) {
@@ -77,7 +82,7 @@ export class FramePass {
       module.types.some(({ params, results }) => params.includes(VALUE_TYPE.v128) || results.includes(VALUE_TYPE.v128));
   }
 
-  /** Throws a ServerError `wasm-limit` for what is too much for V8's compilers. */
+  /** Analyzes one body. Throws a ServerError `wasm-limit` if it is too much for V8's compilers. */
   run(body: number, buffer: InstructionBuffer): void {
     const { opcode: opcodes, first, second, count, localCount } = buffer;
     const { flags, start } = this.#blocks;
@@ -91,7 +96,7 @@ export class FramePass {
     for (let i = 0; i < count; i++) {
       const opcode = opcodes[i] ?? 0;
       height -= POPS[opcode] ?? 0;
-      // In unreachable code fewer operands may be there than are taken.
+      // Unreachable code may take more operands than there are.
       const floor = this.#floor[nesting] ?? 0;
       if (height < floor) height = floor;
       height += PUSHES[opcode] ?? 0;
@@ -121,7 +126,7 @@ export class FramePass {
           if (nesting === 0) break;
           states += localCount + height;
           height = floor + (this.#results[nesting] ?? 0);
-          // It may be written twice (loop-ranges.ts).
+          // Such a loop may be written twice (loop-ranges.ts).
           if ((flags.at(this.#block[nesting] ?? 0) & BLOCK.PLAIN_LOOP) !== 0)
             states += states - (this.#statesBefore[nesting] ?? 0);
           nesting--;
@@ -160,7 +165,7 @@ export class FramePass {
           break;
         default:
           if (opcode >= SIMD) hasV128 = true;
-          // In front of a store stands a test.
+          // A test precedes each store.
           if (STORE_BYTES[opcode] !== 0) states += localCount + height;
       }
       if (height > heightMax) heightMax = height;

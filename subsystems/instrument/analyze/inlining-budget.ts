@@ -1,10 +1,10 @@
 /**
- * V8 takes a module with few small functions for one whose compiler has inlined already, and then inlines little itself:
- * with less than a quarter of bodies under 50 bytes the budget is 600 and a factor of 2, from a half on 5,000 and more
- * (`BudgetScaleFactor` in V8's inlining tree). Instrumentation makes every body longer, so a module that was inlined
- * generously as compiled would not be any more, and calls are what metering makes dearer.
+ * V8 takes a module with few small functions for the output of a compiler that has already inlined, and then inlines
+ * little itself: with less than a quarter of bodies under 50 bytes the budget is 600 and a factor of 2, from a half on
+ * 5,000 and more (`BudgetScaleFactor` in V8's inlining tree). Instrumentation makes every body longer, so a module that
+ * V8 would have inlined generously would lose that, and metering makes calls more expensive.
  *
- * So the share is restored with empty functions that nothing calls, four bytes each, never compiled.
+ * So the share is restored with empty functions of four bytes each, which are never called and never compiled.
  */
 import type { AddedFunctions } from '../added-functions.ts';
 

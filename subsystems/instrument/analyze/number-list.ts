@@ -12,7 +12,7 @@ export class Uint32List {
     this.values[this.length++] = value;
   }
 
-  /** `?? 0` as in the block pass. */
+  /** Returns the number at the index. Uses `?? 0` for the reason given in block-pass.ts. */
   at(index: number): number {
     return this.values[index] ?? 0;
   }

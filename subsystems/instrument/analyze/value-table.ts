@@ -1,18 +1,18 @@
-/** Slots, a power of two; a function with more different computations than half of that gets new numbers for the rest. */
+/** Slots, a power of two; if a function has more different computations than half of that, the rest get new numbers. */
 const SLOTS = 8192;
-/** Slots that are looked at: hostile code chooses what falls into which. */
+/** Limit on slots that a search looks at: hostile code chooses which computations collide. */
 const SLOTS_SEARCHED_MAX = 32;
 
 /**
- * The same number for the same computation on the same values: `a[i]` and `a[i + 1]` get the same base although a compiler
- * computed their addresses apart.
+ * Gives the same number to the same computation on the same values: `a[i]` and `a[i + 1]` get the same base even if a
+ * compiler computed their addresses separately.
  */
 export class ValueTable {
   readonly #opcode = new Uint16Array(SLOTS);
   readonly #left = new Int32Array(SLOTS);
   readonly #right = new Int32Array(SLOTS);
   readonly #value = new Int32Array(SLOTS);
-  /** In which function a slot was written; so nothing has to be cleared. */
+  /** The function in which a slot was written, so that nothing has to be cleared. */
   readonly #stamp = new Uint32Array(SLOTS);
   #now = 0;
   #used = 0;
@@ -22,7 +22,9 @@ export class ValueTable {
     this.#used = 0;
   }
 
-  /** The value number of `opcode` on two numbers; `fresh` if the computation is new, or not found soon enough. */
+  /**
+   * Returns the value number of `opcode` on two numbers; `fresh` if the computation is new, or not found soon enough.
+   */
   find(opcode: number, left: number, right: number, fresh: number): number {
     let slot = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b) ^ Math.imul(opcode, 0xc2b2ae35)) >>> 0;
     let searched = SLOTS_SEARCHED_MAX;

@@ -1,15 +1,15 @@
 /**
- * Bulk operations on the heap: what stands for a module's memory.fill, memory.copy and memory.init. Module worker.
+ * Bulk operations on the heap: replacements of a module's memory.fill, memory.copy and memory.init. Module worker.
  *
  *     (func $copy (param $to $from $size  $fuel i64) (result i64)
  *       fuel = chargeSize($size, fuel)                  ;; all of it
- *       if $size is BULK_PIECE_BYTES at most, or out of bounds: touch the destination, memory.copy
- *       otherwise, from the first piece to the last, or from the last to the first where the destination lies behind
+ *       if $size is at most BULK_PIECE_BYTES, or out of bounds: touch the destination, memory.copy
+ *       otherwise, from the first piece to the last, or from the last to the first if the destination is behind
  *         touch the piece's destination, memory.copy of the piece, svc.yield
  *       fuel)
  *
- * In one go a gigabyte takes a second and more, nearly all of it for pages that the machine has to provide, and nobody else
- * in the thread would be answered meanwhile. An operation out of bounds traps as it did, before it has written anything.
+ * A gigabyte at once takes a second and more, nearly all of it for pages that the machine has to provide, and the
+ * thread would serve nobody else meanwhile. An operation out of bounds traps as before, before it has written anything.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
@@ -40,11 +40,11 @@ const TO = 0;
 const FROM = 1;
 const SIZE = 2;
 const FUEL = 3;
-/** Bytes that are left, all of them in the beginning. */
+/** Bytes that are left, initially all of them. */
 const REST = 4;
 /** Length of the piece. */
 const PIECE = 5;
-/** Where the piece begins. */
+/** Address of the piece. */
 const AT = 6;
 
 export interface BulkContext {
@@ -57,14 +57,14 @@ export interface BulkContext {
   readonly host: HostFunctions;
 }
 
-/** One of the three: the type of its two operands behind the destination, and the instruction. */
+/** One of the three operations: the types of its two operands after the destination, and the instruction. */
 interface Operation {
   readonly fromType: number;
   readonly sizeType: number;
   readonly opcode: Code;
-  /** The destination may overlap the source. */
+  /** True if the destination may overlap the source. */
   readonly overlaps?: boolean;
-  /** The second operand is the same for all pieces. */
+  /** True if the second operand is the same for all pieces. */
   readonly isValue?: boolean;
 }
 
@@ -91,7 +91,7 @@ export class BulkFunctions {
     return (this.#fill ??= this.#add({ fromType: I32, sizeType: type, opcode, isValue: true }));
   }
 
-  /** memory.init of one data segment. */
+  /** Returns the function for memory.init of one data segment. */
   init(segment: number): number {
     const known = this.#inits.get(segment);
     if (known !== undefined) return known;
@@ -130,11 +130,11 @@ export class BulkFunctions {
     );
   }
 
-  /** Tells whether the range that begins at the address in `local` is longer than the heap from there on. */
+  /** Returns code that tests if REST bytes from the address in `local` extend beyond the heap. */
   #isBeyond(local: number, type: number): Code {
     const { toI64 } = this.#context.address;
     const heapBytes = code(memorySize(HEAP), toI64, i64(Math.log2(WASM_PAGE_BYTES)), OP.I64_SHL);
-    // Sizes and addresses of 64 bits: their sum may wrap.
+    // Sizes and addresses have 64 bits: their sum may wrap.
     return code(
       get(REST),
       heapBytes,
@@ -180,7 +180,7 @@ export class BulkFunctions {
 
 const widened = (type: number): Code => (type === I64 ? [] : [OP.I64_EXTEND_I32_U]);
 
-/** PIECE is the length of the next piece, REST is what is left behind it. */
+/** Sets PIECE to the length of the next piece, and REST to the bytes after it. */
 const TAKE_PIECE = code(
   get(REST),
   i64(BULK_PIECE_BYTES),

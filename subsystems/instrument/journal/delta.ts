@@ -1,15 +1,16 @@
 /**
- * What the running message has changed in the heap, as bytes: `delta` compares the touched pages with their pre-images.
+ * Changes of the running message in the heap, as bytes: `delta` compares the touched pages with their pre-images.
  *
- *     entry:  u32 page number · u16 runs · runs × (u16 offset · u16 length · the bytes as they are now)
+ *     entry:  u32 page number · u16 runs · runs × (u16 offset · u16 length · the present bytes)
  *
- * all little-endian and unaligned. Runs consist of changed 8-byte words; where one unchanged word lies between two, they are
- * one run. So an entry has at most 10 bytes more than were compared: a further run costs 4 and leaves out at least 16. A page that
- * did not change has no entry. One that stores reached only across the end of the page in front of it may have two; then
- * both hold: every entry says what is there now, so the order does not matter.
+ * All numbers are little-endian and unaligned. Runs consist of changed 8-byte words; two runs with a single unchanged
+ * word between them are joined. So an entry has at most 10 bytes more than were compared: a further run costs 4 bytes
+ * and saves at least 16. A page that did not change has no entry. A page that stores reached only across the end of the
+ * page before it may have two entries; both are valid: every entry holds the present bytes, so their order does not
+ * matter.
  *
- * Entries go to DELTAS, up to 64 KiB a call, so the journal is not disturbed and no memory grows. DELTA_INDEX and DELTA_SLOT
- * say where to go on:
+ * Entries go to DELTAS, up to 64 KiB for each call, so the journal is not disturbed and no memory grows. DELTA_INDEX
+ * and DELTA_SLOT say where to continue:
  *
  *     DELTA_INDEX ← 0, DELTA_SLOT ← 0
  *     do call $delta, take DELTA_ENTRIES entries of DELTA_BYTES bytes while DELTA_INDEX < TOUCHED
@@ -21,9 +22,10 @@
  *             if nowhere two neighbours are unchanged: append the block, else append each word whose bit is set
  *           the next block
  *
- * The SPILL_BYTES behind a touched page need a look of their own unless that page is touched and its comparison finds
- * everything: it was zeros, or it was touched before, or after and both pre-images agree. That is looked up in the list, but
- * not far: beyond, and after a real spill, bytes may be in two entries, or be there though they did not change.
+ * The SPILL_BYTES after a touched page need a separate comparison unless that page is touched and its own comparison
+ * finds everything: it was zeros, or it was touched earlier, or later and both pre-images agree. The list is searched
+ * for that page, but not far: beyond, and after a real spill, bytes may be in two entries, or in one although they did
+ * not change.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi/index.ts';
@@ -60,7 +62,7 @@ const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
 const WORD_BYTES = 8;
 const VECTOR_BYTES = 16;
-/** Divides PAGE_BYTES and SPILL_BYTES. */
+/** Length of a compared block. Divides PAGE_BYTES and SPILL_BYTES. */
 const BLOCK_BYTES = 128;
 const BLOCK_WORDS = BLOCK_BYTES / WORD_BYTES;
 const ENTRY_HEADER_BYTES = 6;
@@ -69,16 +71,19 @@ const entryBytesMax = (bytes: number): number => ENTRY_HEADER_BYTES + RUN_HEADER
 
 const heapAccess = (opcode: number, offset = 0): number[] => code(opcode, [0], unsigned(offset));
 const advance = (local: number, bytes: number): number[] => code(get(local), i32(bytes), OP.I32_ADD, set(local));
-/** How far in the list to look for a page, as seen from the one in front of it. */
+/** Distance in the list over which a page is searched, from the page before it. */
 const REACH = 16;
 /** Offsets of a block's vectors. */
 const VECTORS = Array.from({ length: BLOCK_BYTES / VECTOR_BYTES }, (_, k) => k * VECTOR_BYTES);
 
-/** The page at place `index` of the list. */
+/** Returns code for the page at place `index` of the list. */
 const listed = (index: number): number[] =>
   code(get(index), i32(2), OP.I32_SHL, controlAccess(OP.I32_LOAD, CONTROL.LIST));
 
-/** `delta` (): entries of touched pages to DELTAS, from DELTA_INDEX on, until the list ends or another might not fit. */
+/**
+ * Adds `delta` (): writes entries of touched pages to DELTAS, from DELTA_INDEX on, until the list ends or another entry
+ * might not fit.
+ */
 export function addDelta(added: AddedFunctions, address: AddressCode): number {
   const compare = addCompare(added, address);
   const isCovered = addIsCovered(added);
@@ -105,9 +110,9 @@ export function addDelta(added: AddedFunctions, address: AddressCode): number {
       get(end),
       set(out),
     );
-  // `page` and `before` have moved to the page behind; leaving the block leaves it out.
+  // `page` and `before` have moved to the next page; leaving the block skips it.
   const pageBehind = block(
-    // Does it exist?
+    // Does the page exist?
     get(page),
     address.fromI32,
     memorySize(HEAP),
@@ -168,8 +173,8 @@ export function addDelta(added: AddedFunctions, address: AddressCode): number {
 }
 
 /**
- * (page, before, bytes, out) -> out: compares the first `bytes` of a page with what is at `before` in the control memory,
- * and writes an entry at `out` if they differ; where the next entry goes.
+ * Adds (page, before, bytes, out) -> out: compares the first `bytes` of a page with those at `before` in the control
+ * memory, and writes an entry at `out` if they differ. Returns the place for the next entry.
  */
 function addCompare(added: AddedFunctions, address: AddressCode): number {
   const page = 0;
@@ -190,7 +195,9 @@ function addCompare(added: AddedFunctions, address: AddressCode): number {
 
   const copy = (opcodes: readonly [number, number], offsets: readonly number[]): number[] =>
     code(...offsets.map((k) => code(get(cursor), get(from), heapAccess(opcodes[0], k), controlAccess(opcodes[1], k))));
-  /** Puts what is at heap address `from` and at `offset` in the page into the current run, or into a new one. */
+  /**
+   * Returns code that adds the bytes at heap address `from`, `offset` in the page, to the current run, or to a new one.
+   */
   const append = (bytes: number, copied: Code): number[] =>
     code(
       get(offset),
@@ -207,7 +214,7 @@ function addCompare(added: AddedFunctions, address: AddressCode): number {
           advance(cursor, RUN_HEADER_BYTES),
           advance(runs, 1),
         ),
-        // The unchanged word between them, if there is one: without it, what follows overwrites it.
+        // Includes the unchanged word between the runs, if there is one; otherwise later bytes overwrite it.
         code(
           get(cursor),
           get(from),
@@ -299,7 +306,7 @@ function addCompare(added: AddedFunctions, address: AddressCode): number {
       i32(ENTRY_HEADER_BYTES),
       OP.I32_ADD,
       set(cursor),
-      // Farther than a word from any offset.
+      // More than a word away from any offset.
       i32(-BLOCK_BYTES),
       set(runEnd),
       loop(
@@ -343,8 +350,9 @@ function addCompare(added: AddedFunctions, address: AddressCode): number {
 }
 
 /**
- * (page, before, index, slot) -> i32: whether the comparison of a touched page finds all that `before`, what the page in
- * front of it saved of it, can tell. `index` and `slot` are the list's and the pre-images' behind that page in front.
+ * Adds (page, before, index, slot) -> i32: 1 if the comparison of a touched page finds every change that `before`
+ * shows. `before` holds the bytes of this page that the page before it saved. `index` and `slot` are the places after
+ * that page in the list and among the pre-images.
  */
 function addIsCovered(added: AddedFunctions): number {
   const isSame = addIsSame(added);
@@ -364,7 +372,7 @@ function addIsCovered(added: AddedFunctions): number {
       readI32(CONTROL.FRESH),
       OP.I32_GE_U,
       ifThen(i32(1), OP.RETURN),
-      // first … index: REACH places in front; index … end: as many behind
+      // first … index: REACH places before; index … end: as many after
       get(index),
       i32(REACH),
       OP.I32_GT_U,
@@ -413,7 +421,7 @@ function addIsCovered(added: AddedFunctions): number {
   );
 }
 
-/** (one, other) -> i32: whether SPILL_BYTES at two places of the control memory are the same. */
+/** Adds (one, other) -> i32: 1 if SPILL_BYTES at two places of the control memory are the same. */
 function addIsSame(added: AddedFunctions): number {
   const one = 0;
   const other = 1;

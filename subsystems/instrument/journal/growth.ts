@@ -9,9 +9,10 @@
  *       end
  *       if $answer is REFUSED: −1
  *       if (memory.grow $delta) is −1: svc.room(NOT_GROWN, $delta), −1
- *       otherwise: what it is)
+ *       otherwise: the result of memory.grow)
  *
- * because all actors share the machine's memory, and what V8 refuses is as much the machine's doing as what the host does. V8 takes 0.30 µs to grow a memory, the question 0.07.
+ * because all actors share the machine's memory, and a refusal by V8 depends on the machine just as one by the host
+ * does. V8 takes 0.30 µs to grow a memory, the question 0.07.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { ROOM } from '../abi/index.ts';
@@ -27,7 +28,7 @@ export interface HostFunctions {
   readonly room: number;
 }
 
-/** The type of `svc.room`. */
+/** Returns the type of `svc.room`. */
 export function roomType(types: FunctionTypes): number {
   return types.index([VALUE_TYPE.i32, VALUE_TYPE.f64], [VALUE_TYPE.i32]);
 }
@@ -37,7 +38,7 @@ export function addGrow(added: AddedFunctions, address: AddressCode, host: HostF
   const answer = 1;
   const before = 2;
   const is64 = address.type === VALUE_TYPE.i64;
-  // The imports are written when all types have been.
+  // Added here, because imports are written after all types.
   roomType(added.types);
   return added.add(
     [address.type],

@@ -1,33 +1,34 @@
 /**
- * The undo journal of the heap: `touch` here, the tests in front of stores in page-tests.ts, ranges at once in touch-ranges.ts,
- * the way back in undo.ts. Module worker.
+ * The undo journal of the heap: `touch` is here, the tests before stores are in page-tests.ts, touching of ranges in
+ * touch-ranges.ts, undoing in undo.ts. Module worker.
  *
- * In front of a store:
+ * Before a store:
  *
  *     local.get $base  i32.const 12  i32.shr_u  local.tee $page
  *     i32.load8_u (memory 1)  local.tee $mark  i32.eqz    ;; the map begins at address 0 of the control memory
  *     if (unlikely)  local.get $page  local.get $mark  i32.add  call $touch  end
  *
- * `$mark` is 0 in the cold branch, adding it changes nothing. But it is a second use of the loaded value: with one use
- * only, V8's x64 back end folds the load into the comparison and, since a load may trap, emits it once more apart, two
- * loads for each test (ten kernels 1.237 → 1.206 of raw without, sort 1.41 → 1.18).
+ * `$mark` is 0 in the cold branch, so adding it changes nothing. But it is a second use of the loaded value: if there
+ * is only one, V8's x64 back end folds the load into the comparison and, since a load may trap, emits it once more
+ * separately, two loads for each test (without the second load ten kernels 1.237 → 1.206 of raw, sort 1.41 → 1.18).
  *
  * Tried and left out: keeping the page of a store's last test in a local through innermost loops. It makes fills and
- * sweeps faster (ten kernels 1.33 → 1.25 of raw) and the short loops of big numbers slower (Motoko `busy`, 32-bit 1.68 →
- * 1.82, 64-bit 1.83 → 1.97), which are what actors run.
+ * sweeps faster (ten kernels 1.33 → 1.25 of raw) but the short loops of big numbers slower (Motoko `busy`, 32-bit 1.68
+ * → 1.82, 64-bit 1.83 → 1.97), and those are what actors run.
  *
- * `touch` saves the page and SPILL_BYTES behind it, unless the page was all zeros when the message began (FRESH), marks it
- * in the map and appends it to the list. So afterwards the list is the set of dirty pages, and `undo` takes everything
- * back, latest first: where two pre-images overlap, the earlier one is right.
+ * `touch` saves the page and SPILL_BYTES after it, unless the page was all zeros when the message began (FRESH), marks
+ * it in the map and appends it to the list. So the list is the set of dirty pages, and `undo` undoes everything, latest
+ * first: where two pre-images overlap, the earlier one is right.
  *
- * Saving takes memory, and so does a page that was never written: for either `touch` asks the host in time (`svc.room`), and
+ * Saving takes memory, and so does a page that was never written: in both cases `touch` asks the host (`svc.room`)
  * before anything is recorded.
  *
  * A message that touches many pages has used much of the thread's time, whatever it was charged: at TOUCH_LIMIT the
  * host may tell `touch` to yield (`ROOM.PAGE`).
  *
- * A page beyond the end of memory traps in `touch` exactly as the store would, before anything is recorded. Page numbers
- * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
+ * A page beyond the end of memory traps in `touch` exactly as the store would, before anything is recorded. Page
+ * numbers of 64-bit addresses are cut to 32 bits; a number that becomes that of another page is harmless, because the
+ * store itself traps.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
@@ -66,11 +67,12 @@ export interface JournalFunctions {
   /** (page i32): touches the page if it exists and is not touched yet. */
   readonly prepare: number;
   /**
-   * (first i64, distance i64, step i64, mayWrap i32) -> i32: touches what stores at `first`, `first + step` … below
-   * `first + distance` change; or 1 if the counter may wrap or the range is too long, and the stores have to test for themselves.
+   * (first i64, distance i64, step i64, mayWrap i32) -> i32: touches the pages that stores at `first`, `first + step` …
+   * below `first + distance` change; or returns 1 if the counter may wrap or the range is too long: each store then has
+   * to test for itself.
    */
   readonly touchSteps: number;
-  /** (address i64, length i64): touches all pages of a range; a range out of bounds is left to the operation itself. */
+  /** (address i64, length i64): touches all pages of a range; the operation itself handles a range out of bounds. */
   readonly touchRange: number;
   /** (address f64, length f64): the same for the host. */
   readonly touchRangeExport: number;
@@ -95,7 +97,7 @@ export function addJournalFunctions(
 }
 
 const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
-/** Address of slot number `index` (on the stack) of the pre-images. */
+/** Returns the address of slot number `index` (on the stack) of the pre-images. */
 export const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
 
 function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals, host: HostFunctions): number {
@@ -116,7 +118,7 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
     call(host.room),
     OP.I32_EQZ,
     ifThen(fuel.stopBecause(STOP.JOURNAL_FULL)),
-    // The host may have taken what is saved somewhere else.
+    // The host may have moved saved pages elsewhere.
     nextSlot,
     set(slot),
   );
@@ -140,7 +142,8 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
     address.constant(SLOT_BYTES),
     address.ltU,
     ifThenElse(
-      // The memory ends inside of the slot. If it grows, what follows was zeros: not the bytes of an older message.
+      // The memory ends inside the slot. If it grows, the bytes after the end were zeros, not those of an older
+      // message.
       code(
         get(slot),
         get(length),

@@ -1,6 +1,6 @@
 /**
- * Loops that count up to a bound: their stores need no page test inside, because it can be said in front of the loop which
- * pages will be written.
+ * Loops that count up to a bound: their stores need no page test inside, because the pages that they will write are
+ * known before the loop.
  *
  *     block $done
  *       block $tests
@@ -21,42 +21,44 @@
  *       [the same loop with tests of its own, see loop-strides.ts]
  *     end
  *
- * Only where the bound is the one way out (traps aside), at the loop's head or at its end, so that no page is touched that
- * the loop would not have written. What stands in front of such a loop runs once; without a call inside, V8 unrolls it.
+ * This applies only if the bound is the one way out (traps aside), at the loop's head or at its end, so that no page is
+ * touched that the loop would not have written. The code before such a loop runs once; V8 unrolls a loop without a
+ * call.
  *
- * Why this is right. The address moves by the same multiple of what the counted local moves by, and exactly as often, since
- * it is computed from it. While the local is below the bound, it is below `first + distance`, unless it wraps. An address
- * does not wrap by steps of less than 64 KiB: the store is executed every time, and memory ends 64 KiB before the address
- * space does, so it traps first; larger steps are used only if `first + distance` is within the address space. The counted
- * local could step over the bound and wrap, if that is less than a step away from the largest number, or go past a bound
- * that it must hit exactly. Such loops *may wrap*: they go where the second form has to look. A loop that is tested at its
- * end may wrap the local before it is compared for the first time, so the distance is counted from there.
+ * Correctness. The address moves by the same multiple of the counted local's step, and exactly as often, since it is
+ * computed from that local. While the local is below the bound, the address is below `first + distance`, unless it
+ * wraps. An address does not wrap by steps of less than 64 KiB: the store is executed every time, and memory ends 64
+ * KiB before the address space does, so the store traps first; larger steps are used only if `first + distance` is
+ * within the address space. The counted local could step over the bound and wrap, if the bound is less than a step away
+ * from the largest number, or miss a bound that it must hit exactly. Such loops *may wrap*: they use the second form,
+ * with tests. A loop with the comparison at its end may wrap the local before the first comparison, so the distance is
+ * counted from there.
  *
- * No instruction pays for touching, and a loop may end in a trap or without instructions before it comes to what was
- * touched for it. So only so many pages are touched in front of one (RANGE_PAGES_MAX in touch-ranges.ts); longer ranges take the
- * second form, too, where the pages themselves cost more than the tests.
+ * Touching is not charged, and a loop may end in a trap or run out of instructions before it reaches the pages touched
+ * for it. So the number of pages touched before a loop is limited (RANGE_PAGES_MAX in touch-ranges.ts); longer ranges
+ * use the second form, too, and there the pages themselves cost more than the tests.
  */
 import { BLOCK_TYPE_EMPTY, type ByteWriter, type InstructionBuffer, OP } from '../../wasm/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { code, get, i32, i64, set, tee } from '../assembler.ts';
 
-/** Steps known only at run time are used up to here. */
+/** Largest step, for steps known only at run time. */
 export const RANGE_STEP_MAX = 2 ** 40;
-/** Indices and bounds of 64 bits are used up to here, so that no sum or product leaves 64 bits. */
+/** Largest index and bound of 64 bits, so that no sum or product exceeds 64 bits. */
 const INDEX_MAX = 2 ** 48;
 
-/** What a loop counts up to. */
+/** The bound that a loop counts up to. */
 export interface LoopBound {
-  /** The local that is compared; what follows is of its type. */
+  /** The local that is compared; the bound has its type. */
   readonly local: number;
-  /** The local that holds the bound and stays, or −1: then it is `constant`. */
+  /** The local that holds the constant bound, or −1: then the bound is `constant`. */
   readonly place: number;
   readonly constant: number;
   readonly is64: boolean;
   readonly relation: 'less, signed' | 'less, unsigned' | 'unequal';
-  /** Goes round at the bound, too. */
+  /** True if the loop also runs at the bound. */
   readonly isInclusive: boolean;
-  /** Asked behind the loop's code, which runs once at least. */
+  /** True if the comparison follows the loop's code, which then runs at least once. */
   readonly isAtEnd: boolean;
 }
 
@@ -65,9 +67,9 @@ const RELATION = { EQ: 0, NE: 1, LT: 2, GT: 4, LE: 6, GE: 8, COUNT: 10 } as cons
 const SWAPPED = [0, 1, 4, 5, 2, 3, 8, 9, 6, 7];
 const NEGATED = [1, 0, 8, 9, 6, 7, 4, 5, 2, 3];
 
-/** `?? 0` as in the block pass. */
+/** `?? 0` in this file: see block-pass.ts. */
 
-/** The bound of the innermost loop at instruction `at`, whose `end` is given, if there is one. */
+/** Returns the bound of the innermost loop at instruction `at`, whose `end` is given, if there is one. */
 export function loopBound(
   buffer: InstructionBuffer,
   at: number,
@@ -97,7 +99,10 @@ export function loopBound(
   return comparison(buffer, at + 1, isNegated, false, assigned);
 }
 
-/** Whether code `nesting` levels inside of a loop stays inside of it, and of these levels, until `to`; it may go round. */
+/**
+ * Returns true if the code, `nesting` levels inside a loop, stays inside the loop and these levels until `to`; it may
+ * start another iteration.
+ */
 function goesNowhereElse(
   { opcode, first, second, labels }: InstructionBuffer,
   from: number,
@@ -134,7 +139,10 @@ function goesNowhereElse(
   return level === nesting;
 }
 
-/** Two operands and a comparison from instruction `k` on: a local that counts, and a bound that stays. */
+/**
+ * Returns the bound in the comparison at instruction `k`, which compares a local that counts with an unchanging
+ * operand.
+ */
 function comparison(
   { opcode, first }: InstructionBuffer,
   k: number,
@@ -173,7 +181,10 @@ function comparison(
   };
 }
 
-/** Whether a bound can be used if the local moves by the constant `step`, or, if that is 0, by one known at run time. */
+/**
+ * Returns true if the bound can be used for a local that moves by the constant `step`, or, if that is 0, by a step
+ * known at run time.
+ */
 export function isUsable(bound: LoopBound, step: number): boolean {
   if (step < 0 || step > RANGE_STEP_MAX || Math.abs(bound.constant) >= INDEX_MAX) return false;
   if (bound.relation === 'unequal') return step !== 0 && (step & (step - 1)) === 0;
@@ -182,35 +193,39 @@ export function isUsable(bound: LoopBound, step: number): boolean {
   return bound.constant <= lastBound(bound, step) && (bound.relation === 'less, signed' || bound.constant >= 0);
 }
 
-/** The largest bound that the local cannot step over and wrap, less the step if that is known only at run time. */
+/**
+ * Returns the largest bound that the local cannot step over and wrap; without the step if that is known only at run
+ * time.
+ */
 function lastBound({ is64, relation }: LoopBound, step: number): number {
   if (is64) return INDEX_MAX - 1;
   const largest = relation === 'less, signed' ? 0x7fffffff : 0xffffffff;
   return largest - step;
 }
 
-/** Of 32 and of 64 bits. */
+/** Comparisons of 32 and of 64 bits. */
 const COMPARISON = {
   'less, signed': [OP.I32_LT_S, OP.I64_LT_S],
   'less, unsigned': [OP.I32_LT_U, OP.I64_LT_U],
   unequal: [OP.I32_NE, OP.I64_NE],
 } as const;
-/** How far `le` is from `lt` in the order of opcodes. */
+/** Distance from `lt` to `le` in the order of opcodes. */
 const LE_FROM_LT = RELATION.LE - RELATION.LT;
 
-/** A range that is to be touched in front of a loop. Places are locals of the new body. */
+/** A range to be touched before a loop. Places are locals of the new body. */
 export interface Range {
   readonly bound: LoopBound;
-  /** How far the counted local moves, 0: by what local `stepPlace` holds. */
+  /** Step of the counted local; 0: the step is in local `stepPlace`. */
   readonly step: number;
   readonly stepPlace: number;
-  /** The address moves by so many times that. */
+  /** Factor from that step to the address's step. */
   readonly scale: number;
 }
 
 /**
- * Touches the range from the address in `first`, whose own page has been tested, or leaves the block around the code.
- * `distance` and `mayWrap` are temporaries of type i64 and i32; returns where the unlikely branch stands in `out`.
+ * Emits code that touches the range from the address in `first`, whose own page has been tested, or leaves the
+ * enclosing block. `distance` and `mayWrap` are temporaries of type i64 and i32. Returns the place of the unlikely
+ * branch in `out`.
  */
 export function emitRange(
   out: ByteWriter,
@@ -229,11 +244,12 @@ export function emitRange(
   const step64 = step === 0 ? code(by, is64 ? [] : [OP.I64_EXTEND_I32_S]) : i64(step);
   const limit = bound.place === -1 ? own(bound.constant) : get(place(bound.place));
   const index = get(place(bound.local));
-  /** What is compared first: behind the loop's code the local has moved, and that may have wrapped it. */
+  /** The first operand that is compared: after the loop's code the local has moved, and may have wrapped. */
   const compared = isAtEnd ? code(index, by, is64 ? OP.I64_ADD : OP.I32_ADD) : index;
   const conditions: number[][] = [];
   if (relation === 'unequal') {
-    // In the local's own width: it wraps until it hits. What is not a multiple of the step away is never hit.
+    // Computed in the local's own width, since the local wraps until it hits the bound. It never hits one whose
+    // distance is not a multiple of the step.
     out.put(code(limit, compared, is64 ? OP.I64_SUB : OP.I32_SUB, extended, set(distance)));
     const never = step - 1 - (is64 ? INDEX_MAX : 0);
     if (never !== 0) conditions.push(code(get(distance), i64(never), OP.I64_AND, OP.I64_EQZ, OP.I32_EQZ));
@@ -255,9 +271,9 @@ export function emitRange(
   if (scale !== 1) out.put(code(get(distance), i64(scale), OP.I64_MUL, set(distance)));
   out.put(code(first64, i64(PAGE_BYTES - 1), OP.I64_AND, get(distance), OP.I64_ADD, i64(PAGE_BYTES), OP.I64_GT_S));
   out.put(code(OP.I32_OR));
-  // A step known only at run time may be anything.
+  // A step known only at run time may have any value.
   if (step === 0) out.put(code(step64, i64(RANGE_STEP_MAX), OP.I64_GT_U, OP.I32_OR));
-  // If the local is at the bound already, there is no address but the first, or none.
+  // If the local is at the bound already, the first address is the only one, or there is none.
   out.put(code(compared, limit, COMPARISON[relation][is64 ? 1 : 0] + (bound.isInclusive ? LE_FROM_LT : 0), OP.I32_AND));
   const moves = step === 0 ? step64 : i64(step * scale);
   const hint = out.length;

@@ -1,82 +1,87 @@
 /**
- * Stores in innermost loops whose address moves by the same step each time round.
+ * Stores in innermost loops whose address moves by the same step in each iteration.
  *
- *     local.get $p  i32.const 12  i32.shr_u …          ;; the page test, once, in front of the loop
+ *     local.get $p  i32.const 12  i32.shr_u …          ;; the page test, once, before the loop
  *     loop
- *       local.get $p  i32.const 4095  i32.and          ;; in front of the store: has $p come to a new page?
+ *       local.get $p  i32.const 4095  i32.and          ;; before the store: has $p come to a new page?
  *       i32.const 4  i32.lt_u
  *       if (unlikely)  …page of $p…  call $prepare  end
  *       (i32.store (local.get $p) …)
  *       (br_if 0 (… (local.tee $p (i32.add (local.get $p) (i32.const 4))) …))
  *     end
  *
- * The test in the loop needs no memory and no state: an address that has moved up by `step` since the store ran last is on
- * a new page only if its offset in the page is less than `step` (mirrored for steps down; unsigned, so that a step known
- * only at run time may be anything). A step of 0 needs no test in the loop at all.
+ * The test in the loop needs no memory and no state: an address that has moved up by `step` since the last store is on
+ * a new page only if its offset in the page is less than `step` (mirrored for steps down; unsigned, so that a step
+ * known only at run time may have any value). A step of 0 needs no test in the loop at all.
  *
- * Why this is right. The store is executed in every iteration that goes round: no branch to the loop's head comes before
- * it, or behind a place that can be reached without it. Each local that moves is set at one place in the loop, so at most
- * once between two executions of the store, and only one of them takes part in the address. So if the offset says "same
- * page", it is the page of the execution before; the first one was tested in front of the loop. That test may be one
- * for a store that never comes, hence `prepare`, which leaves pages beyond the memory alone: a store there traps by
- * itself. Loops that call or grow memory are left out, because such a page may exist by the time the store comes.
+ * Correctness. Every iteration that is followed by another one executes the store: no branch to the loop's head comes
+ * before the store, or after a place that can be reached without it. Each moving local is set at one place in the loop,
+ * so at most once between two executions of the store, and only one of them is part of the address. So if the offset
+ * says "same page", it is the page of the previous execution; the first page was tested before the loop. That test may
+ * be for a store that is never executed, hence `prepare`, which ignores pages beyond the memory: a store there traps by
+ * itself. Loops that call or grow memory are left out, because such a page may exist by the time of the store.
  */
 import { type ByteWriter, type InstructionBuffer, OP, STORE_BYTES } from '../../wasm/index.ts';
 import { isUsable, loopBound, type LoopBound, type Range } from './loop-ranges.ts';
 
-/** Larger steps come to a new page so often that the ordinary test is as good. */
+/** Largest step. Larger ones reach a new page so often that the ordinary test is as good. */
 const STEP_MAX = 1024;
 const LOOP_INSTRUCTIONS_MAX = 2000;
 const NESTING_MAX = 32;
-/** Parts of an address computed in front of the loop, and tests there. */
+/** Limits on the parts of an address that are computed before the loop, and on the tests there. */
 const PARTS_MAX = 8;
 const HOISTED_MAX = 8;
 
-/** How an address moves each time round: by a constant or, if `local` is not −1, by what that local holds. */
+/** Step of an address in each iteration: a constant or, if `local` is not −1, the value of that local. */
 export interface Stride {
   readonly constant: number;
   readonly local: number;
 }
 
-/** A loop without loops, calls and growth of memory inside: which locals it sets, and which of them move by a step. */
+/**
+ * A loop without inner loops, calls and growth of memory: the locals that it sets, and the steps of those that move.
+ */
 export interface StridingLoop {
   readonly assigned: ReadonlySet<number>;
   readonly steps: ReadonlyMap<number, Stride>;
-  /** Instructions that are stores and executed in every iteration that goes round. */
+  /** Indices of stores that every iteration followed by another one executes. */
   readonly stores: ReadonlySet<number>;
-  /** What it counts up to, if that is the one way out. */
+  /** The bound that the loop counts up to, if that is the one way out. */
   readonly bound: LoopBound | undefined;
 }
 
-/** How a value was computed from what locals and globals hold when the loop begins. */
+/** Computation of a value from the locals and globals at the beginning of the loop. */
 interface Recipe {
   readonly opcode: number;
   readonly left: number;
   readonly right: number;
   readonly step: Stride;
-  /** The local that moves, if it does. */
+  /** The local that moves, if one does. */
   readonly inductionVariable: number;
 }
 
 const STAYS: Stride = { constant: 0, local: -1 };
 
-/** A block or arm inside the loop that the walk is in. */
+/** A block or arm inside the loop that is being scanned. */
 interface Region {
-  /** Being at its end does not mean that what is inside was executed: an `if`, or a block with a branch to its end. */
+  /**
+   * True if reaching the region's end does not mean that its code was executed: an `if`, or a block with a branch to
+   * its end.
+   */
   isPassable: boolean;
-  /** Stores found so far that only paths through this region execute. */
+  /** Stores found so far that are executed only on paths through this region. */
   readonly stores: number[];
 }
 
-/** `?? 0` in this file as in the block pass. */
+/** `?? 0` in this file: see block-pass.ts. */
 
-/** Looks ahead from the `loop` at instruction `at`. Each instruction is looked at for its innermost loop only. */
+/** Scans the loop at instruction `at`. Each instruction is scanned only for its innermost loop. */
 export function steppingLoop(buffer: InstructionBuffer, at: number): StridingLoop | undefined {
   const { opcode, first, second, labels, count } = buffer;
   const assigned = new Set<number>();
   const steps = new Map<number, Stride>();
   const regions: Region[] = [{ isPassable: false, stores: [] }];
-  /** Stores whose region has ended: they stand if nothing goes round behind that. */
+  /** Stores whose region has ended: they remain if no later branch starts another iteration. */
   const passed: number[] = [];
   let goesRound = false;
   const branch = (depth: number): void => {
@@ -142,7 +147,7 @@ export function steppingLoop(buffer: InstructionBuffer, at: number): StridingLoo
   return undefined;
 }
 
-/** The step if the instructions before `i`, which sets a local, add one to that local. */
+/** Returns the step if the instructions before `i`, which sets a local, add a step to that local. */
 function stepOf(
   opcode: InstructionBuffer['opcode'],
   first: InstructionBuffer['first'],
@@ -169,7 +174,7 @@ function stepOf(
   return undefined;
 }
 
-/** What is known of the values in the loop that is being rewritten. */
+/** Facts about the values in the loop that is being rewritten. */
 export class LoopStrides {
   #loop: StridingLoop | undefined;
   readonly #recipes = new Map<number, Recipe>();
@@ -180,7 +185,7 @@ export class LoopStrides {
     return this.#loop !== undefined;
   }
 
-  /** Whether the instruction is a store that is executed each time round. */
+  /** Returns true if the instruction is a store that is executed in each iteration. */
   isEachTime(instruction: number): boolean {
     return this.#loop?.stores.has(instruction) === true;
   }
@@ -196,12 +201,12 @@ export class LoopStrides {
     this.#loop = undefined;
   }
 
-  /** `value` is what `local` holds at the loop's head. */
+  /** Records that `local` holds `value` at the loop's head and moves by `step`. */
   moves(value: number, local: number, step: Stride): void {
     this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step, inductionVariable: local });
   }
 
-  /** A local is read, which holds `value + constant`. */
+  /** Records a read of a local, which holds `value + constant`. */
   localGet(local: number, value: number, constant: number): void {
     if (this.#loop?.assigned.has(local) !== false || this.#recipes.has(value)) return;
     this.#recipes.set(value, {
@@ -213,13 +218,13 @@ export class LoopStrides {
     });
   }
 
-  /** A global is read that nothing in the loop sets. */
+  /** Records a read of a global that nothing in the loop sets. */
   globalGet(global: number, value: number): void {
     if (this.#recipes.has(value)) return;
     this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS, inductionVariable: -1 });
   }
 
-  /** `value` was computed; the right operand of `shl` and `mul` is a constant, all others are values. */
+  /** Records the computation of `value`; the right operand of `shl` and `mul` is a constant, all others are values. */
   computed(opcode: number, left: number, right: number, value: number): void {
     if (this.#recipes.has(value)) return;
     const first = this.#recipes.get(left);
@@ -254,7 +259,9 @@ export class LoopStrides {
     if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step, inductionVariable });
   }
 
-  /** How the address `value` moves, if it can be computed in front of the loop and one more test there is in order. */
+  /**
+   * Returns the step of the address `value`, if it can be computed before the loop and one more test is allowed there.
+   */
   hoist(value: number): Stride | undefined {
     const recipe = this.#recipes.get(value);
     if (recipe === undefined || this.#hoisted === HOISTED_MAX) return undefined;
@@ -263,7 +270,9 @@ export class LoopStrides {
     return recipe.step;
   }
 
-  /** The range that `value`, which moves by `step`, goes through in the whole loop, if that can be said in front of it. */
+  /**
+   * Returns the range that `value`, which moves by `step`, covers in the whole loop, if it is known before the loop.
+   */
   range(value: number, step: Stride): Range | undefined {
     const bound = this.#loop?.bound;
     const inductionVariable = this.#recipes.get(value)?.inductionVariable ?? -1;
@@ -283,7 +292,7 @@ export class LoopStrides {
     return isByConstant(recipe.opcode) ? left : left + this.#parts(recipe.right, max - left);
   }
 
-  /** Computes `value` as it is when the loop begins. `place` maps the module's locals. */
+  /** Emits the computation of `value` at the beginning of the loop. `place` maps the module's locals. */
   emit(out: ByteWriter, value: number, is64: boolean, place: (local: number) => number): void {
     const recipe = this.#recipes.get(value);
     if (recipe === undefined) throw new Error(`value ${value} has no recipe`);

@@ -1,11 +1,14 @@
-/** What stands in front of a store, in the body itself: which page, and whether it is touched already (journal.ts). Module worker. */
+/**
+ * Page tests before stores, in the body itself: they compute the page and test if it is touched already (journal.ts).
+ * Module worker.
+ */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { type ByteWriter, OP } from '../../wasm/index.ts';
 import { CONTROL_MEMORY, code, controlAccess, i32, tee } from '../assembler.ts';
 
 const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 
-/** Adds `offset` to the address on the stack. */
+/** Emits code that adds `offset` to the address on the stack. */
 export function emitSum(out: ByteWriter, is64: boolean, offset: number): void {
   if (offset === 0) return;
   out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
@@ -13,7 +16,7 @@ export function emitSum(out: ByteWriter, is64: boolean, offset: number): void {
   out.byte(is64 ? OP.I64_ADD : OP.I32_ADD);
 }
 
-/** Turns the address on the stack, plus `offset`, into a page number. */
+/** Emits code that turns the address on the stack, plus `offset`, into a page number. */
 export function emitPageOf(out: ByteWriter, is64: boolean, offset: number): void {
   emitSum(out, is64, offset);
   out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
@@ -27,8 +30,8 @@ export function emitPageOf(out: ByteWriter, is64: boolean, offset: number): void
 }
 
 /**
- * The condition of a test in front of a loop, where the page need not exist: in a 64-bit module its number is cut to what
- * the control memory certainly has. The page number stays in local `page`.
+ * Emits the condition of a test before a loop, where the page need not exist: in a 64-bit module its number is cut to
+ * the range that the control memory certainly has. The page number stays in local `page`.
  */
 export function emitIsUntouchedOrBeyond(out: ByteWriter, is64: boolean, page: number, mark: number): void {
   if (!is64) return emitIsUntouched(out, page, mark);
@@ -36,8 +39,8 @@ export function emitIsUntouchedOrBeyond(out: ByteWriter, is64: boolean, page: nu
 }
 
 /**
- * Whether the address on the stack, plus `offset`, came to another page when it moved by a step: the constant, or what
- * local `place` holds if that is not −1.
+ * Emits a condition that is true if the address on the stack, plus `offset`, reached another page when it moved by a
+ * step: the constant, or the value of local `place` if that is not −1.
  */
 export function emitIsOnNewPage(out: ByteWriter, is64: boolean, offset: number, constant: number, place: number): void {
   const add = (value: number, opcode: number): void => {
@@ -57,8 +60,8 @@ export function emitIsOnNewPage(out: ByteWriter, is64: boolean, offset: number, 
 }
 
 /**
- * The condition of a page test for the page number on the stack, which goes to local `page`; an unlikely `if` follows.
- * The mark goes to a local that the cold branch reads: see the top of the file.
+ * Emits the condition of a page test for the page number on the stack, which is stored in local `page`; an unlikely
+ * `if` follows. The mark is stored in a local that the cold branch reads; journal.ts says why.
  */
 export function emitIsUntouched(out: ByteWriter, page: number, mark: number): void {
   out.byte(OP.LOCAL_TEE);

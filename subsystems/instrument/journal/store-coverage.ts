@@ -1,19 +1,20 @@
 /**
- * Which stores need no page test, because an earlier test on every path to them covers them.
+ * Finds the stores that need no page test, because an earlier test on every path to them covers them.
  *
- * Touching a page lasts until the message ends: calls, branches and growth never undo it. So a fact "window
- * [base + o, base + o + SPILL_BYTES) is tested" holds from where it was established along everything that this place
- * dominates, and a store inside the window needs no test of its own (a touch saves SPILL_BYTES beyond the page's end).
+ * Touching a page lasts until the message ends: calls, branches and growth never undo it. So a fact "window [base + o,
+ * base + o + SPILL_BYTES) is tested" holds from where it was established in all code that this place dominates, and a
+ * store inside the window needs no test of its own (a touch saves SPILL_BYTES beyond the page's end).
  *
- * What a base is: *value numbers*. Each local and operand that the pass can follow holds "value v plus constant c";
- * copies and additions of constants keep v, sums, products and shifts are numbered by what they compute from which values
- * (value-table.ts), and so is reading a global until one may have been set; everything else gets a new one. A value number stands for what was computed at one place the last time
- * it ran. That stays true in loops because locals set in a loop get new numbers at its head.
+ * Bases are *value numbers*. Each local and operand that the pass can follow holds "value v plus constant c"; copies
+ * and additions of constants keep v; sums, products and shifts are numbered by operation and operands (value-table.ts),
+ * and so are reads of a global until one may have been set; everything else gets a new number. A value number stands
+ * for the result of the latest execution of one place. That stays true in loops because locals set in a loop get new
+ * numbers at its head.
  *
- * Joins. Behind a block's end only what was known at the first branch to it holds; behind an `if` what was known before;
+ * Joins. After a block's end, only facts known at the first branch to it hold; after an `if`, those known before it;
  * locals set inside get new numbers. A loop's end is reached from inside only.
  *
- * Hostile code could make this quadratic in nesting. Work is counted; past the budget the pass knows nothing more in
+ * Hostile code could make this quadratic in the nesting. Work is counted; beyond the budget the pass keeps no facts in
  * this function and every store is tested.
  */
 import { SPILL_BYTES } from '../abi/index.ts';
@@ -23,9 +24,9 @@ import { BLOCK, type ModuleBlocks } from '../analyze/block-pass.ts';
 import { LoopStrides, type Stride, type StridingLoop } from './loop-strides.ts';
 import { ValueTable } from '../analyze/value-table.ts';
 
-/** What `store` decided. */
+/** Results of `store`. */
 export const STORE = {
-  /** Tested already. */
+  /** The store needs no test. */
   COVERED: 0,
   /** Test the page of the constant address `windowStart`. */
   TEST_CONSTANT: 1,
@@ -38,15 +39,15 @@ export const STORE = {
 const UNKNOWN = 0;
 const CONSTANT = -1;
 const NEVER = 0xffffffff;
-/** Windows begin at multiples of this, so that neighbouring stores agree on one. */
+/** Windows begin at multiples of this, so that neighbouring stores share one. */
 const GRAIN = SPILL_BYTES / 2;
-/** Only so many facts are looked at, newest first. */
+/** Limit on the facts that a search looks at, newest first. */
 const FACTS_SEARCHED_MAX = 64;
-/** A constant address is tested as such below 2 GiB; beyond, nothing is gained. */
+/** Constant addresses below 2 GiB are tested as constants; beyond, nothing is gained. */
 const CONSTANT_ADDRESS_MAX = 2 ** 31;
 const WORK_PER_INSTRUCTION_MAX = 64;
 
-/** A state that the walk can go back to. */
+/** A state to which the walk can return. */
 export interface CoverageMark {
   readonly top: number;
   readonly floor: number;
@@ -54,7 +55,7 @@ export interface CoverageMark {
   readonly globals: number;
 }
 
-/** `?? 0` as in the block pass; place −1, of an operand that is not known, has none. */
+/** Walks through a body. `?? 0`: see block-pass.ts; place −1, of an unknown operand, has no element. */
 export class StoreCoverage {
   readonly #blocks: ModuleBlocks;
   // Locals: value number (0: none yet) and constant.
@@ -76,15 +77,15 @@ export class StoreCoverage {
   readonly #blockTop = new Uint32Array(NESTING_MAX + 1);
   readonly #blockFloor = new Uint32Array(NESTING_MAX + 1);
   readonly #blockFacts = new Uint32Array(NESTING_MAX + 1);
-  /** Fewest facts known at a branch to the block's end. */
+  /** Smallest number of facts known at a branch to the block's end. */
   readonly #blockBranchFacts = new Uint32Array(NESTING_MAX + 1);
   readonly #blockSaved = new Uint32Array(NESTING_MAX + 1);
   #nesting = 0;
-  /** No open block has more #blockBranchFacts than this, NEVER aside. */
+  /** Upper bound of #blockBranchFacts of all open blocks, except NEVER. */
   #branchFactsMax = 0;
-  // Locals as they were at the beginning of an `if` that has an `else`: local, value, constant.
+  // Locals at the beginning of an `if` that has an `else`: local, value, constant.
   readonly #saved: number[] = [];
-  /** Which contents of the globals are meant: a new number wherever one may have been set. */
+  /** Number of the globals' present contents: a new one wherever a global may have been set. */
   #globals = 0;
   #globalsNext = 0;
   readonly #blockGlobals = new Uint32Array(NESTING_MAX + 1);
@@ -94,11 +95,11 @@ export class StoreCoverage {
   #work = 0;
   #workMax = 0;
 
-  /** Of the last `store`: where the window begins, relative to its base. */
+  /** Beginning of the window relative to its base, from the last `store`. */
   windowStart = 0;
-  /** Of the last `store`, for TEST_LOCAL. */
+  /** Local that holds the base, from the last `store` with TEST_LOCAL. */
   baseLocal = 0;
-  /** Of the last `store`: how its address moves in the loop, if `hoistedValue + hoistedConstant` is tested in front of it. */
+  /** Step of the address of the last `store` in the loop, if `hoistedValue + hoistedConstant` is tested before it. */
   step: Stride | undefined;
   hoistedValue = 0;
   hoistedConstant = 0;
@@ -151,7 +152,7 @@ export class StoreCoverage {
     this.#push(value, this.#localConstant[local] ?? 0, local);
   }
 
-  /** `local.set`, and `local.tee` with `keeps`. */
+  /** Records `local.set`, or `local.tee` if `keeps` is true. */
   localSet(local: number, keeps: boolean): void {
     const known = this.#pop();
     if (known !== -1 && (this.#stackValue[known] ?? 0) > 0) {
@@ -166,21 +167,21 @@ export class StoreCoverage {
 
   globalGet(global: number): void {
     const value = this.#computed(OP.GLOBAL_GET, global, this.#globals);
-    // In a loop that sets globals each reading may find another value.
+    // In a loop that sets globals each read may return another value.
     if (this.strides.isActive && this.#globals === this.#blockGlobals[this.#loopNesting])
       if ((this.#blocks.flags.at(this.#blockIndex[this.#loopNesting] ?? 0) & BLOCK.CHANGES_GLOBALS) === 0)
         this.strides.globalGet(global, value);
     this.#push(value, 0, -1);
   }
 
-  /** A global was set, or a function called that may have set one. */
+  /** Records that a global was set, or that a function was called that may have set one. */
   globalsChange(): void {
     this.#globals = ++this.#globalsNext;
   }
 
   /**
-   * add, sub, mul or shl of the two operands on top. A constant part stays apart as far as the operation distributes over
-   * it (modulo 2^32 or 2^64, as wasm computes); the rest is numbered by what was computed.
+   * Records add, sub, mul or shl of the two topmost operands. A constant part stays separate as far as the operation
+   * distributes over it (modulo 2^32 or 2^64, as wasm computes); the rest is numbered by operation and operands.
    */
   binary(opcode: number): void {
     const right = this.#pop();
@@ -224,7 +225,7 @@ export class StoreCoverage {
     }
   }
 
-  /** wrap or extend: another number of the same value, constant included. */
+  /** Records wrap or extend: another number for the same value, constant included. */
   convert(opcode: number): void {
     const operand = this.#pop();
     const value = operand === -1 ? UNKNOWN : (this.#stackValue[operand] ?? 0);
@@ -240,14 +241,14 @@ export class StoreCoverage {
     return value;
   }
 
-  /** `value + constant`; two constants (no value) are not followed further. */
+  /** Pushes `value + constant`; two constants (no value) are not followed further. */
   #pushSum(opcode: number, value: number, constant: number): void {
     if (value > 0 && Number.isSafeInteger(constant))
       this.#push(value, opcode < OP.I64_ADD ? constant | 0 : constant, -1);
     else this.#push(UNKNOWN, 0, -1);
   }
 
-  /** `(value + constant) * factor` as `value * factor + constant * factor`. */
+  /** Pushes `(value + constant) * factor` as `value * factor + constant * factor`. */
   #pushProduct(opcode: number, value: number, constant: number, operand: number, factor: number): void {
     if (operand !== (operand | 0)) return this.#push(UNKNOWN, 0, -1);
     const is32Bit = opcode < OP.I64_ADD;
@@ -257,7 +258,10 @@ export class StoreCoverage {
 
   // ---- stores
 
-  /** A store of `bytes` at `offset` to the address below the value on the stack; takes both. Returns one of STORE. */
+  /**
+   * Records a store of `bytes` at `offset` to the address below the value on the stack; pops both. Returns one of
+   * STORE.
+   */
   store(bytes: number, offset: number, instruction: number): number {
     this.step = undefined;
     this.#pop();
@@ -280,7 +284,7 @@ export class StoreCoverage {
       const isStillThere = local >= 0 && this.#localValue[local] === value && this.#localConstant[local] === constant;
       this.baseLocal = local;
       const hoisted = constant + this.windowStart;
-      // Beyond 2^53 it would be another address.
+      // Beyond 2^53 the number would be rounded to another address.
       if (Number.isSafeInteger(hoisted) && this.strides.isEachTime(instruction)) {
         this.step = this.strides.hoist(value);
         this.hoistedValue = value;
@@ -320,12 +324,15 @@ export class StoreCoverage {
 
   // ---- control
 
-  /** A block begins; `block` is its index in the analysis, its parameters are on the stack. */
+  /** Records the beginning of a block; `block` is its index in the analysis, its parameters are on the stack. */
   enterBlock(block: number, params: number): void {
     this.#enter(block, params);
   }
 
-  /** `stepping` if stores in it may be tested in front of it, with their ranges if `hasRanges`. */
+  /**
+   * Records the beginning of a loop. `stepping` is given if its stores may be tested before it, with their ranges if
+   * `hasRanges` is true.
+   */
   enterLoop(block: number, params: number, stepping?: StridingLoop, hasRanges = false): void {
     this.#forgetAssigned(block);
     if ((this.#blocks.flags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
@@ -337,14 +344,14 @@ export class StoreCoverage {
     for (const [local, step] of stepping.steps) this.strides.moves(this.#valueOf(local), local, step);
   }
 
-  /** What is known in front of a loop without parameters, to be given to `goBack` behind it. */
+  /** Returns the state before a loop without parameters, for `goBack` after it. */
   mark(): CoverageMark {
     return { top: this.#top, floor: this.#floor, facts: this.#facts, globals: this.#globals };
   }
 
   /**
-   * The walk goes back to the loop's beginning. Locals that are set inside are forgotten there anyway, and what was
-   * learnt of others and of values still holds.
+   * Takes the walk back to the loop's beginning. Locals that are set inside are forgotten there anyway, and facts about
+   * others and about values still hold.
    */
   goBack({ top, floor, facts, globals }: CoverageMark): void {
     this.#top = top;
@@ -353,7 +360,7 @@ export class StoreCoverage {
     this.#globals = globals;
   }
 
-  /** The condition is gone from the stack already. */
+  /** Records the beginning of an `if`, after its condition was popped. */
   enterIf(block: number, params: number, hasElse: boolean): void {
     const saved = this.#saved.length;
     if (hasElse) this.#saveAssigned(block);
@@ -396,7 +403,7 @@ export class StoreCoverage {
     this.#exit(results);
   }
 
-  /** A branch to the block `depth` levels out (the function itself: nothing to remember). */
+  /** Records a branch to the block `depth` levels out (for the function itself there is nothing to remember). */
   branch(depth: number): void {
     const n = this.#nesting - depth;
     if (n <= 0 || this.#facts >= (this.#blockBranchFacts[n] ?? NEVER)) return;
@@ -404,7 +411,7 @@ export class StoreCoverage {
     if (this.#facts > this.#branchFactsMax) this.#branchFactsMax = this.#facts;
   }
 
-  /** What follows is unreachable: operands are whatever the code says. */
+  /** Records that the code behind is unreachable: its operands may be anything. */
   endOfPath(): void {
     this.#top = this.#floor;
   }
@@ -430,7 +437,7 @@ export class StoreCoverage {
     this.pushUnknown(results);
   }
 
-  /** Forgets facts beyond the first `count`; what branches recorded beyond is gone with them. */
+  /** Forgets facts beyond the first `count`, including those recorded by branches. */
   #keepFacts(count: number): void {
     if (this.#facts > count) this.#facts = count;
     if (this.#branchFactsMax <= count) return;
@@ -464,7 +471,7 @@ export class StoreCoverage {
     }
   }
 
-  /** No facts from here to the end of the function, and no way to new ones. */
+  /** Drops all facts and takes no new ones until the end of the function. */
   #giveUp(): void {
     if (this.#work === Infinity) return;
     this.#work = Infinity;
@@ -492,7 +499,7 @@ export class StoreCoverage {
     this.#stackLocal[k] = local;
   }
 
-  /** The place of the operand taken, or −1 when it is not known. */
+  /** Pops an operand and returns its place, or −1 if it is unknown. */
   #pop(): number {
     return this.#top > this.#floor ? --this.#top : -1;
   }

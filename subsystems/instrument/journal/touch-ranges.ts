@@ -1,4 +1,7 @@
-/** Functions that touch all pages of a range at once: of a loop that counts (loop-ranges.ts), and of a bulk operation. Module worker. */
+/**
+ * Functions that touch all pages of a range at once: that of a counting loop (loop-ranges.ts), and that of a bulk
+ * operation. Module worker.
+ */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
@@ -27,10 +30,10 @@ const { i32: I32, i64: I64 } = VALUE_TYPE;
 const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
-/** So many pages are touched in front of a loop at most: 4 MiB, half a millisecond. */
+/** Limit on the pages touched before a loop: 4 MiB, half a millisecond. */
 const RANGE_PAGES_MAX = 1024;
 
-/** See loop-ranges.ts. Pages beyond the memory are left alone. */
+/** Adds the function `touchSteps` (loop-ranges.ts). Pages beyond the memory are ignored. */
 export function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: number): number {
   const at = 0;
   const distance = 1;
@@ -40,7 +43,7 @@ export function addTouchSteps(added: AddedFunctions, address: AddressCode, touch
   const size = 4;
   const page = 5;
   const isOutOfReach = code(get(step), i64(1), OP.I64_SUB, i64(RANGE_STEP_MAX), OP.I64_GE_U);
-  // In 32 bits steps as long as the space behind the memory could pass over it.
+  // In 32 bits, steps as long as the space behind the memory could jump over that space.
   const wraps =
     address.type === I64
       ? i32(0)
@@ -72,7 +75,7 @@ export function addTouchSteps(added: AddedFunctions, address: AddressCode, touch
       get(size),
       OP.I64_GT_S,
       ifThen(get(size), set(end)),
-      // Up to a page at a time, each page is reached.
+      // With steps of at most a page, every page is reached.
       get(step),
       i64(PAGE_BYTES),
       OP.I64_LE_U,

@@ -1,4 +1,4 @@
-/** The way back: the function that undoes what the journal has recorded. Module worker. */
+/** The function that undoes the changes that the journal has recorded. Module worker. */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
@@ -32,8 +32,8 @@ const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
 /**
- * (pages i32): takes back the last so many touched pages, which are untouched then; when none is left, the mutable globals as
- * well, if the message has saved them.
+ * Adds (pages i32): undoes the last `pages` touched pages, which are untouched then; when none is left, also the mutable
+ * globals, if the message has saved them.
  */
 export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals: number): number {
   const pages = 0;

@@ -1,14 +1,15 @@
 /**
- * Which functions test their fuel and their stack at entry.
+ * Finds the functions that test their fuel and their stack at entry.
  *
  * *Recursive* functions are a set that every recursion passes through: targets of back edges in a depth-first walk over
- * the direct calls, and everything whose reference is taken, since it can be called from anywhere. A function outside of
- * the set reaches itself only through a member. So code between two tests is bounded: costs and frames of untested callees
- * are added up, and where a sum passes a limit, the function tests as well.
+ * the direct calls, and every function whose reference is taken, since it can be called from anywhere. A function
+ * outside the set reaches itself only through a member. So code between two tests is bounded: costs and frames of
+ * untested callees are added up, and a function whose sum exceeds a limit tests as well.
  *
- * Stack: what is left goes down by each frame that is really on the stack (guest-stack.ts). A function that tests compares
- * what its own frame leaves with the heaviest chain of untested frames below it. Frames of such a chain are subtracted only
- * in functions that can come to another test: nobody looks at what is left in the others.
+ * Stack: the remaining stack is reduced by each frame that is really on the stack (guest-stack.ts). A function that
+ * tests compares the stack left by its own frame with the heaviest chain of untested frames below it. Frames of such a
+ * chain are subtracted only in functions from which another test can be reached: in the others the remaining stack is
+ * never read.
  */
 import { numberAt } from '../../../kernel/index.ts';
 import type { WasmModule } from '../../wasm/index.ts';
@@ -18,19 +19,22 @@ import { frameBytes } from './guest-stack.ts';
 
 /** Cost of code that may run between two tests of the fuel, besides one function's own straight code. */
 const UNTESTED_COST_MAX = 10_000;
-/** Bytes of guest stack that frames between two tests may take, besides one function's own: what is left when it overflows. */
+/**
+ * Bytes of guest stack for frames between two tests, besides one function's own: the largest unused rest at an
+ * overflow.
+ */
 const UNTESTED_STACK_BYTES_MAX = 4096;
 
 export interface CallGraph {
-  /** By body: 1 if it tests the fuel at entry. */
+  /** 1 for each body that tests the fuel at entry. */
   readonly testsFuel: Uint8Array;
-  /** By body: 1 if it tests the stack at entry. */
+  /** 1 for each body that tests the stack at entry. */
   readonly testsStack: Uint8Array;
-  /** By body: 1 if it subtracts its frame from what is left of the stack; all that test do. */
+  /** 1 for each body that subtracts its frame from the remaining stack; all that test do. */
   readonly takesStack: Uint8Array;
-  /** By body: bytes of guest stack that its frame takes. */
+  /** Bytes of guest stack of each body's frame. */
   readonly frameBytes: Float64Array;
-  /** By body: bytes of the heaviest chain of frames below its own that do not test the stack. */
+  /** Bytes of the heaviest chain of frames below each body's own that do not test the stack. */
   readonly untestedStackBytes: Float64Array;
 }
 
@@ -81,7 +85,7 @@ export function callGraph(module: WasmModule, { calls, frames }: ModuleAnalysis)
   }
   return { testsFuel, testsStack, takesStack, frameBytes: weights, untestedStackBytes };
 
-  /** All callees are done, or open and therefore recursive. */
+  /** All callees are finished, or open and therefore recursive. */
   function finish(body: number): void {
     let untested = numberAt(calls.cost, body, 'cost of body');
     let below = 0;
@@ -108,7 +112,7 @@ export function callGraph(module: WasmModule, { calls, frames }: ModuleAnalysis)
   }
 }
 
-/** Functions that can be called through a table. */
+/** Returns the functions that can be called through a table. */
 function addressTaken(module: WasmModule, calls: ModuleCalls): Set<number> {
   const taken = new Set(calls.referenced);
   for (const { functions, expressions } of module.elements) {

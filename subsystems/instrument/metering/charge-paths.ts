@@ -1,12 +1,13 @@
 /**
- * Charges that are moved to where control flow has split, so that a path meets fewer of them.
+ * Moves charges to places after a split of control flow, so that a path meets fewer of them.
  *
- *     loop  [charge 3]  (if (i < n)  (then  [charge 9] … br loop))  [charge 1]      ;; two charges each time round
+ *     loop  [charge 3]  (if (i < n)  (then  [charge 9] … br loop))  [charge 1]      ;; two charges per iteration
  *     loop              (if (i < n)  (then [charge 12] … br loop))  [charge 4]      ;; one
  *
- * A charge point may leave its cost to those behind its first split if they are all the ways on and nobody else comes to
- * them: then each execution of the one is followed by exactly one execution of one of the others. Completed paths pay the
- * same sum. What is owed meanwhile is seen by nobody, because nothing is called in between.
+ * A charge point may leave its cost to the charge points behind its first split if these cover all paths and are
+ * reached from nowhere else: then each execution of the first is followed by exactly one execution of one of the
+ * others. Completed paths pay the same sum. The postponed charge is never visible, because nothing is called in
+ * between.
  */
 import { numberAt } from '../../../kernel/index.ts';
 import type { Uint32List } from '../analyze/number-list.ts';
@@ -17,9 +18,9 @@ const SEVERAL = -2;
 /** A place where a charge point's code splits. */
 interface Split {
   readonly from: number;
-  /** The charge points behind it. */
+  /** The charge points behind the split. */
   readonly to: number[];
-  /** False when a way on leads to no charge point, or around a loop. */
+  /** False if a path leads to no charge point, or back to a loop's head. */
   isComplete: boolean;
 }
 
@@ -27,15 +28,15 @@ interface Split {
 export class ChargePaths {
   readonly #charges: Uint32List;
   readonly #splits: Split[] = [];
-  /** By charge point from `#first` on: the only one before it. */
+  /** The only predecessor of each charge point, from `#first` on. */
   readonly #before: number[] = [];
   #first = 0;
-  /** By label: which charge point branches to it, and splits that do. */
+  /** Charge point that branches to each label, and splits that do. */
   readonly #source: number[] = [];
   readonly #waiting: Split[][] = [];
-  /** By label of an `if`: the split there, until its other way is known. */
+  /** Split of the `if` at each label, until its other path is known. */
   readonly #branching: (Split | undefined)[] = [];
-  /** Whether the current charge point's code is reached, and has neither split nor called so far. */
+  /** True if the current charge point's code is reachable; `#isPlain`: it has neither split nor called so far. */
   #isReached = true;
   #isPlain = true;
 
@@ -43,7 +44,7 @@ export class ChargePaths {
     this.#charges = charges;
   }
 
-  /** A function begins; its first charge point has been added. */
+  /** Records the beginning of a function, after its first charge point was added. */
   begin(): void {
     this.#first = this.#charges.length - 1;
     this.#splits.length = 0;
@@ -51,7 +52,7 @@ export class ChargePaths {
     this.#open(SEVERAL);
   }
 
-  /** A call, or whatever else must not come before the charge. */
+  /** Records a call, or anything else that must not come before the charge. */
   calls(): void {
     this.#isPlain = false;
   }
@@ -62,19 +63,22 @@ export class ChargePaths {
     this.#branching[label] = undefined;
   }
 
-  /** The charge point in a loop has been added. */
+  /** Records a loop's charge point. */
   loop(): void {
     this.#open(SEVERAL);
   }
 
-  /** That of the first arm of an `if` has been added; `charge` is the one in front. */
+  /** Records the charge point of an `if`'s first arm; `charge` is the one before the `if`. */
   firstArm(label: number, charge: number): void {
     const split = this.#split(charge);
     this.#branching[label] = split;
     this.#openBehind(charge, split);
   }
 
-  /** That of the second arm has been added, `last` is the end of the first arm's code, `charge` in front of the `if`. */
+  /**
+   * Records the charge point of the second arm; `last` is the one at the end of the first arm, `charge` the one before
+   * the `if`.
+   */
   secondArm(label: number, charge: number, last: number): void {
     this.#comesTo(label, last);
     this.#isReached = true;
@@ -82,7 +86,10 @@ export class ChargePaths {
     this.#branching[label] = undefined;
   }
 
-  /** A block has ended and nothing was left out: the code behind belongs to the charge point in front, `isSame` as before. */
+  /**
+   * Records the end of a block that no branch leaves: the code after it belongs to the charge point before it.
+   * `isSame`: that is still the current one.
+   */
   continues(label: number, isSame: boolean): void {
     for (const split of this.#waiting[label] ?? []) split.isComplete = false;
     const branching = this.#branching[label];
@@ -92,7 +99,10 @@ export class ChargePaths {
     this.#isReached = true;
   }
 
-  /** A block has ended and a charge point for what follows been added. `last`: the end of its code; `skips`: an `if` without `else`, and what stood in front of it. */
+  /**
+   * Records the end of a block, after a charge point for the code behind it was added. `last` is the one at the end of
+   * the block's code; `skips` is the one before an `if` without `else`.
+   */
   joins(label: number, last: number, skips: number | undefined): void {
     this.#comesTo(label, last);
     if (skips !== undefined) {
@@ -107,14 +117,17 @@ export class ChargePaths {
     this.#open(source);
   }
 
-  /** A conditional branch; the charge point behind it has been added. Label 0, and loops: `isLost`. */
+  /**
+   * Records a conditional branch, after the charge point behind it was added. `isLost`: the target is label 0 or a
+   * loop.
+   */
   branchIf(label: number, isLost: boolean, charge: number): void {
     const split = this.#split(charge);
     this.#goes(label, isLost, charge, split);
     this.#openBehind(charge, split);
   }
 
-  /** One of the labels of a `br_table` or, alone, of a `br`: `split` is what `table` gave. */
+  /** Records a label of a `br_table`, with its `split` from `table`, or the label of a `br`. */
   branch(label: number, isLost: boolean, charge: number, split: Split | undefined): void {
     this.#goes(label, isLost, charge, split);
   }
@@ -123,13 +136,13 @@ export class ChargePaths {
     return this.#split(charge);
   }
 
-  /** Nothing reaches what follows; its charge point has been added. */
+  /** Records that the code behind is unreachable, after its charge point was added. */
   ends(): void {
     this.#isReached = false;
     this.#open(NOBODY);
   }
 
-  /** The function has ended: moves the charges. */
+  /** Moves the charges at the end of a function. */
   move(): void {
     const { values } = this.#charges;
     for (const { from, to, isComplete } of this.#splits) {

@@ -1,13 +1,13 @@
 /**
- * What instructions and system calls cost: the Internet Computer's weights (docs/metering.md, "What counts").
- * The numbers are the replica's, not measured here; a program must count the same on both.
+ * Costs of instructions and system calls: the Internet Computer's weights (docs/metering.md, "What counts"). The
+ * numbers are the replica's, not measured here; a program must count the same on both.
  */
 import { MISC, OPCODE_COUNT, SIMD, type Ic0Name } from '../../wasm/index.ts';
 
 /** Charged at the beginning of every function, so that even an empty one costs something. */
 export const FUNCTION_ENTRY_COST = 1;
 
-/** Cost by opcode (numbered as in wasm/opcodes.ts), without what depends on operands. */
+/** Cost by opcode (numbered as in wasm/opcodes.ts), without the part that depends on operands. */
 const COSTS_32 = new Uint16Array(OPCODE_COUNT).fill(1);
 function cost(instructions: number, ...opcodes: readonly number[]): void {
   for (const opcode of opcodes) COSTS_32[opcode] = instructions;
@@ -83,17 +83,17 @@ simd(4, 249, 251); // i32x4.trunc_sat_f32x4_u, f32x4.convert_i32x4_u
 simd(2, 252); // i32x4.trunc_sat_f64x2_s_zero
 simd(3, 253); // i32x4.trunc_sat_f64x2_u_zero
 
-/** In 64-bit modules loads and stores cost one more: their addresses are checked by code. */
+/** In 64-bit modules loads and stores cost one more, because code checks their addresses. */
 const COSTS_64 = COSTS_32.slice();
 for (const opcode of [...range(0x28, 0x3e), ...[...range(0, 11), ...range(84, 93)].map((n) => SIMD + n)])
   COSTS_64[opcode] = 2;
 
-/** Costs by opcode for a module of this pointer width. */
+/** Returns the costs by opcode for a module of this pointer width. */
 export function instructionCosts(pointerWidth: 32 | 64): Uint16Array {
   return pointerWidth === 64 ? COSTS_64 : COSTS_32;
 }
 
-/** What most system calls cost before the bytes they copy. */
+/** Cost of most system calls without the bytes they copy. */
 export const SYSTEM_CALL_OVERHEAD_DEFAULT = 500;
 const SYSTEM_CALL_OVERHEAD: Partial<Record<Ic0Name, number>> = {
   call_new: 1500,
@@ -112,7 +112,10 @@ const SYSTEM_CALL_OVERHEAD: Partial<Record<Ic0Name, number>> = {
   cost_http_request_v2: 10_000,
 };
 
-/** The fixed cost of a system call. The instrumenter charges it; hosts charge only what depends on the arguments. */
+/**
+ * Returns the fixed cost of a system call. The instrumenter charges it; hosts charge only the part that depends on the
+ * arguments.
+ */
 export function systemCallOverhead(name: string): number {
   const overhead = Object.hasOwn(SYSTEM_CALL_OVERHEAD, name) ? SYSTEM_CALL_OVERHEAD[name as Ic0Name] : undefined;
   return overhead ?? SYSTEM_CALL_OVERHEAD_DEFAULT;

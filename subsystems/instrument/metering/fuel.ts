@@ -10,17 +10,17 @@
  *       …
  *       local.get $fuel)
  *
- * It is handed out in slices of FUEL_SLICE; what is not handed out yet is the reserve, a global of the instance that is a
- * multiple of the slice. `refill` takes what is missing from the reserve or stops the message. So the limit is exact although
- * no test looks further than the sign, and what a trap in the middle of a loop leaves uncounted is less than a slice.
+ * Fuel is handed out in slices of FUEL_SLICE; the rest is the reserve, a global of the instance that is a multiple of
+ * the slice. `refill` takes the missing fuel from the reserve or stops the message. So the limit is exact although
+ * tests look only at the sign, and a trap in the middle of a loop leaves less than a slice uncounted.
  *
- * An innermost loop without calls, in which control flow splits once, becomes two, so that this adds no call to it: a call
- * in a tiny loop, even one that never happens, keeps V8 from unrolling it (measured: a matrix product 1.45 times raw, 1.1
- * without). What refills stands
- * behind the inner loop, so that a loop of a few rounds is entered with one test and not two (ten kernels, metering alone
- * 1.085 → 1.054 of raw together with charge-paths.ts; sieve 1.27 → 1.09). Loops with stores gain, too, although page tests
- * leave calls in them (ten kernels, metering alone 1.039 → 1.031, everything on 1.157 → 1.147). Where control flow splits more
- * than once V8 unrolls nothing, and the ordinary test is better (text 1.15 → 1.02, sort 1.14 → 1.10, metering alone).
+ * An innermost loop without calls, in which control flow splits once, becomes two, so that the test adds no call to it:
+ * a call in a tiny loop, even one that never happens, keeps V8 from unrolling it (measured: a matrix product 1.45 times
+ * raw, 1.1 without). The refill is behind the inner loop, so that a loop of a few rounds is entered with one test and
+ * not two (ten kernels, metering alone 1.085 → 1.054 of raw together with charge-paths.ts; sieve 1.27 → 1.09). Loops
+ * with stores gain, too, although page tests leave calls in them (ten kernels, metering alone 1.039 → 1.031, everything
+ * on 1.157 → 1.147). If control flow splits more than once, V8 unrolls nothing, and the ordinary test is better (text
+ * 1.15 → 1.02, sort 1.14 → 1.10, metering alone).
  *
  *     block $out
  *       loop $again
@@ -34,10 +34,10 @@
  *       unreachable
  *     end
  *
- * A loop that goes round only past the head of a loop inside needs no test of its own: that one has it (bodies 1.19 → 1.17,
- * interpreter 1.34 → 1.30, everything on).
+ * A loop whose every iteration passes the head of an inner loop needs no test of its own: the inner loop has one
+ * (bodies 1.19 → 1.17, interpreter 1.34 → 1.30, everything on).
  *
- * Why wasm stopped itself is in a global, too, so that the cold paths stay short; `settle` tells the host after a fault.
+ * The reason for a stop is in a global, too, so that the cold paths stay short; `settle` tells the host after a fault.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, FUEL_SLICE, STOP } from '../abi/index.ts';
@@ -64,12 +64,12 @@ import {
 
 const { i64: I64, f64: F64 } = VALUE_TYPE;
 
-/** Instance globals of ours: never exported, never saved, set anew by each entry. */
+/** Instance globals added by us: never exported, never saved, set anew by each entry. */
 export class FuelGlobals {
   readonly reserve: number;
   readonly stop: number;
 
-  /** `first`: the index behind the module's own globals. */
+  /** `first` is the index after the module's own globals. */
   constructor(first: number) {
     this.reserve = first;
     this.stop = first + 1;
@@ -82,12 +82,12 @@ export class FuelGlobals {
     return [OP.GLOBAL_SET, ...unsigned(this.reserve)];
   }
 
-  /** Notes the reason and traps. */
+  /** Returns code that records the reason and traps. */
   stopBecause(reason: number): number[] {
     return code(i32(reason), [OP.GLOBAL_SET], unsigned(this.stop), OP.UNREACHABLE);
   }
 
-  /** Their items of the global section. */
+  /** Returns the globals' items of the global section. */
   encode(): number[][] {
     return [
       [VALUE_TYPE.i64, 1, OP.I64_CONST, 0, OP.END],
@@ -95,7 +95,10 @@ export class FuelGlobals {
     ];
   }
 
-  /** Control memory → registers, at an entry: one slice or less in `fuel`, the rest in reserve. */
+  /**
+   * Returns code that loads the fuel from the control memory at an entry: at most one slice into `fuel`, the rest into
+   * the reserve.
+   */
   load(fuel: number): number[] {
     return code(
       readF64(CONTROL.FUEL),
@@ -114,12 +117,14 @@ export class FuelGlobals {
     );
   }
 
-  /** Registers → control memory. */
+  /** Returns code that stores the fuel in the control memory. */
   store(fuel: number): number[] {
     return writeF64(CONTROL.FUEL, code(get(fuel), this.getReserve, OP.I64_ADD, OP.F64_CONVERT_I64_S));
   }
 
-  /** Control memory → the value for `fuel` on the stack, after the host may have charged; the reserve stays. */
+  /**
+   * Returns code for the value of `fuel` from the control memory, after the host may have charged; the reserve stays.
+   */
   reload(): number[] {
     return code(readF64(CONTROL.FUEL), OP.I64_TRUNC_SAT_F64_S, this.getReserve, OP.I64_SUB);
   }
@@ -127,7 +132,7 @@ export class FuelGlobals {
 
 export interface FuelFunctions {
   readonly globals: FuelGlobals;
-  /** (fuel) -> fuel: the slice is used up; the next one, or stop. */
+  /** (fuel) -> fuel: takes the next slice when one is used up, or stops. */
   readonly refill: number;
   /** (size i64, fuel) -> fuel: charges one instruction for each byte or element of a bulk operation. */
   readonly chargeSize: number;
@@ -153,7 +158,7 @@ function addRefill(added: AddedFunctions, globals: FuelGlobals, yieldIndex: numb
     [I64],
     [I64],
     code(
-      // taken = what is missing, rounded up to slices
+      // taken = the missing fuel, rounded up to slices
       i64(FUEL_SLICE - 1),
       get(fuel),
       OP.I64_SUB,
@@ -167,7 +172,7 @@ function addRefill(added: AddedFunctions, globals: FuelGlobals, yieldIndex: numb
       get(taken),
       OP.I64_SUB,
       globals.setReserve,
-      // About once a millisecond: the host may do something else meanwhile.
+      // Called about once a millisecond: the host may do other work here.
       call(yieldIndex),
       get(fuel),
       get(taken),
@@ -176,7 +181,7 @@ function addRefill(added: AddedFunctions, globals: FuelGlobals, yieldIndex: numb
   );
 }
 
-/** More bytes than the heap has cost nothing: the operation is out of bounds, and has to say that itself. */
+/** Adds `chargeSize`. A size larger than the heap costs nothing: the operation is out of bounds, and traps itself. */
 function addChargeSize(added: AddedFunctions, address: AddressCode, refill: number): number {
   const size = 0;
   const fuel = 1;
@@ -205,8 +210,8 @@ function addChargeSize(added: AddedFunctions, address: AddressCode, refill: numb
 }
 
 /**
- * STOP and FUEL after a fault. The register is lost, so FUEL is at most what it last was, and at most the reserve and one
- * slice: the same on every run, and less than a slice more than the truth.
+ * Adds `settle`, which sets STOP and FUEL after a fault. The register is lost, so FUEL becomes the smaller of its last
+ * value and the reserve plus one slice: the same on every run, and too large by less than a slice.
  */
 function addSettle(added: AddedFunctions, globals: FuelGlobals): number {
   const most = 0;
@@ -228,7 +233,7 @@ function addSettle(added: AddedFunctions, globals: FuelGlobals): number {
   );
 }
 
-/** `fuel -= cost` */
+/** Emits `fuel -= cost`. */
 export function emitCharge(out: ByteWriter, fuel: number, cost: number): void {
   out.byte(OP.LOCAL_GET);
   out.unsigned(fuel);
@@ -239,7 +244,7 @@ export function emitCharge(out: ByteWriter, fuel: number, cost: number): void {
   out.unsigned(fuel);
 }
 
-/** The condition of a test; an unlikely `if` follows. */
+/** Emits the condition of a test; an unlikely `if` follows. */
 export function emitIsUsedUp(out: ByteWriter, fuel: number): void {
   out.byte(OP.LOCAL_GET);
   out.unsigned(fuel);
@@ -248,7 +253,7 @@ export function emitIsUsedUp(out: ByteWriter, fuel: number): void {
   out.byte(OP.I64_LT_S);
 }
 
-/** `fuel = refill(fuel)`, which is also where the host may do something else (`svc.yield`). */
+/** Emits `fuel = refill(fuel)`, a place where the host may also do other work (`svc.yield`). */
 export function emitRefillCall(out: ByteWriter, fuel: number, refill: number): void {
   out.byte(OP.LOCAL_GET);
   out.unsigned(fuel);

@@ -1,20 +1,21 @@
 /**
- * The guest's stack: what a frame weighs, and how much of V8's stack the whole may take.
+ * The guest's stack: the weight of a frame, and the part of V8's stack that all frames may use.
  *
- * A frame weighs FRAME_BYTES and VALUE_BYTES for each parameter and local. That is a matter of the module, so a recursion
- * ends at the same depth on every tier, machine and version of V8. V8's own frames are larger, by a factor that must have
- * an end: a message may take NATIVE_PER_GUEST times its guest stack. Code that could need more than that weighs what it
- * may need, divided by the factor. That hardly ever decides: of the two functions in which Motoko deserialises a list (21
- * locals each, enhanced persistence) one weighs 62 bytes and the other, by what V8 may need, 65 instead of 62.
+ * A frame weighs FRAME_BYTES, and VALUE_BYTES for each parameter and local. The weight depends only on the module, so a
+ * recursion ends at the same depth on every tier, machine and version of V8. V8's own frames are larger, by a factor
+ * that must be limited: a message may take NATIVE_PER_GUEST times its guest stack. Code that could need more than that
+ * weighs its possible need, divided by the factor. That hardly ever decides: of the two functions in which Motoko
+ * deserialises a list (21 locals each, enhanced persistence) one weighs 62 bytes and the other, by V8's possible need,
+ * 65 instead of 62.
  *
- * What V8 14.6 may need, in words of 8 bytes (test/subsystems/instrument/stack-depth.test.ts):
+ * V8 14.6 may need, in words of 8 bytes (test/subsystems/instrument/stack-depth.test.ts):
  *
- *   baseline      every parameter, local and operand has a slot; arguments and results beyond the registers come on top
- *   optimised     what lives across a call: locals and operands, but also
+ *   baseline      every parameter, local and operand has a slot; arguments and results beyond the registers are added
+ *   optimised     values that live across a call: locals and operands, but also
  *                 - values that the code computes twice, before and after a call, and V8 once (a hundred products of a
  *                   parameter: 800 bytes in a frame with one local), so half of the operations that can be shared;
- *                 - what inlined callees keep, seven levels deep (428 operands: 3,400 bytes in a frame with one local),
- *                   and what they share with each other, as far as V8's budget for inlining goes
+ *                 - values of inlined callees, seven levels deep (428 operands: 3,400 bytes in a frame with one local),
+ *                   and values that these share with each other, as far as V8's budget for inlining goes
  *
  * Inlining does no other harm: an inlined function still takes its frame from the guest's stack.
  */
@@ -24,24 +25,37 @@ import { NATIVE_PER_GUEST } from '../abi/stack-bytes.ts';
 import type { ModuleCalls } from '../analyze/call-pass.ts';
 import type { ModuleFrames } from '../analyze/frame-pass.ts';
 
-/** Deserialising `?((), List)` takes two frames a level in Motoko, of 21 locals each with enhanced persistence: 124 bytes. */
+/**
+ * Chosen so that deserialising `?((), List)` in Motoko, two frames for each level of 21 locals each with enhanced
+ * persistence, takes 124 bytes.
+ */
 const FRAME_BYTES = 20;
 const VALUE_BYTES = 2;
 
 const WORD_BYTES = 8;
-/** Return address, frame pointer, marker, instance, feedback vector and what V8 spills for itself. */
+/** Words for return address, frame pointer, marker, instance, feedback vector and V8's own spills. */
 const BASE_WORDS = 16;
-/** Stack, fuel and temporaries that instrumentation adds to a function; an inlined one keeps the first two. */
+/**
+ * Words for stack, fuel and temporaries that instrumentation adds to a function; an inlined one keeps the first two.
+ */
 const ADDED_WORDS = 16;
 const INLINED_WORDS = 4;
-/** V8 inlines bodies up to this size (`--wasm-inlining-max-size`), so deep, and as many functions behind a table's call. */
+/**
+ * V8's limits on inlining: the size of a body (`--wasm-inlining-max-size`), the depth, and the functions behind a call
+ * through a table.
+ */
 const INLINED_BYTES_MAX = 500;
 const INLINED_LEVELS_MAX = 7;
 const TARGETS_MAX = 4;
-/** V8's budget for one function is 6,000 bytes; a shared value takes two places of six, an immutable global is one anyway. */
+/**
+ * Values that inlined code can share: V8's budget for one function is 6,000 bytes, and a shared value takes two places
+ * of six bytes. Immutable globals are shared once each in any case.
+ */
 const SHARED_VALUES_MAX = 500;
 
-/** By body: bytes of guest stack that its frame takes. `addressTaken`: functions that can be called through a table. */
+/**
+ * Returns the bytes of guest stack of each body's frame. `addressTaken`: functions that can be called through a table.
+ */
 export function frameBytes(
   module: WasmModule,
   frames: ModuleFrames,
@@ -63,7 +77,7 @@ export function frameBytes(
   });
 }
 
-/** By body: words that functions inlined into it may add to its frame. */
+/** Returns the words that functions inlined into each body may add to its frame. */
 function inlinedWords(
   module: WasmModule,
   { valueWords, operandWords, sharedWords, hasV128 }: ModuleFrames,
@@ -77,7 +91,7 @@ function inlinedWords(
   const targets = [...addressTaken].map((index) => index - module.importedFunctionCount).filter((body) => body >= 0);
   const immutable = module.globals.filter(({ isMutable }) => !isMutable).length;
   const sharedMax = (SHARED_VALUES_MAX + immutable) * (hasV128 ? 2 : 1);
-  // What a body adds where it is inlined: itself, and what is inlined into it in turn.
+  // Words that a body adds where it is inlined: its own, and those of functions inlined into it in turn.
   const ownNested = valueWords.map((values, body) =>
     isSmall(body) ? INLINED_WORDS + values + numberAt(operandWords, body, 'operands of body') : 0,
   );
