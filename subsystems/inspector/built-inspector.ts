@@ -4,11 +4,11 @@ import type { Inspector, InspectorPage } from './index.ts';
 
 const PAGE = new URL('page.html', import.meta.url);
 
-/** Serves the page that `npm run build:inspector` made of `page/`, from memory. */
+/** Serves the page that `npm run build:inspector` built from `page/`, from memory. */
 export class BuiltInspector implements Inspector {
   readonly #page: InspectorPage;
 
-  /** `html`: the page, if not the one that was built. */
+  /** `html` replaces the built page. */
   constructor(html: Uint8Array = readFileSync(PAGE)) {
     this.#page = {
       html,
@@ -23,9 +23,9 @@ export class BuiltInspector implements Inspector {
 }
 
 /**
- * What keeps the page to itself. Actors decide names, output and results that it shows: should one of them ever become
- * markup, nothing but the page's own script runs (by its hash), nothing is loaded from or sent to elsewhere, and no
- * string becomes HTML at all (trusted types). Nobody may frame the page or keep a handle on its window.
+ * Returns the headers that isolate the page. Actors choose names, output and results that it shows: if one of them ever
+ * became markup, only the page's own script could run (by its hash), nothing could be loaded from or sent to other
+ * places, and no string could become HTML (trusted types). Nobody may frame the page or keep a handle on its window.
  */
 function headersOf(html: string): readonly string[] {
   const policy = [
@@ -54,7 +54,7 @@ function headersOf(html: string): readonly string[] {
   ];
 }
 
-/** Of each inline element of this kind, as a policy names it; a page without any allows none. */
+/** Returns the hashes of all inline elements of this kind, in the form of a policy; a page without any allows none. */
 function hashesOf(html: string, element: 'script' | 'style'): string {
   const contents = [...html.matchAll(new RegExp(`<${element}\\b[^>]*>([^]*?)</${element}>`, 'g'))];
   if (contents.length === 0) return "'none'";

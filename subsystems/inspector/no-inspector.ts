@@ -1,7 +1,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { Inspector, InspectorPage } from './index.ts';
 
-/** With `--no-inspector`: there is no page. */
+/** Replaces the inspector with `--no-inspector`: there is no page. */
 export class NoInspector implements Inspector {
   page(): InspectorPage {
     throw new ServerError('missing', 'inspector-off', 'the inspector page is turned off (--no-inspector)');

@@ -9,7 +9,7 @@ import { Line } from './sparkline.tsx';
 export interface ActorListProps {
   readonly actors: readonly Actor[];
   readonly samples: Samples;
-  /** Name of the actor that is open. */
+  /** Name of the open actor. */
   readonly selected: string | undefined;
   readonly filter: string;
   readonly pageNumber: number;
@@ -20,14 +20,14 @@ export interface ActorListProps {
   readonly setFilter: (filter: string) => void;
   readonly turnPage: (by: 1 | -1) => void;
   readonly open: (actor: Actor) => void;
-  /** The first of what is searched for, as soon as it is known. */
+  /** Opens the first actor that the search finds, once it is known. */
   readonly openFirst: () => void;
   /** Position that the arrow keys have reached. */
   readonly cursor: number;
   readonly setCursor: (cursor: number) => void;
 }
 
-/** Actors of one page, to be found by name. */
+/** List of the actors of one page, with a search by name. */
 export function ActorList(props: ActorListProps) {
   const { actors, filter, searchRef, listRef, pageNumber, hasMore, isLoading, cursor, setCursor, open } = props;
   const move = (by: number): void => setCursor(Math.max(0, Math.min(actors.length - 1, cursor + by)));
@@ -119,7 +119,7 @@ export function ActorList(props: ActorListProps) {
   );
 }
 
-/** While a page is asked for it does nothing, but keeps the focus. */
+/** Button that turns the page. It does nothing while a page is loading, but keeps the focus. */
 function TurnButton({
   isEnd,
   isLoading,

@@ -1,6 +1,9 @@
 import type { Actor } from './api.ts';
 
-/** `dry`: running, but with too few cycles for a message; `asleep`: running, but not in memory. */
+/**
+ * Returns the actor's state. `dry`: running, but with too few cycles for a message; `asleep`: running, but not in
+ * memory.
+ */
 export function stateOf({ status, live, dry }: Pick<Actor, 'status' | 'live' | 'dry'>): string {
   if (status !== 'running') return status;
   return dry ? 'dry' : live ? 'running' : 'asleep';

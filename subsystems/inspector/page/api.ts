@@ -1,4 +1,4 @@
-/** The server's routes, as the page uses them. What is refused is an `ApiError` with the server's own words. */
+/** The server's routes, as the page uses them. A refused request is an `ApiError` with the server's own message. */
 import { EventStream, type StreamEvent } from './event-stream.ts';
 
 /** An actor as `/inspect` shows it. */
@@ -9,7 +9,7 @@ export interface Actor {
   readonly status: string;
   readonly live: boolean;
   readonly cycles: string;
-  /** Whether it has too few cycles for any message. */
+  /** True if the balance is too low for any message. */
   readonly dry: boolean;
   readonly heapBytes: number;
   readonly stableBytes: number;
@@ -43,19 +43,19 @@ export interface CallRequest {
   readonly method: string;
   readonly isQuery: boolean;
   readonly isLossless: boolean;
-  /** Empty: anonymous. */
+  /** Principal of the caller; empty: anonymous. */
   readonly caller: string;
   readonly json: string;
 }
 
-/** What came of a call: also a refusal is an answer worth showing. */
+/** Result of a call; a refusal is shown as an answer, too. */
 export interface CallAnswer {
   readonly status: number;
   readonly text: string;
   readonly ms: number;
 }
 
-/** Something that two modules differ in; which members are there depends on the list it is in. */
+/** A difference between two modules; its members depend on the list that it is in. */
 export interface Difference {
   readonly path: string;
   readonly type?: string;
@@ -72,7 +72,7 @@ export interface Differences {
   readonly changed: readonly Difference[];
 }
 
-/** What an upgrade changed, or would have changed. */
+/** Changes that an upgrade made, or would have made. */
 export interface UpgradeReport {
   readonly upgraded: boolean;
   readonly module: { readonly from: string | null; readonly to: string };
@@ -88,18 +88,18 @@ export interface UpgradeReport {
 
 export interface UpgradeRequest {
   readonly actor: string;
-  /** Undefined: the manifest's file again. */
+  /** Module to install; undefined: the manifest's file again. */
   readonly module: ArrayBuffer | undefined;
-  /** Hex, may be empty. */
+  /** Argument in hex, may be empty. */
   readonly argument: string;
   readonly isForced: boolean;
 }
 
-/** What goes with an error besides its words. */
+/** Data that accompanies an error's message. */
 interface ErrorDetails {
   /** Lines that a failed hook printed. */
   readonly logs?: readonly string[];
-  /** Of an upgrade that was refused, or failed. */
+  /** Report of an upgrade that was refused, or failed. */
   readonly report?: UpgradeReport;
 }
 
@@ -117,7 +117,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The request did not get to the server, or its answer not here. */
+/** Error for a request that did not reach the server, or whose answer did not arrive. */
 export class UnreachableError extends Error {
   constructor(cause: unknown) {
     super('the server cannot be reached', { cause });
@@ -126,10 +126,10 @@ export class UnreachableError extends Error {
 }
 
 export interface PageRequest {
-  /** Id behind which the page begins; undefined: the first. */
+  /** Id after which the page begins; undefined: the first page. */
   readonly after: string | undefined;
   readonly limit: number;
-  /** Part of the name; empty: all. */
+  /** Part of the name; empty: all actors. */
   readonly name: string;
 }
 
@@ -138,15 +138,17 @@ export interface ActorPage {
   readonly hasMore: boolean;
 }
 
-/** An actor is looked for among so many whose names contain its own; beyond that, among all. */
+/**
+ * Number of actors whose names contain the wanted one and that are searched first; beyond it, all actors are searched.
+ */
 const NAMESAKES_MAX = 50;
 
-/** The id right before another: what lies behind it begins with that other. */
+/** Returns the id right before another: a list after it begins with that other one. */
 function idBefore(id: string): string {
   return (BigInt(`0x${id}`) - 1n).toString(16).padStart(id.length, '0');
 }
 
-/** Where `path` of a call is, for curl too. */
+/** Returns the path for a call, also for curl. */
 export function callPath({ actor, method, isQuery, isLossless }: CallRequest): string {
   const route = isQuery ? 'query-json' : 'call-json';
   return `/${route}/${encodeURIComponent(actor)}/${encodeURIComponent(method)}${isLossless ? '?lossless=1' : ''}`;
@@ -155,12 +157,12 @@ export function callPath({ actor, method, isQuery, isLossless }: CallRequest): s
 export class Api {
   readonly #token: string;
 
-  /** `token`: empty if none is known. */
+  /** `token` is empty if none is known. */
   constructor(token: string) {
     this.#token = token;
   }
 
-  /** One more than is shown is asked for: it says whether there is a next page. */
+  /** Asks for one actor more than is shown: it tells if there is a next page. */
   async actors({ after, limit, name }: PageRequest, signal: AbortSignal): Promise<ActorPage> {
     const query = [`limit=${limit + 1}`];
     if (after !== undefined) query.push(`after=${after}`);
@@ -169,7 +171,7 @@ export class Api {
     return { actors: found.slice(0, limit), hasMore: found.length > limit };
   }
 
-  /** The actor of this name; `id`, if it is known, spares looking for it. Undefined if there is none. */
+  /** Finds the actor of this name; `id`, if known, saves the search. Resolves with undefined if there is none. */
   async actor(name: string, id: string | undefined, signal: AbortSignal): Promise<Actor | undefined> {
     const known = id === undefined ? undefined : await this.#actorOf(id, name, signal);
     if (known !== undefined) return known;
@@ -186,7 +188,7 @@ export class Api {
     return actors.find((actor) => actor.name === name);
   }
 
-  /** `{"version","build","node","v8"}`, which needs no token. */
+  /** Reads `{"version","build","node","v8"}`, which needs no token. */
   version(signal: AbortSignal): Promise<{ readonly version: string; readonly build: string }> {
     return this.#json('/version', signal);
   }
@@ -199,7 +201,7 @@ export class Api {
     return (await this.#send('POST', `/cycles/${encodeURIComponent(actor)}`, { body: amount })).text;
   }
 
-  /** What changed; a refusal is an ApiError, mostly with a report. */
+  /** Upgrades the actor and resolves with the changes; a refusal is an ApiError, usually with a report. */
   async upgrade({ actor, module, argument, isForced }: UpgradeRequest): Promise<UpgradeReport> {
     const query = ['report=1'];
     if (argument !== '') query.push(`arg=0x${encodeURIComponent(argument.replace(/^0x/i, ''))}`);
@@ -213,13 +215,13 @@ export class Api {
     const startedMs = performance.now();
     const headers: Record<string, string> = {};
     if (request.caller !== '') headers['x-caller'] = request.caller;
-    // Of a connection that breaks, a browser sends the request again by itself: the server knows it by its key.
+    // A browser repeats a request by itself if the connection breaks: by the key the server recognises the repetition.
     if (!request.isQuery) headers['idempotency-key'] = freshKey();
     const { status, text } = await this.#ask('POST', callPath(request), { body: request.json, headers });
     return { status, text, ms: performance.now() - startedMs };
   }
 
-  /** Takes what the actor has printed since somebody last took it. */
+  /** Takes the lines that the actor has printed since they were last taken. */
   async takeLogs(
     actor: string,
   ): Promise<readonly { readonly seq: number; readonly time: string; readonly text: string }[]> {
@@ -228,7 +230,10 @@ export class Api {
     return JSON.parse(text) as readonly { seq: number; time: string; text: string }[];
   }
 
-  /** Follows `/events`, and calls `opened` when they begin; ends when the server ends it. `lastEventId`: empty at first. */
+  /**
+   * Follows `/events`, and calls `opened` when they begin; ends when the server ends the stream. `lastEventId` is empty
+   * at first.
+   */
   async *events(
     actor: string,
     lastEventId: string,
@@ -253,7 +258,7 @@ export class Api {
     return JSON.parse((await this.#send('GET', path, { signal })).text) as T;
   }
 
-  /** A request that has to succeed. */
+  /** Sends a request that must succeed. */
   async #send(method: string, path: string, init: RequestInit): Promise<WholeAnswer> {
     const answer = await this.#ask(method, path, init);
     if (answer.status < 200 || answer.status > 299) throw errorOf(answer.status, answer.text);
@@ -279,7 +284,10 @@ interface WholeAnswer {
   readonly text: string;
 }
 
-/** What the browser says of a connection is a TypeError, as is a mistake in a program: here it is the connection. */
+/**
+ * Turns the browser's TypeError for a broken connection, which looks like a programming mistake, into an
+ * UnreachableError.
+ */
 async function arrived<T>(part: Promise<T>): Promise<T> {
   try {
     return await part;
@@ -288,12 +296,12 @@ async function arrived<T>(part: Promise<T>): Promise<T> {
   }
 }
 
-/** 128 random bits. `randomUUID` is there in secure contexts only, which http to another machine is not. */
+/** Returns 128 random bits. `randomUUID` exists only in secure contexts, which http to another machine is not. */
 function freshKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** What the body of an error says; built-in routes answer `{code,message}`, what is checked before them plain text. */
+/** Returns the error of a response. Built-in routes answer `{code,message}`; checks before them answer plain text. */
 export function errorOf(status: number, text: string): ApiError {
   try {
     const parsed = JSON.parse(text) as { message?: unknown; logs?: unknown; upgraded?: unknown };
@@ -305,7 +313,7 @@ export function errorOf(status: number, text: string): ApiError {
       });
     }
   } catch {
-    // Plain text.
+    // The body is plain text.
   }
   return new ApiError(status, text === '' ? `the server answered ${status}` : text);
 }

@@ -13,7 +13,7 @@ import { ThemeButton } from './theme.tsx';
 import { TokenGate } from './token-gate.tsx';
 
 const TOKEN_KEY = 'svc-inspector-token';
-/** Actors of one page of the list: what fits on a screen, and what a poll of 2 s should ask for. */
+/** Actors on one page of the list: as many as fit on a screen, and as a poll every 2 s should ask for. */
 const PAGE_ACTORS = 50;
 
 export function App() {
@@ -30,7 +30,7 @@ export function App() {
     setToken('');
     setRefused(true);
   };
-  // A file that misses its target must not replace the page.
+  // A file that is dropped beside its target must not replace the page.
   useEffect(() => {
     const ignore = (event: DragEvent): void => event.preventDefault();
     addEventListener('dragover', ignore);
@@ -44,14 +44,14 @@ export function App() {
   return <Inspector api={api} hasToken={token !== ''} refused={() => setRefused(true)} forget={forget} />;
 }
 
-/** What is known of the actor that is open. */
+/** The open actor. */
 interface Opened {
   readonly name: string;
-  /** Undefined: the server has none of that name. */
+  /** Undefined if the server has no actor of that name. */
   readonly actor: Actor | undefined;
 }
 
-/** A page of the list, and what was asked for when it came. */
+/** A page of the list, and the request that it answers. */
 interface Listed extends ActorPage {
   readonly key: string;
 }
@@ -59,7 +59,7 @@ interface Listed extends ActorPage {
 interface InspectorProps {
   readonly api: Api;
   readonly hasToken: boolean;
-  /** The server does not take the token, or wants one. */
+  /** Called when the server refuses the token, or asks for one. */
   readonly refused: () => void;
   readonly forget: () => void;
 }
@@ -70,7 +70,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   const samples = useRef(new Samples());
   const drafts = useRef(new CallDrafts());
   const [filter, setFilter] = useState('');
-  /** Ids behind which the pages begin; the last is the one that is shown. */
+  /** Ids after which the pages begin; the last one is that of the shown page. */
   const [starts, setStarts] = useState<readonly (string | undefined)[]>([undefined]);
   const [{ actors, hasMore, key: listedKey }, setListed] = useState<Listed>({ actors: [], hasMore: false, key: '' });
   const [opened, setOpened] = useState<Opened | undefined>(undefined);
@@ -79,9 +79,9 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   const [cursor, setCursor] = useState(0);
   const searchRef = useRef<HTMLInputElement>(null);
   const listRef = useRef<HTMLDivElement>(null);
-  /** The server that answers now may be another than the one whose version is shown. */
+  /** True if the answering server may be another than the one whose version is shown. */
   const mayHaveRestarted = useRef(true);
-  /** Enter was pressed in the search before its list had come. */
+  /** True if Enter was pressed in the search before its list arrived. */
   const opensFirst = useRef(false);
   const isClosing = useRef(false);
   const after = starts.at(-1);
@@ -116,7 +116,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
 
   const open = (actor: Actor): void => {
     opensFirst.current = false;
-    // It is open: its address may say more than its name, and forms are half-filled.
+    // The actor is open: its address may hold more than its name, and forms may be half-filled.
     if (actor.name === place.actor) return;
     setOpened({ name: actor.name, actor });
     go(hashOf(actor.name, place.tab));
@@ -140,7 +140,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   };
   const turnPage = (by: 1 | -1): void => {
     const last = actors.at(-1);
-    // What is shown while another page is asked for does not tell where the next one begins.
+    // While another page is loading, the shown one does not tell where the next one begins.
     if (isLoading) return;
     opensFirst.current = false;
     if (by === -1) setStarts(starts.slice(0, -1));
@@ -148,7 +148,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
     setCursor(0);
   };
 
-  // A list that is not to be seen beside an actor takes the focus when it is.
+  // The list may be hidden beside an open actor; it takes the focus when it is visible again.
   useLayoutEffect(() => {
     if (place.actor === undefined && isClosing.current) listRef.current?.focus();
     isClosing.current = false;
@@ -163,7 +163,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
         searchRef.current?.focus();
         searchRef.current?.select();
       } else if (event.key === 'Escape') {
-        // Out of a field first; then out of the actor.
+        // Leaves a field first, and then the actor.
         if (isTyping && target !== searchRef.current) target.blur();
         else if (isTyping) listRef.current?.focus();
         else close();
@@ -173,7 +173,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
     return () => removeEventListener('keydown', pressed);
   }, []);
 
-  // The row that the arrow keys have reached is always to be seen.
+  // The row that the arrow keys have reached is always visible.
   useEffect(() => {
     listRef.current?.querySelector('.at-cursor')?.scrollIntoView({ block: 'nearest' });
   }, [cursor]);

@@ -1,19 +1,19 @@
-/** What somebody has begun: a half-filled form and what came of its last call, by actor and method. */
+/** Unfinished calls: a half-filled form and the result of its last call, by actor and method. */
 import type { CallAnswer } from './api.ts';
 import type { Parameter } from './candid/did-types.ts';
 import { encodeForm, type FormArgument, type Problems } from './candid/encode-form.ts';
 import { emptyValues, type FormValue } from './candid/form-value.ts';
 import { messageOf } from './messages.ts';
 
-/** Answers are kept with them, and may be large. */
+/** Drafts keep their answers, which may be large. */
 const DRAFTS_MAX = 30;
 
-/** A call of one method as it stands on the screen; changed in place. */
+/** A call of one method as shown on the screen; changed in place. */
 export class CallDraft {
-  /** Undefined: there is no form, only JSON; `formProblem` may say why. */
+  /** Values of the form; undefined: there is only JSON, and `formProblem` may say why. */
   readonly values: readonly FormValue[] | undefined;
   readonly formProblem: string | undefined;
-  /** Whether somebody has changed the form. */
+  /** True if the user has changed the form. */
   isTouched = false;
   isJson: boolean;
   json = '[]';
@@ -23,12 +23,12 @@ export class CallDraft {
   answer: CallAnswer | undefined;
   error: unknown;
   problems: Problems = new Map();
-  /** Draws the draft where it is shown. */
+  /** Redraws the draft where it is shown. */
   changed: () => void = () => undefined;
-  /** What the form said when it became `json`. */
+  /** Text of the form when it was turned into `json`. */
   #jsonOfForm: string | undefined;
 
-  /** `parameters`: undefined where there is no description of them. */
+  /** `parameters` is undefined if their types are not known. */
   constructor(parameters: readonly Parameter[] | undefined) {
     try {
       this.values = parameters === undefined ? undefined : emptyValues(parameters.map(({ type }) => type));
@@ -38,7 +38,7 @@ export class CallDraft {
     this.isJson = this.values === undefined;
   }
 
-  /** The arguments; undefined, with the problems at their places, where the form cannot be written. */
+  /** Returns the arguments; if the form cannot be encoded, returns undefined and sets the problems at their places. */
   write(parameters: readonly Parameter[], isLossless: boolean): string | undefined {
     this.problems = new Map();
     if (this.isJson || this.values === undefined) return this.json;
@@ -47,8 +47,8 @@ export class CallDraft {
   }
 
   /**
-   * From the form to JSON and back. A form with problems stays, unless nobody has begun it: what it lacks is `null` then.
-   * JSON that was edited stays as long as the form does.
+   * Switches from the form to JSON or back. A form with problems stays visible, unless the user has not begun it:
+   * missing values become `null` then. Edited JSON stays as long as the form does.
    */
   showJson(isJson: boolean, parameters: readonly Parameter[], isLossless: boolean): void {
     if (isJson) {
@@ -59,7 +59,7 @@ export class CallDraft {
     this.isJson = isJson;
   }
 
-  /** Calls; what comes of it is kept here. One call at a time, so that the answer is that of the last one. */
+  /** Makes the call, and keeps the result. Only one call runs at a time, so that the answer is that of the last one. */
   async run(call: () => Promise<CallAnswer>): Promise<void> {
     if (this.isRunning) return;
     this.isRunning = true;
@@ -87,11 +87,11 @@ export class CallDraft {
   }
 }
 
-/** Those that were looked at last. */
+/** Drafts that were looked at last. */
 export class CallDrafts {
   readonly #drafts = new Map<string, CallDraft>();
 
-  /** The draft of this key; a new one for `parameters` if there is none. */
+  /** Returns the draft of this key, or a new one for `parameters`. */
   of(key: string, parameters: readonly Parameter[] | undefined): CallDraft {
     const draft = this.#drafts.get(key) ?? new CallDraft(parameters);
     this.#drafts.delete(key);

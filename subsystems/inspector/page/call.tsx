@@ -10,7 +10,7 @@ const SEARCHED_METHODS_MIN = 12;
 /** Methods that are listed at once; an interface may have tens of thousands. */
 const LISTED_METHODS_MAX = 200;
 
-/** The methods of an actor, and the one that is chosen with its form. */
+/** The methods of an actor, and the form of the chosen one. */
 export function CallTab({
   actor,
   api,
@@ -85,7 +85,10 @@ export function CallTab({
   );
 }
 
-/** What is typed is kept as long as it fits: also when the code of the actor changes, and the method's types do not. */
+/**
+ * Returns the key of a method's draft. Input is kept as long as it fits, even if the actor's code changes without
+ * changing the method's types.
+ */
 function draftKey(actor: Actor, { name, described }: CallableMethod): string {
   const types = described?.parameters.map(({ type }) => type);
   return JSON.stringify([actor.id, name, types === undefined ? null : structureOf(types)]);

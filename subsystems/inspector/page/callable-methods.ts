@@ -2,7 +2,7 @@ import type { Actor } from './api.ts';
 import { type DidMethod, parseDid } from './candid/parse-did.ts';
 import { messageOf } from './messages.ts';
 
-/** A method as it can be called here; without a description of its types, only as lossless JSON. */
+/** A method in the form in which it can be called here; without known types, only with lossless JSON. */
 export interface CallableMethod {
   readonly name: string;
   readonly kind: string;
@@ -11,11 +11,11 @@ export interface CallableMethod {
 
 export interface CallableMethods {
   readonly methods: readonly CallableMethod[];
-  /** Why there are no forms. */
+  /** Reason why there are no forms. */
   readonly problem: string | undefined;
 }
 
-/** The methods of the interface in its order, then those that only the module has. */
+/** Returns the methods of the interface in its order, then those that only the module has. */
 export function callableMethods({
   candid,
   candidProblem,
@@ -46,7 +46,10 @@ export function callableMethods({
   };
 }
 
-/** As the module exports it: an interface may say `query` of an update. That it is one-way, only the interface says. */
+/**
+ * Returns the kind as the module exports it, since an interface may call an update `query`. Only the interface says
+ * that a method is one-way.
+ */
 function kindOf({ kind }: DidMethod, exported: string | undefined): string {
   return exported === undefined || (exported === 'update' && kind === 'oneway') ? kind : exported;
 }

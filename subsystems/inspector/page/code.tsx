@@ -5,9 +5,9 @@ import { inertText, shortText } from './inert-text.ts';
 import { CopyButton, Failure, Hint } from './pieces.tsx';
 import { Report } from './upgrade-report.tsx';
 
-/** The actor's module and interface, and another module in its place. */
+/** The actor's module and interface, and a form to replace the module. */
 export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
-  // An interface may be long, and this is drawn at each poll.
+  // Memoized, because an interface may be long, and this is drawn at each poll.
   const candid = useMemo(
     () => (actor.candid === null ? undefined : inertText(actor.candid, { hasLines: true })),
     [actor.candid],
@@ -45,7 +45,7 @@ interface Outcome {
 
 class UnreadableError extends Error {}
 
-/** As the file is now; a browser reads only what it was when it was chosen. */
+/** Reads the file's present content; a browser refuses a file that has changed since it was chosen. */
 async function bytesOf(file: File): Promise<ArrayBuffer> {
   try {
     return await file.arrayBuffer();
@@ -64,7 +64,7 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   const name = inertText(shortText(actor.name, 60));
 
   const choose = (chosen: File | undefined): void => {
-    // A text that was dropped is no file.
+    // Dropped text is no file.
     if (chosen === undefined) return;
     setFile(chosen);
     setForced(false);
@@ -109,7 +109,7 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
           accept=".wasm,.gz,application/wasm,application/gzip"
           onChange={(event) => {
             choose(event.currentTarget.files?.[0]);
-            // The same file again, rebuilt meanwhile, is a choice too.
+            // Reset, so that choosing the same file again, rebuilt meanwhile, is also a change.
             event.currentTarget.value = '';
           }}
         />

@@ -1,6 +1,9 @@
 import { type CallRequest, callPath } from './api.ts';
 
-/** The same call as a command. The token is taken from the shell: a command that is pasted somewhere should not hold it. */
+/**
+ * Returns the same call as a command. The token comes from a shell variable: a command that is pasted somewhere should
+ * not hold it.
+ */
 export function curlCommand(origin: string, request: CallRequest, hasToken: boolean): string {
   const parts = ['curl -X POST'];
   if (hasToken) parts.push('-H "Authorization: Bearer $SVC_TOKEN"');
@@ -9,7 +12,7 @@ export function curlCommand(origin: string, request: CallRequest, hasToken: bool
   return parts.join(' \\\n  ');
 }
 
-/** In single quotes nothing is special but the quote itself. */
+/** Quotes the text in single quotes, in which only the quote itself is special. */
 function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -33,7 +33,7 @@ interface DetailProps {
   readonly close: () => void;
 }
 
-/** The actor that is open, or what to do to open one. `actor` is undefined while it is asked for, and if there is none. */
+/** The open actor, or a hint how to open one. `actor` is undefined while it is loading, and if there is none. */
 export function Detail(props: DetailProps & { readonly actor: Actor | undefined; readonly isLoading: boolean }) {
   const { place, actor, isLoading, close } = props;
   if (place.actor === undefined) {
@@ -65,7 +65,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   const state = stateOf(actor);
   const [topUp, setTopUp] = useState<TopUpOutcome>({});
   const [isStreaming, setStreaming] = useState(false);
-  // Filters, output that was taken and what came of an upgrade would be lost with their tabs: those stay, out of sight.
+  // Tabs hold filters, taken output and results of upgrades, so visited tabs are only hidden.
   const kept = useRef(new Set<Tab>());
   const method = useRef<string | undefined>(undefined);
   kept.current.add(place.tab);
@@ -94,7 +94,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
         aria-label={`Parts of ${inertText(shortText(name, 80))}`}
         onKeyDown={(event) => {
           const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
-          // From the tab that has the focus: the address may be behind when keys follow each other fast.
+          // Starts from the focused tab: the address may lag behind when keys follow each other fast.
           const at = TABS.findIndex((tab) => document.activeElement?.id === `tab-${tab}`);
           const next = TABS[(at + step + TABS.length) % TABS.length];
           if (step === 0 || next === undefined) return;

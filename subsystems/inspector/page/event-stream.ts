@@ -1,4 +1,4 @@
-/** Server-sent events out of a stream of text. `EventSource` would do, but it cannot send the token. */
+/** Server-sent events, read from a stream of text. `EventSource` cannot send the token. */
 export interface StreamEvent {
   /** The last id that was seen. */
   readonly id: string;
@@ -6,14 +6,14 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** Text of one unfinished event; the server's lines are far shorter. */
+/** Characters of one unfinished event; the server's lines are far shorter. */
 const PENDING_CHARACTERS_MAX = 8 * 1024 * 1024;
 
 export class EventStream {
   #pending = '';
   #id = '';
 
-  /** The events that this piece completes. */
+  /** Yields the events that this piece completes. */
   *push(piece: string): Generator<StreamEvent> {
     this.#pending += piece;
     if (this.#pending.length > PENDING_CHARACTERS_MAX) throw new Error('the stream holds an event without an end');
@@ -27,7 +27,7 @@ export class EventStream {
     }
   }
 
-  /** Undefined for a block without data: a comment that keeps the connection alive. */
+  /** Returns undefined for a block without data: a comment that keeps the connection alive. */
   #parse(block: string): StreamEvent | undefined {
     const data: string[] = [];
     let type = 'message';

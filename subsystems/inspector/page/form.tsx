@@ -47,7 +47,7 @@ export function FormField(props: FieldProps) {
   }
 }
 
-/** A field's name and, quieter, its type. */
+/** A field's name and, less prominent, its type. */
 function Name({ label, type }: { readonly label: string; readonly type: DidType }) {
   return (
     <>
@@ -132,7 +132,7 @@ function BoolField(props: Of<'bool'>) {
 }
 
 const BLOB_ENCODINGS: readonly BlobEncoding[] = ['text', 'hex', 'base64'];
-/** A larger file does not belong into a text field; curl sends it. */
+/** Larger files do not belong in a text field; curl can send them. */
 const BLOB_FILE_BYTES_MAX = 1024 * 1024;
 
 function BlobField(props: Of<'blob'>) {
@@ -146,7 +146,7 @@ function BlobField(props: Of<'blob'>) {
     changed();
   };
   const read = async (file: File): Promise<void> => {
-    // What stood there before is not what was chosen: it is not sent in its place.
+    // A file that was refused must not leave the field's previous value to be sent.
     if (file.size > BLOB_FILE_BYTES_MAX) return put('', 'the file has more than 1 MiB: send it with curl');
     try {
       const bytes = new Uint8Array(await file.arrayBuffer());
@@ -193,7 +193,7 @@ function BlobField(props: Of<'blob'>) {
             onChange={(event) => {
               const file = event.currentTarget.files?.[0];
               if (file !== undefined) void read(file);
-              // The same file again, changed meanwhile, is a choice too.
+              // Reset, so that choosing the same file again, changed meanwhile, is also a change.
               event.currentTarget.value = '';
             }}
           />
@@ -204,7 +204,7 @@ function BlobField(props: Of<'blob'>) {
   );
 }
 
-/** Makes a value that is wanted now; a type whose form has no end is said so. */
+/** Returns a function that makes a value when it is needed, and the problem of a type whose form would have no end. */
 function useCreate(): readonly [string | undefined, (type: DidType) => FormValue | undefined] {
   const [problem, setProblem] = useState<string | undefined>(undefined);
   const create = (type: DidType): FormValue | undefined => {
@@ -321,7 +321,7 @@ function RecordField(props: Of<'record'>) {
       />
     );
   });
-  // What an opt or a variant holds stands below the name already.
+  // The value of an opt or a variant is below the name already.
   if (label === '') return <div class="flat">{parts}</div>;
   return (
     <fieldset class="field">
@@ -393,7 +393,7 @@ function VariantField(props: Of<'variant'>) {
   );
 }
 
-/** Nothing to type, but something to say: no value of it can be sent. */
+/** Returns true for `empty`: it takes no input, and no value of it can be sent. */
 function isEmpty(type: DidType): boolean {
   return resolve(type).kind === 'empty';
 }

@@ -1,4 +1,4 @@
-/** Numbers for people. */
+/** Formats numbers for people. */
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 const LARGE_UNITS = ['', 'k', 'M', 'G', 'T', 'P', 'E'] as const;
 
@@ -6,12 +6,15 @@ export function bytesText(bytes: number): string {
   return scaledText(bytes, 1024, BYTE_UNITS, short);
 }
 
-/** `99.99 T`: cycles and counts, in steps of a thousand. */
+/** Returns text like `99.99 T`: cycles and counts, in steps of a thousand. */
 export function largeText(value: number): string {
   return scaledText(value, 1000, LARGE_UNITS, (scaled, unit) => (unit === 0 ? short(scaled) : precise(scaled)));
 }
 
-/** In the largest unit of which there is one at least; what is rounded up to a whole step is one of the next. */
+/**
+ * Returns the value in the largest unit that makes it at least one; a value rounded up to a whole step uses the next
+ * unit.
+ */
 function scaledText(
   value: number,
   step: number,
@@ -32,13 +35,13 @@ function scaledText(
   return units[unit] === '' ? text : `${text} ${units[unit]}`;
 }
 
-/** Four digits, without zeros behind the point. */
+/** Returns four digits, without zeros after the point. */
 function precise(value: number): string {
   if (value >= 1000) return String(Math.round(value));
   return withoutZeros(value.toPrecision(4));
 }
 
-/** Behind the point: 100 keeps its own. */
+/** Removes zeros after the point only: 100 keeps its own. */
 function withoutZeros(text: string): string {
   return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
@@ -47,7 +50,7 @@ export function rateText(perSecond: number): string {
   return `${perSecond > 0 && perSecond < 0.095 ? '<0.1' : largeText(perSecond)}/s`;
 }
 
-/** Digits in groups of three. */
+/** Returns the digits in groups of three. */
 export function groupedText(digits: string): string {
   return digits.replaceAll(/\B(?=(?:\d{3})+$)/g, '\u202f');
 }
@@ -62,7 +65,10 @@ export function durationText(ms: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** The time of day, to the millisecond, with the date if that is not the day of `nowMs`; undefined if it is no time. */
+/**
+ * Returns the time of day to the millisecond, with the date if it differs from that of `nowMs`; undefined if it is no
+ * time.
+ */
 export function timeText(iso: string, nowMs: number): string | undefined {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return undefined;

@@ -34,7 +34,7 @@ export function HistoryTab({ actor, api }: { readonly actor: Actor; readonly api
 
 const LATEST_MAX = 6;
 
-/** The newest of them, where there are any. */
+/** The newest of these messages, if there are any. */
 export function LatestMessages({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   const { entries = [] } = useHistory(actor, api);
   if (entries.length === 0) return null;
@@ -47,7 +47,7 @@ export function LatestMessages({ actor, api }: { readonly actor: Actor; readonly
 }
 
 interface History {
-  /** Newest first; undefined before the first answer. */
+  /** Messages, newest first; undefined before the first answer. */
   readonly entries: readonly HistoryEntry[] | undefined;
   readonly error: unknown;
 }
@@ -157,7 +157,7 @@ function Entry({
   );
 }
 
-/** Messages hold ids; the interface knows the names. */
+/** Returns the interface's names for the ids in messages. */
 function fieldNamesOf({ candid }: Actor): ReadonlyMap<number, string> {
   try {
     return parseDid(candid ?? '').fieldNames;

@@ -1,14 +1,14 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-/** How often what is on the screen is asked for anew. */
+/** Pause between polls of the shown data. */
 export const POLL_MS = 2_000;
 /** After failures the pauses grow up to this. */
 const POLL_FAILED_MAX_MS = 15_000;
 
-/** A server that has not answered by then does not answer. */
+/** A server that has not answered within this time does not answer. */
 const ANSWER_MAX_MS = 15_000;
 
-/** Something that is asked for again and again; its functions are those of the newest drawing. */
+/** A repeated request; its functions are those of the newest drawing. */
 export interface Polling<T> {
   readonly ask: (signal: AbortSignal) => Promise<T>;
   readonly answered: (answer: T) => void;
@@ -16,8 +16,8 @@ export interface Polling<T> {
 }
 
 /**
- * Asks at once, then every 2 s after the last answer; after failures less often. Nothing is asked while the tab is hidden.
- * Another `key` begins anew, and what was asked for the old one is given up: nobody is told of it.
+ * Asks at once, then 2 s after each answer; after failures less often. Asks nothing while the tab is hidden. A
+ * different `key` restarts the polling, and a request for the old key is abandoned without a report.
  */
 export function usePolling<T>(key: string, polling: Polling<T>): void {
   const latest = useRef(polling);
@@ -31,7 +31,7 @@ export function usePolling<T>(key: string, polling: Polling<T>): void {
       if (isRunning || stop.signal.aborted || document.hidden) return;
       clearTimeout(timer);
       isRunning = true;
-      // Those of the drawing in which the question was asked: an answer belongs to what was wanted then.
+      // Functions of the drawing that asked: an answer belongs to the request at that time.
       const { ask, answered, failed } = latest.current;
       try {
         const answer = await inTime(ask, stop.signal);
@@ -57,7 +57,7 @@ export function usePolling<T>(key: string, polling: Polling<T>): void {
   }, [key]);
 }
 
-/** Gives up when it takes too long, or when `stop` says so. */
+/** Gives up if the answer takes too long, or when `stop` is aborted. */
 async function inTime<T>(ask: (signal: AbortSignal) => Promise<T>, stop: AbortSignal): Promise<T> {
   const giveUp = new AbortController();
   const stopped = (): void => giveUp.abort(stop.reason);
@@ -74,13 +74,13 @@ async function inTime<T>(ask: (signal: AbortSignal) => Promise<T>, stop: AbortSi
   }
 }
 
-/** Draws the component again: for values that change in place. */
+/** Returns a function that redraws the component: for values that change in place. */
 export function useRedraw(): () => void {
   const [, setCount] = useState(0);
   return useCallback(() => setCount((count) => count + 1), []);
 }
 
-/** The part of the address behind `#`, and a function that sets it. */
+/** Returns the part of the address after `#`, and a function that sets it. */
 export function useHash(): readonly [string, (hash: string) => void] {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {

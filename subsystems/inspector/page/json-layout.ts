@@ -1,6 +1,6 @@
 /**
- * JSON text in lines. It works on the text as it is, without parsing numbers or keys, so that nothing which a reader
- * wants to see exactly (`-0`, `1e400`, the order of keys) is changed on the way.
+ * Lays out JSON text in lines. It works on the text, without parsing numbers or keys, so that nothing that a reader
+ * wants to see exactly (`-0`, `1e400`, the order of keys) changes.
  */
 export type JsonTokenKind = 'key' | 'string' | 'number' | 'word' | 'sign' | 'space';
 
@@ -9,14 +9,14 @@ export interface JsonToken {
   readonly text: string;
 }
 
-/** Arrays and objects up to this width stay in one line. */
+/** Arrays and objects up to this width stay on one line. */
 const LINE_CHARACTERS_MAX = 66;
 const INDENT = '  ';
-/** Deeper lines are not moved further to the right. */
+/** Deeper lines are not indented further. */
 const INDENT_LEVELS_MAX = 40;
 const TOKEN = /\s+|"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|[a-z]+|[{}[\],:]/y;
 
-/** The text's tokens with blanks and line feeds between them; undefined if the text is not JSON. */
+/** Returns the text's tokens with blanks and line feeds between them; undefined if the text is not JSON. */
 export function layoutJson(text: string): readonly JsonToken[] | undefined {
   const signs = scan(text);
   if (signs === undefined) return undefined;
@@ -39,11 +39,11 @@ function scan(text: string): readonly string[] | undefined {
 interface Extent {
   /** Index of the closing bracket. */
   readonly end: number;
-  /** How wide it is in one line. */
+  /** Width on one line. */
   readonly width: number;
 }
 
-/** Where each bracket that opens something closes; undefined if they do not match. */
+/** Returns the extent of each opening bracket; undefined if the brackets do not match. */
 function bracketEnds(signs: readonly string[]): ReadonlyMap<number, Extent> | undefined {
   const ends = new Map<number, Extent>();
   const open: { readonly start: number; readonly widthBefore: number }[] = [];
@@ -71,7 +71,7 @@ class Layout {
   }
 
   run(): readonly JsonToken[] {
-    /** Up to here all is in one line. */
+    /** Everything up to this index is on one line. */
     let inlineUntil = -1;
     for (const [index, sign] of this.#signs.entries()) {
       const isInline = index <= inlineUntil;

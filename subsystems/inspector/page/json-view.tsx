@@ -5,11 +5,11 @@ import { CopyButton } from './pieces.tsx';
 
 /** Longer texts are not laid out: it would take longer than a reader waits. */
 const LAYOUT_CHARACTERS_MAX = 2_000_000;
-/** What is shown at first, and what at most: a browser chokes on more. */
+/** Characters shown at first, and at most: browsers cannot handle more. */
 const SHOWN_CHARACTERS = 20_000;
 const SHOWN_CHARACTERS_MAX = 400_000;
 
-/** JSON in lines and colours, or any other text as it is. */
+/** JSON in lines and colours, or any other text unchanged. */
 export function JsonView({ text, label }: { readonly text: string; readonly label: string }) {
   const [charactersMax, setMax] = useState(SHOWN_CHARACTERS);
   const tokens = useMemo(() => (text.length > LAYOUT_CHARACTERS_MAX ? undefined : layoutJson(text)), [text]);

@@ -1,6 +1,6 @@
 import { ApiError, UnreachableError } from './api.ts';
 
-/** What went wrong, in a sentence; the server's own words where there are any. */
+/** Returns the error as a sentence, in the server's own words if there are any. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) return error.status === 404 ? error.message : `${error.status}: ${error.message}`;
   if (error instanceof UnreachableError) return 'the server cannot be reached';

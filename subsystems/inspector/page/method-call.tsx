@@ -21,16 +21,16 @@ interface MethodCallProps {
   readonly draft: CallDraft;
 }
 
-/** The form of one method, and what came of its last call. */
+/** The form of one method, and the result of its last call. */
 export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallProps) {
   const redraw = useRedraw();
-  // An answer may come when the form has been left and opened again.
+  // An answer may arrive after the form was left and opened again.
   draft.changed = redraw;
   const form = useRef<HTMLFormElement>(null);
   const parameters = method.described?.parameters ?? [];
   const isLossless = draft.wantsLossless || method.described === undefined;
 
-  /** Undefined if the form cannot be written: its problems are shown, and the first is gone to. */
+  /** Returns undefined if the form cannot be encoded: its problems are shown, and the first one gets the focus. */
   const write = (): CallRequest | undefined => {
     const json = draft.write(parameters, isLossless);
     redraw();
@@ -40,7 +40,7 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
       : { ...requestOf(actor, method), isLossless, caller: draft.caller.trim(), json };
   };
   const focusProblem = (): void => {
-    // When it is drawn.
+    // Waits for the drawing.
     requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus());
   };
   const call = (): void => {
@@ -66,7 +66,7 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
         onKeyDown={(event) => {
           if (event.key !== 'Enter') return;
           const isCall = event.ctrlKey || event.metaKey;
-          // A key that is held down is one call, also in a field where Enter alone submits.
+          // A key that is held down makes one call, even in a field where Enter alone submits.
           if (isCall || (event.repeat && event.target instanceof HTMLInputElement)) event.preventDefault();
           if (isCall && !event.repeat) event.currentTarget.requestSubmit();
         }}
@@ -143,7 +143,7 @@ function requestOf(actor: Actor, method: CallableMethod): Pick<CallRequest, 'act
   return { actor: actor.name, method: method.name, isQuery: isQuery(method) };
 }
 
-/** What the interface says of a method. */
+/** The interface's description of a method. */
 function Description({ kind, described }: { readonly kind: string; readonly described: DidMethod }) {
   const { parameters, results, docs } = described;
   const annotation = kind === 'update' || described.kind === 'update' ? undefined : described.kind;

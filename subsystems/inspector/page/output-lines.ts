@@ -1,29 +1,29 @@
-/** Debug output on the screen: all of what was taken is kept for a while, and the newest of it is drawn. */
+/** Debug output on the screen: taken output is kept up to a limit, and the newest part of it is drawn. */
 
-/** Characters that are kept, line feeds included: a take brings at most a quarter of it (docs/http.md). */
+/** Characters that are kept, line feeds included; one take returns at most a quarter of them (docs/http.md). */
 const KEPT_CHARACTERS_MAX = 4 * 1024 * 1024;
-/** Prints that are kept: a take brings at most 16,384, because each counts for 64 bytes at least. */
+/** Prints that are kept; one take returns at most 16,384, because each counts for 64 bytes at least. */
 const KEPT_PRINTS_MAX = 65_536;
-/** Lines that are drawn, */
+/** Lines that are drawn. */
 const DRAWN_LINES_MAX = 2_000;
-/** their characters: what a browser lays out at once, */
+/** Characters of all drawn lines: as many as a browser can lay out at once. */
 const DRAWN_CHARACTERS_MAX = 1_000_000;
-/** and those of one line; the rest is counted. */
+/** Characters of one line; the rest are only counted. */
 const LINE_CHARACTERS_MAX = 10_000;
 
-/** What an actor printed at once, of one line or more. */
+/** Output that an actor printed with one call, of one line or more. */
 interface Print {
-  /** Never given twice. */
+  /** Unique key. */
   readonly key: number;
   readonly text: string;
   readonly lines: number;
 }
 
 export interface Output {
-  /** The oldest first. */
+  /** Prints, oldest first. */
   readonly prints: readonly Print[];
   readonly lines: number;
-  /** Lines that were here and are no longer. */
+  /** Number of lines that are no longer kept. */
   readonly lost: number;
 }
 
@@ -34,7 +34,7 @@ export interface OutputLine {
 
 export const NO_OUTPUT: Output = { prints: [], lines: 0, lost: 0 };
 
-/** The output with `texts` behind it, less the oldest that there is no room for. */
+/** Returns the output with `texts` appended, without the oldest prints that exceed the limits. */
 export function withOutput({ prints, lines, lost }: Output, texts: readonly string[]): Output {
   let key = prints.at(-1)?.key ?? 0;
   const all = [...prints, ...texts.map((text) => ({ key: ++key, text, lines: linesOf(text) }))];
@@ -43,7 +43,7 @@ export function withOutput({ prints, lines, lost }: Output, texts: readonly stri
   const first = Math.max(0, all.length - KEPT_PRINTS_MAX);
   for (let next = all[start - 1]; next !== undefined && start > first; next = all[start - 1]) {
     characters += next.text.length + 1;
-    // The newest stays, whatever its length.
+    // The newest print stays, whatever its length.
     if (characters > KEPT_CHARACTERS_MAX && start < all.length) break;
     start--;
   }
@@ -51,7 +51,7 @@ export function withOutput({ prints, lines, lost }: Output, texts: readonly stri
   return { prints: all.slice(start), lines: lines + sum(all.slice(prints.length)) - gone, lost: lost + gone };
 }
 
-/** The newest lines, the oldest of them first. */
+/** Returns the newest lines, oldest first. */
 export function drawnLines({ prints }: Output): readonly OutputLine[] {
   const drawn: OutputLine[] = [];
   let left = DRAWN_CHARACTERS_MAX;
@@ -69,7 +69,7 @@ export function drawnLines({ prints }: Output): readonly OutputLine[] {
   return drawn.toReversed();
 }
 
-/** All that is kept, as it was printed. */
+/** Returns all kept output, as it was printed. */
 export function outputText({ prints }: Output): string {
   return prints.map(({ text }) => text).join('\n');
 }

@@ -5,10 +5,12 @@ import { drawnLines, NO_OUTPUT, type Output, outputText, withOutput } from './ou
 import { CopyButton, Failure } from './pieces.tsx';
 
 const RECONNECT_MS = 1_000;
-/** What comes within this time is drawn at once. */
+/** Output that arrives within this time is drawn at once. */
 const DRAW_MS = 100;
 
-/** What an actor prints. Nothing is taken from the server before somebody asks for it: a line goes to one reader only. */
+/**
+ * An actor's output. Nothing is taken from the server before the user asks for it: each line goes to one reader only.
+ */
 export function OutputTab({
   actor,
   api,
@@ -24,7 +26,7 @@ export function OutputTab({
   const lines = useMemo(() => drawnLines(output), [output]);
   const [error, setError] = useState<unknown>(undefined);
   const waiting = useRef<string[]>([]);
-  /** The last line that was streamed: the server sends again what came behind it and was lost on the way. */
+  /** Id of the last streamed line: the server repeats the lines after it that were lost on the way. */
   const lastId = useRef('');
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
@@ -118,7 +120,7 @@ export function OutputTab({
   );
 }
 
-/** How much of the output is not to be seen. */
+/** The number of lines that are not visible. */
 function Older({ output, drawn }: { readonly output: Output; readonly drawn: number }) {
   const hidden = output.lines - drawn;
   if (hidden + output.lost === 0) return null;
@@ -134,7 +136,7 @@ function counted(lines: number): string {
   return lines === 1 ? '1 older line is' : `${lines.toLocaleString('en')} older lines are`;
 }
 
-/** Reads events until it is told to stop, connecting anew when the connection ends; returns when the server refuses. */
+/** Reads events until told to stop, and reconnects when the connection ends; returns when the server refuses. */
 async function follow(
   api: Api,
   actor: string,
@@ -153,7 +155,7 @@ async function follow(
     } catch (failure) {
       if (signal.aborted) return;
       setError(failure);
-      // What was refused stays refused; what only broke is tried again.
+      // A refusal is final; a broken connection is tried again.
       if (failure instanceof ApiError && failure.status !== 503) return;
     }
     await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));

@@ -80,7 +80,7 @@ function Fact({ name, value }: { readonly name: string; readonly value: string }
 
 const TRILLION = 1_000_000_000_000n;
 
-/** A top-up and what came of it, held where it outlives the tab. */
+/** A top-up and its result, kept where it outlives the tab. */
 export interface TopUp {
   readonly outcome: TopUpOutcome;
   readonly setOutcome: (outcome: TopUpOutcome) => void;

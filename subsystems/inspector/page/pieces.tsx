@@ -1,4 +1,4 @@
-/** Small parts that all of the page uses. */
+/** Small parts used by the whole page. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from './api.ts';
@@ -8,15 +8,15 @@ import { messageOf } from './messages.ts';
 type CopyState = { readonly kind: 'idle' | 'copied' } | { readonly kind: 'by-hand'; readonly text: string };
 
 /**
- * Copies the text, and says so for a moment. The clipboard needs a secure context, which http to another machine is not:
- * there the text is shown, selected, for the reader to copy. `name` says what it copies, where `label` does not.
+ * Copies the text, and confirms it for a moment. The clipboard needs a secure context, which http to another machine is
+ * not: there the text is shown, selected, for the reader to copy. `name` describes the text if `label` does not.
  */
 export function CopyButton({
   text,
   label,
   name = label,
 }: {
-  /** A function may return undefined: there is nothing to copy. */
+  /** Text to copy; a function may return undefined if there is nothing to copy. */
   readonly text: string | (() => string | undefined);
   readonly label: string;
   readonly name?: string;
@@ -55,14 +55,14 @@ export function CopyButton({
 
 function ByHand({ text, close }: { readonly text: string; readonly close: () => void }) {
   const area = useRef<HTMLTextAreaElement>(null);
-  // Once: somebody may select a part of it.
+  // Selects once only: the user may select a part of it.
   useLayoutEffect(() => area.current?.select(), []);
   return (
     <textarea ref={area} class="mono" readOnly rows={3} aria-label="Copy this by hand" value={text} onBlur={close} />
   );
 }
 
-/** What went wrong, in the server's words, with what a failed hook printed. */
+/** The error in the server's words, with the lines that a failed hook printed. */
 export function Failure({ error }: { readonly error: unknown }) {
   const logs = error instanceof ApiError ? error.logs : [];
   return (

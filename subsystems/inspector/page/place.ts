@@ -1,12 +1,12 @@
-/** Where in the page somebody is, as it stands behind `#` in the address: `#/counter/call/inc`. */
+/** The user's place in the page, as encoded after `#` in the address: `#/counter/call/inc`. */
 export const TABS = ['overview', 'call', 'history', 'output', 'code'] as const;
 export type Tab = (typeof TABS)[number];
 
 export interface Place {
-  /** Undefined: no actor is open. */
+  /** Undefined if no actor is open. */
   readonly actor: string | undefined;
   readonly tab: Tab;
-  /** Of the tab `call`. */
+  /** Method of the tab `call`. */
   readonly method: string | undefined;
 }
 

@@ -1,20 +1,20 @@
-/** What was seen of actors over the last minutes, for the charts. */
+/** Samples of actors over the last minutes, for the charts. */
 import type { Actor } from './api.ts';
 
-/** How long a sample is kept: what a chart shows at most. */
+/** Milliseconds that a sample is kept: the longest time that a chart shows. */
 export const WINDOW_MS = 300_000;
-/** Two samples further apart than this have nothing between them: the tab was hidden, or the server away. */
+/** Nothing is drawn between two samples further apart than this: the tab was hidden, or the server away. */
 const GAP_MS = 30_000;
-/** Actors whose samples are kept; those looked at longest ago go first. */
+/** Actors whose samples are kept; those looked at longest ago are dropped first. */
 const ACTORS_MAX = 500;
 
-/** Samples closer than this are one. */
+/** Samples closer than this count as one. */
 const SAME_MS = 500;
 
 export interface Sample {
   readonly atMs: number;
   readonly memoryBytes: number;
-  /** Rounded: a chart needs no more. */
+  /** Rounded, which is exact enough for a chart. */
   readonly cycles: number;
   readonly messages: number;
   readonly traps: number;
@@ -28,7 +28,7 @@ export class Samples {
     for (const actor of actors) {
       const samples = this.#samplesOf(actor.id, atMs);
       const last = samples.at(-1);
-      // Two polls that show the same actor.
+      // Two polls may show the same actor at the same time.
       if (last !== undefined && atMs - last.atMs < SAME_MS) continue;
       samples.push({
         atMs,
@@ -45,12 +45,12 @@ export class Samples {
     }
   }
 
-  /** Those that are not too old by now; none if the clock went back. */
+  /** Returns the samples that are recent enough; none if the clock was set back. */
   #samplesOf(id: string, nowMs: number): Sample[] {
     const known = this.#ofActors.get(id) ?? [];
     const isBack = (known.at(-1)?.atMs ?? nowMs) - nowMs > SAME_MS;
     const samples = isBack ? [] : known.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
-    // Behind all others: those looked at longest ago are first.
+    // Moved to the end: the map begins with the actors looked at longest ago.
     this.#ofActors.delete(id);
     this.#ofActors.set(id, samples);
     return samples;
@@ -70,7 +70,7 @@ export function levels(samples: readonly Sample[], of: (sample: Sample) => numbe
   return samples.map((sample) => ({ atMs: sample.atMs, value: of(sample) }));
 }
 
-/** How fast a count grew between samples, per second; a count that began anew (another start) grew by nothing. */
+/** Returns the growth of a count between samples, per second; a count that was reset (by a restart) grew by nothing. */
 export function rates(samples: readonly Sample[], of: (sample: Sample) => number): readonly Point[] {
   return samples.slice(1).flatMap((sample, index) => {
     const before = samples[index];
@@ -80,7 +80,7 @@ export function rates(samples: readonly Sample[], of: (sample: Sample) => number
   });
 }
 
-/** The points in runs without a gap: what lies between two runs is not known. */
+/** Returns the points in runs without a gap: values between two runs are not known. */
 export function runsOf(points: readonly Point[]): readonly (readonly Point[])[] {
   const runs: Point[][] = [];
   for (const point of points) {

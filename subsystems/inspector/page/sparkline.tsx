@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { type Point, runsOf, WINDOW_MS } from './samples.ts';
 
-/** A young chart is as wide as this, so that something is to be seen soon. */
+/** Smallest time span of a chart, so that something is visible soon. */
 const YOUNG_WINDOW_MS = 30_000;
 const WIDTH = 240;
 const HEIGHT = 48;
@@ -13,20 +13,20 @@ interface Scale {
   readonly y: (point: Point) => number;
 }
 
-/** Of the last five minutes; the right edge is the newest point. */
+/** Returns the scale for the last five minutes; the newest point is at the right edge. */
 function scaleOf(points: readonly Point[], isFromZero: boolean): Scale {
   const lastMs = points.at(-1)?.atMs ?? 0;
   const firstMs = points[0]?.atMs ?? 0;
   const spanMs = Math.min(WINDOW_MS, Math.max(lastMs - firstMs, YOUNG_WINDOW_MS));
   const values = points.map(({ value }) => value);
   const most = Math.max(...values);
-  // What has a zero gets some air above, or a constant would be a bar of full height.
+  // A chart from zero gets some space above, or a constant would be a bar of full height.
   const max = isFromZero ? most * 1.25 : most;
   const min = isFromZero ? 0 : Math.min(...values);
   const height = HEIGHT - 2 * MARGIN;
   return {
     x: ({ atMs }) => WIDTH - ((lastMs - atMs) / spanMs) * WIDTH,
-    // What does not change lies at the bottom if it is nothing, else in the middle.
+    // A constant is drawn at the bottom if it is zero, otherwise in the middle.
     y: ({ value }) =>
       HEIGHT - MARGIN - (max > min ? ((value - min) / (max - min)) * height : isFromZero && max === 0 ? 0 : height / 2),
   };
@@ -65,7 +65,7 @@ export function Line({
   );
 }
 
-/** A chart with its name, the newest value, and under the pointer the value of that moment. */
+/** A chart with its title, the newest value, and under the pointer the value of that moment. */
 export function Chart({
   title,
   points,
@@ -79,7 +79,7 @@ export function Chart({
   readonly isFromZero: boolean;
   readonly textOf: (value: number) => string;
   readonly tone?: 'info' | 'bad';
-  /** What is shown instead of the newest point. */
+  /** Text shown instead of the newest value. */
   readonly now?: string;
 }) {
   const [looked, setLooked] = useState<number | undefined>(undefined);

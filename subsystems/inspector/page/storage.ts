@@ -1,4 +1,4 @@
-/** What the browser remembers, where it may: with storage turned off for the site, reading it throws. */
+/** Values that the browser remembers, if it may: reading throws if storage is turned off for the site. */
 type Store = 'localStorage' | 'sessionStorage';
 
 export function recall(store: Store, key: string): string | undefined {
@@ -9,12 +9,12 @@ export function recall(store: Store, key: string): string | undefined {
   }
 }
 
-/** Undefined: forget it. */
+/** Stores the value; undefined removes it. */
 export function remember(store: Store, key: string, value: string | undefined): void {
   try {
     if (value === undefined) window[store].removeItem(key);
     else window[store].setItem(key, value);
   } catch {
-    // Then it is asked for again.
+    // Storage is turned off: the value is asked for again next time.
   }
 }

@@ -6,7 +6,7 @@ type Theme = (typeof THEMES)[number];
 const KEY = 'svc-inspector-theme';
 const SIGNS: Readonly<Record<Theme, string>> = { system: '◐', dark: '●', light: '○' };
 
-/** As the system has it, or always dark or light; this browser remembers it. */
+/** Switches between the system's theme, dark and light; this browser remembers the choice. */
 export function ThemeButton() {
   const [theme, setTheme] = useState<Theme>(
     () => THEMES.find((name) => name === recall('localStorage', KEY)) ?? 'system',

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 
-/** What the server takes as one (`config/load.ts`): blanks inside are fine. */
+/** Tokens that the server accepts (`config/load.ts`): blanks inside are allowed. */
 const TOKEN = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 const NO_TOKEN = 'A token has visible ASCII characters, and blanks between them: this is none.';
 

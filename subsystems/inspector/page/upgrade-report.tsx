@@ -2,7 +2,7 @@ import type { Difference, Differences, UpgradeReport } from './api.ts';
 import { inertText } from './inert-text.ts';
 import { Badge, type Tone } from './pieces.tsx';
 
-/** What an upgrade changed, or would have changed. */
+/** Changes that an upgrade made, or would have made. */
 export function Report({ report }: { readonly report: UpgradeReport }) {
   const { stable, candid, persistence, instructions } = report;
   return (

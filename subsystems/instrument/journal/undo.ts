@@ -32,8 +32,8 @@ const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
 /**
- * Adds (pages i32): undoes the last `pages` touched pages, which are untouched then; when none is left, also the mutable
- * globals, if the message has saved them.
+ * Adds (pages i32): undoes the last `pages` touched pages, which are untouched then; when none is left, also the
+ * mutable globals, if the message has saved them.
  */
 export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals: number): number {
   const pages = 0;

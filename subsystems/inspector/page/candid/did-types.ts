@@ -1,4 +1,4 @@
-/** Candid types as a form needs them: in the order and with the names in which the interface writes them. */
+/** Candid types as a form uses them: with the order and the names of the interface. */
 
 export const PRIMITIVES = [
   'null',
@@ -23,14 +23,14 @@ export const PRIMITIVES = [
 export type Primitive = (typeof PRIMITIVES)[number];
 
 export interface Field {
-  /** What travels on the wire: the given number, or the hash of the name. */
+  /** Id in messages: the given number, or the hash of the name. */
   readonly id: number;
-  /** Its name; `_7_` where there is none. */
+  /** Name of the field; `_7_` if it has none. */
   readonly label: string;
   readonly type: DidType;
 }
 
-/** A parameter or result; most interfaces name them. */
+/** A parameter or result; most interfaces name it. */
 export interface Parameter {
   readonly name: string | undefined;
   readonly type: DidType;
@@ -43,7 +43,7 @@ export interface FunctionType {
   readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
 }
 
-/** A definition that is referred to by its name; `target` is filled when the whole interface has been read. */
+/** A reference to a definition by its name; `target` is set when the whole interface has been read. */
 export interface NamedType {
   readonly kind: 'name';
   readonly name: string;
@@ -61,17 +61,17 @@ export type DidType =
 export interface Method {
   readonly name: string;
   readonly type: DidType;
-  /** The comment above it. */
+  /** The comment above the method. */
   readonly docs: string;
 }
 
-/** A type that is no name. */
+/** Any type except a reference. */
 export type ConcreteType = Exclude<DidType, NamedType>;
 
-/** Chains of names are shorter than this in every interface that the server took. */
+/** Limit on chains of references: longer than in any interface that the server accepts. */
 const NAME_CHAIN_MAX = 10_000;
 
-/** The type that a name stands for, at the end of the chain. */
+/** Returns the type at the end of a chain of references. */
 export function resolve(type: DidType): ConcreteType {
   let resolved = type;
   for (let steps = 0; resolved.kind === 'name'; steps++) {
@@ -86,29 +86,32 @@ export function isBlob(type: ConcreteType): boolean {
   return type.kind === 'vec' && resolve(type.inner).kind === 'nat8';
 }
 
-/** Whether a value of the type can be `null` in the default encoding, so that an `opt` of it is `[]` or `[value]`. */
+/**
+ * Returns true if a value of the type can be `null` in the default encoding, so that an `opt` of it is `[]` or
+ * `[value]`.
+ */
 export function isNullable(type: DidType): boolean {
   const { kind } = resolve(type);
   return kind === 'null' || kind === 'opt' || kind === 'reserved';
 }
 
-/** Whether the ids are 0, 1, 2 …: such a record is an array in the default encoding. */
+/** Returns true if the ids are 0, 1, 2 …: such a record is an array in the default encoding. */
 export function isTuple(fields: readonly Field[]): boolean {
   const ids = fields.map(({ id }) => id).toSorted((left, right) => left - right);
   return ids.length > 0 && ids.every((id, index) => id === index);
 }
 
-/** The id that stands for a name on the wire. */
+/** Returns the id of a name in messages. */
 export function hashName(name: string): number {
   let hash = 0;
   for (const byte of new TextEncoder().encode(name)) hash = (Math.imul(hash, 223) + byte) >>> 0;
   return hash;
 }
 
-/** How long a type's text may become; what is cut ends with `…`. */
+/** Largest length of a type's text; a cut text ends with `…`. */
 const TEXT_CHARACTERS_MAX = 400;
 
-/** The type as an interface writes it, names kept; long ones are cut. */
+/** Returns the type's text with its names; long texts are cut. */
 export function typeText(type: DidType): string {
   const parts: string[] = [];
   let length = 0;

@@ -1,8 +1,8 @@
-/** Form values as the JSON that the server takes (docs/json-encoding.md), in both encodings. */
+/** Encodes form values as the JSON that the server accepts (docs/json-encoding.md), in both encodings. */
 import { type ConcreteType, type DidType, type Field, isNullable, isTuple, resolve } from './did-types.ts';
 import type { FormValue } from './form-value.ts';
 
-/** What is wrong, by the value that it is wrong with. */
+/** Problems by the value that they belong to. */
 export type Problems = Map<FormValue, string>;
 
 export interface FormArgument {
@@ -10,7 +10,10 @@ export interface FormArgument {
   readonly value: FormValue;
 }
 
-/** The JSON array of all arguments. What cannot be written stands in `problems`; the text is of no use then. */
+/**
+ * Returns the JSON array of all arguments. Values that cannot be encoded are added to `problems`; the text is useless
+ * then.
+ */
 export function encodeForm(values: readonly FormArgument[], isLossless: boolean, problems: Problems): string {
   const encoder = new Encoder(isLossless, problems);
   return `[${values.map(({ type, value }) => encoder.encode(type, value)).join(', ')}]`;
@@ -28,7 +31,7 @@ const SPECIAL_FLOATS: ReadonlyMap<string, string> = new Map([
   ['+infinity', 'Infinity'],
   ['-infinity', '-Infinity'],
 ]);
-/** Of a part that somebody wants, but whose form was refused. */
+/** Problem of a part that is needed, but has no form. */
 const NO_FORM = 'there is no form for this: write the arguments as JSON';
 
 class Encoder {
@@ -77,7 +80,7 @@ class Encoder {
     if (!pattern.test(text)) return this.#wrong(value, `expected ${article(kind)}: digits only`);
     const number = plainInteger(text);
     if (this.#isLossless) return marked(kind, quote(number));
-    // Beyond 2^53 other readers of the same JSON would round it.
+    // Other JSON readers would round numbers beyond 2^53.
     return number.length > 15 ? quote(number) : number;
   }
 
@@ -153,7 +156,7 @@ function marked(kind: string, json: string): string {
   return `{"$svc": "${kind}", "value": ${json}}`;
 }
 
-/** Digits without what only people write: signs, separators, leading zeros. */
+/** Returns the digits without signs, separators and leading zeros. */
 function plainInteger(text: string): string {
   const digits = text.replaceAll(/[+_-]/g, '').replace(/^0+(?=\d)/, '');
   return text.startsWith('-') && digits !== '0' ? `-${digits}` : digits;
@@ -163,7 +166,7 @@ function article(kind: string): string {
   return /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`;
 }
 
-/** Standard base64 of what was typed; undefined if it is not what it says. */
+/** Returns the input as standard base64; undefined if it is not in the stated encoding. */
 export function base64Of(encoding: 'text' | 'hex' | 'base64', text: string): string | undefined {
   if (encoding === 'text') return base64OfBytes(new TextEncoder().encode(text));
   const packed = text.replaceAll(/\s/g, '');
@@ -186,7 +189,10 @@ export function base64OfBytes(bytes: Uint8Array): string {
   return btoa(parts.join(''));
 }
 
-/** A JSON string; nothing in it is invisible or changes the direction of writing, so that it can be read where it is pasted. */
+/**
+ * Returns a JSON string in which no character is invisible or changes the direction of writing, so that it is readable
+ * wherever it is pasted.
+ */
 export function quote(text: string): string {
   return JSON.stringify(text).replaceAll(
     /[\u007f-\u009f\u061c\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0]|\u034f/g,

@@ -1,42 +1,45 @@
-/** What stands in a form: one node a type, changed in place while somebody types. */
+/** Contents of a form: one node for each type, changed in place as the user types. */
 import { isBlob, type DidType, type Primitive, resolve } from './did-types.ts';
 
 export type BlobEncoding = 'text' | 'hex' | 'base64';
 
 export type FormValue =
-  /** Numbers, texts, principals: as they are typed. */
+  /** Numbers, texts, principals: the text as typed. */
   | { readonly kind: 'text'; text: string }
   | { readonly kind: 'bool'; isTrue: boolean }
-  /** `problem`: why a file that was chosen is not what stands there. */
+  /** `problem`: reason why the field does not hold the chosen file. */
   | { readonly kind: 'blob'; encoding: BlobEncoding; text: string; problem?: string | undefined }
-  /** `value` is made when it is first wanted: types may be recursive. */
+  /** `value` is made when it is first needed: types may be recursive. */
   | { readonly kind: 'opt'; isSome: boolean; value: FormValue | undefined }
   | { readonly kind: 'vec'; readonly items: FormValue[] }
-  /** In the order of the type's fields. */
+  /** Values in the order of the type's fields. */
   | { readonly kind: 'record'; readonly fields: readonly FormValue[] }
-  /** `values` are those of tags that were chosen at some time. */
+  /** `values` holds the values of all tags that were ever chosen. */
   | { readonly kind: 'variant'; tag: number | undefined; readonly values: Map<number, FormValue> }
   | { readonly kind: 'func'; principal: string; method: string }
-  /** `null`, `reserved` and `empty`: nothing to type. */
+  /** `null`, `reserved` and `empty`, which take no input. */
   | { readonly kind: 'nothing' };
 
-/** Fields and tags that one step opens at most: records in records may be exponentially many. */
+/** Fields and tags that one step opens at most: nested records may be exponentially many. */
 const NODES_MAX = 2_000;
-/** Records right inside of records; one that contains itself without an `opt`, `vec` or `variant` has no end. */
+/**
+ * Depth of records directly inside records; a record that contains itself without an `opt`, `vec` or `variant` has no
+ * end.
+ */
 const DEPTH_MAX = 100;
 
-/** An untouched value. Throws an Error if a form of this type would be too large to show. */
+/** Returns an untouched value. Throws an Error if a form of this type would be too large to show. */
 export function emptyValue(type: DidType): FormValue {
   return new Opening().open(type, 0);
 }
 
-/** The same for all parameters of a method, which are shown at once. */
+/** Returns untouched values for all parameters of a method, which are shown at once; throws like `emptyValue`. */
 export function emptyValues(types: readonly DidType[]): readonly FormValue[] {
   const opening = new Opening();
   return types.map((type) => opening.open(type, 0));
 }
 
-/** What is opened in one step, with one bound for all of it. */
+/** Values that are opened in one step, with a common limit. */
 class Opening {
   #nodes = 0;
 

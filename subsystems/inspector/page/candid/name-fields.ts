@@ -1,9 +1,9 @@
-/** Candid value text as the server shows it of messages, which hold ids instead of names. */
+/** Candid text of messages as the server shows it, with ids instead of names. */
 
-/** A text, also one that was cut; an id before `=`; the tag of a variant without payload. */
+/** Matches a text, even a cut one; an id before `=`; the tag of a variant without payload. */
 const PARTS = /"(?:[^"\\]|\\[^])*(?:"|$)|\b(\d{1,10})(?= = )|(?<=variant \{ )(\d{1,10})(?= \})/g;
 
-/** The text with names in the place of the ids that an interface has names for. */
+/** Returns the text with the interface's names in place of their ids. */
 export function nameFields(text: string, names: ReadonlyMap<number, string>): string {
   return text.replaceAll(PARTS, (part: string, field?: string, tag?: string) => {
     const id = field ?? tag;

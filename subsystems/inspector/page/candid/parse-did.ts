@@ -1,10 +1,10 @@
 /**
  * Reads an interface for the page's forms.
  *
- * The server has read the same text before and only shows what it understood, with quotas of its own; its parser makes
- * types for the wire, though, with a library that would nearly double the page (ADR 40). So this one is small, keeps what
- * a form lives of (names, order, comments), and is lenient where the other is strict. What it cannot read is an Error
- * with line and column, and the page offers JSON instead of a form.
+ * The server has parsed the same text before, with its own limits; but its parser makes types for messages, with a
+ * library that would nearly double the page (ADR 40). So this parser is small, keeps only the parts that a form uses
+ * (names, order, comments), and is more lenient. Text that it cannot read is an Error with line and column, and the
+ * page then offers JSON instead of a form.
  */
 import {
   type DidType,
@@ -27,19 +27,19 @@ export interface DidMethod {
   readonly docs: string;
 }
 
-/** What a form needs of an interface. */
+/** The parts of an interface that forms use. */
 export interface DidInterface {
-  /** In the order of the text. */
+  /** Methods in the order of the text. */
   readonly methods: readonly DidMethod[];
-  /** Names of fields and tags by the ids that stand for them in messages. */
+  /** Names of fields and tags by their ids in messages. */
   readonly fieldNames: ReadonlyMap<number, string>;
 }
 
-/** Deepest nesting of types; the server takes no deeper ones. */
+/** Deepest nesting of types; the server accepts no deeper ones. */
 const NESTING_MAX = 256;
 const COMMENT_CHARACTERS_MAX = 2_000;
 
-/** Reads .did text. Throws an Error with line and column. */
+/** Parses .did text. Throws an Error with line and column. */
 export function parseDid(source: string): DidInterface {
   const parser = new Parser(source);
   const methods = parser.parse().map(({ name, type, docs }) => {
@@ -55,7 +55,7 @@ interface Token {
   readonly kind: 'word' | 'text' | 'number' | 'sign' | 'end';
   readonly value: string;
   readonly offset: number;
-  /** The comments before it. */
+  /** The comments before the token. */
   readonly docs: string;
 }
 
@@ -148,7 +148,7 @@ class Parser {
 
   #field(kind: 'record' | 'variant', depth: number, nextId: number): Field {
     const isLabelled = this.#isBefore(':');
-    // In a record a lone type is a field without name; in a variant a lone name is a tag without payload.
+    // In a record a lone type is a field without a name; in a variant a lone name is a tag without a payload.
     if (kind === 'record' && !isLabelled) return { id: nextId, label: `_${nextId}_`, type: this.#type(depth) };
     const token = this.#next();
     const id = token.kind === 'number' ? Number(token.value.replaceAll('_', '')) : hashName(this.#nameOf(token));
@@ -204,7 +204,7 @@ class Parser {
     return this.#token.value === value && this.#token.kind !== 'text';
   }
 
-  /** Whether the token after the next one is this sign. */
+  /** Returns true if the token after the next one is this sign. */
   #isBefore(sign: string): boolean {
     const [token, offset] = [this.#token, this.#offset];
     if (token.kind === 'sign' || token.kind === 'end') return false;
@@ -240,16 +240,16 @@ class Parser {
     throw this.#fail('unexpected character', offset);
   }
 
-  /** Skips blanks and comments, and returns the text of the comments that stand together right above what follows. */
+  /** Skips blanks and comments, and returns the text of the comments directly above the next token. */
   #skipBlanks(): string {
     let docs: string[] = [];
-    // A comment at the end of a line is about what stands before it.
+    // A comment at the end of a line belongs to the code before it.
     let isBehind = this.#offset > 0;
     for (;;) {
       const blank = this.#match(BLANK)?.[0] ?? '';
       const lines = blank.split('\n').length - 1;
       if (lines > 0) isBehind = false;
-      // An empty line parts a comment from what it is not about.
+      // An empty line separates a comment from the code below it.
       if (docs.length > 0 && lines > 0) docs = [];
       const comment = this.#match(LINE_COMMENT);
       if (comment !== undefined) {
@@ -297,7 +297,7 @@ function isPrimitive(word: string): word is Primitive {
 
 const LETTER_ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
 
-/** The text between the quotes; `\hh` is a byte of its UTF-8. */
+/** Returns the text between the quotes; `\hh` is a byte of its UTF-8. */
 function unescape(written: string): string {
   const bytes: number[] = [];
   for (const [part, hex, unicode, letter] of written.matchAll(

@@ -1,12 +1,12 @@
 import type { DidType, Field, NamedType } from './did-types.ts';
 
 /**
- * What the values in a form depend on: where two lists of types have the same text, a value of the one is a value of the
- * other, field by field. Names of definitions and of parameters are left out.
+ * Returns a text of the structure on which the values in a form depend: if two lists of types have the same text,
+ * values of one are values of the other, field by field. Names of definitions and of parameters are left out.
  */
 export function structureOf(types: readonly DidType[]): string {
   const numbers = new Map<DidType, number>();
-  // Definitions are written one behind the other: nested in each other, there may be more of them than a stack holds.
+  // Definitions are written one after the other: if nested, they could exceed the stack.
   const definitions: NamedType[] = [];
   const numberOf = (type: NamedType): number => {
     const known = numbers.get(type);
