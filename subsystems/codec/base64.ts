@@ -1,8 +1,6 @@
 import type { ByteWriter } from './byte-writer.ts';
 
-/*
- * `?? 0` here: the loops run for every byte and end with the range, and the tables have an entry for every byte.
- */
+/* `?? 0` here: the loops run for every byte and end with the range, and the tables have an entry for every byte. */
 const LETTERS = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/');
 const PAD = 0x3d;
 const INVALID = 64;
@@ -37,8 +35,8 @@ export function writeBase64(writer: ByteWriter, source: Uint8Array, start: numbe
 }
 
 /**
- * How many bytes base64 text stands for, or −1 if it is not base64 in its one canonical form: standard letters, padded,
- * unused bits zero. Node's own decoder would skip over anything else in silence.
+ * Returns the number of bytes that base64 text encodes, or −1 if it is not base64 in its one canonical form: standard
+ * letters, padded, unused bits zero. Node's own decoder would silently skip over anything else.
  */
 export function base64Length(text: Uint8Array, start: number, end: number): number {
   const length = end - start;
@@ -53,7 +51,7 @@ export function base64Length(text: Uint8Array, start: number, end: number): numb
   return (length / 4) * 3 - padding;
 }
 
-/** Writes the bytes of base64 text for which `base64Length` has given a length. */
+/** Writes the bytes of base64 text whose length `base64Length` has returned. */
 export function writeFromBase64(
   writer: ByteWriter,
   text: Uint8Array,
@@ -65,7 +63,7 @@ export function writeFromBase64(
   const { bytes } = writer;
   let to = writer.position;
   for (let at = start; at < end; at += 4) {
-    // Padding reads as 64, whose bit is cut off by the masks below.
+    // Padding reads as 64, whose bit the masks below remove.
     const group =
       ((SEXTET_OF[text[at] ?? 0] ?? 0) << 18) |
       ((SEXTET_OF[text[at + 1] ?? 0] ?? 0) << 12) |

@@ -2,14 +2,14 @@ import { numberAt } from '../../kernel/index.ts';
 import { OUTPUT_BYTES_BASE, OUTPUT_BYTES_MAX, OUTPUT_BYTES_PER_BYTE, quotaExceeded } from './faults.ts';
 
 /*
- * The output of a conversion: one growable buffer that is used again for every message, with a quota.
+ * The output of a conversion: one growable buffer, reused for every message, with a quota.
  *
- * The closures of a compiled codec write through it in small steps, so what counts is that a step costs nanoseconds:
- * short copies are loops (a `subarray` for `set` would cost more than the copy), only long ones use the engine's own.
+ * The closures of a compiled codec write through it in small steps, so each step must cost nanoseconds: short copies
+ * are loops (a `subarray` for `set` would cost more than the copy), only long ones use the engine's own.
  */
 
 const START_BYTES = 64 * 1024;
-/** A buffer that a large message has grown is given back afterwards. */
+/** A buffer that a large message has enlarged beyond this is released afterwards. */
 const KEEP_BYTES_MAX = 4 * 1024 * 1024;
 /** From this length on the engine's own copy is faster than a loop. */
 const LOOP_BYTES_MAX = 48;
@@ -21,7 +21,7 @@ export function utf8Bytes(text: string): Uint8Array {
 /** Bits that seven bytes of a LEB128 hold. */
 const LOW_BITS = 49n;
 
-/** Most decimal digits of a number written by `writeDigits`: 2^53 has 16. */
+/** Largest number of decimal digits that `writeDigits` writes: 2^53 has 16. */
 const DIGITS_MAX = 16;
 
 export class ByteWriter {
@@ -39,7 +39,7 @@ export class ByteWriter {
     this.#bytesMax = Math.min(OUTPUT_BYTES_BASE + inputBytes * OUTPUT_BYTES_PER_BYTE, OUTPUT_BYTES_MAX);
   }
 
-  /** The output so far, as bytes of their own. */
+  /** Returns a copy of the output so far. */
   finish(): Uint8Array {
     const result = new Uint8Array(this.position);
     copyBytes(this.bytes, 0, this.position, result, 0);
@@ -79,7 +79,7 @@ export class ByteWriter {
     this.position += length;
   }
 
-  /** Text of ASCII characters only. */
+  /** Writes text that has only ASCII characters. */
   writeAscii(text: string): void {
     this.reserve(text.length);
     if (text.length > LOOP_BYTES_MAX) {
@@ -97,7 +97,7 @@ export class ByteWriter {
     this.position += this.bytes.write(text, this.position, 'utf8');
   }
 
-  /** A natural number below 2^53 in decimal. */
+  /** Writes a natural number below 2^53 in decimal. */
   writeDigits(value: number): void {
     this.reserve(DIGITS_MAX);
     const { bytes } = this;
@@ -106,7 +106,7 @@ export class ByteWriter {
     for (let power = 10; power <= rest; power *= 10) length++;
     let at = this.position + length;
     this.position = at;
-    // Integer division of doubles is slow, so what is above 32 bits goes first.
+    // Integer division of doubles is slow, so the part above 32 bits is written first.
     while (rest > 0xffff_ffff) {
       const quotient = Math.floor(rest / 10);
       bytes[--at] = 48 + (rest - quotient * 10);
@@ -120,7 +120,7 @@ export class ByteWriter {
     } while (small !== 0);
   }
 
-  /** LEB128 of a natural number below 2^53. */
+  /** Writes a natural number below 2^53 as LEB128. */
   writeLeb(value: number): void {
     this.reserve(8);
     let rest = value;
@@ -135,7 +135,7 @@ export class ByteWriter {
     this.bytes[this.position++] = rest;
   }
 
-  /** Signed LEB128 of an integer of at most 53 bits. */
+  /** Writes an integer of at most 53 bits as signed LEB128. */
   writeSleb(value: number): void {
     this.reserve(9);
     let rest = value;
@@ -150,11 +150,11 @@ export class ByteWriter {
     }
   }
 
-  /** LEB128 (or signed) of any size. */
+  /** Writes an integer of any size as LEB128, signed if `isSigned` is true. */
   writeBigLeb(value: bigint, isSigned: boolean): void {
     const high = value >> LOW_BITS;
     if (high !== 0n && high < Number.MAX_SAFE_INTEGER && high > Number.MIN_SAFE_INTEGER) {
-      // Seven groups of 7 bits and the rest: plain numbers, for everything of up to 102 bits.
+      // Seven groups of 7 bits and the rest are plain numbers, for everything of up to 102 bits.
       this.reserve(16);
       let low = Number(BigInt.asUintN(49, value));
       for (let group = 0; group < 7; group++) {
@@ -165,7 +165,7 @@ export class ByteWriter {
       else this.writeLeb(Number(high));
       return;
     }
-    // Two's complement in hexadecimal: linear, where shifting a bigint step by step would be quadratic.
+    // Two's complement in hexadecimal takes linear time; shifting a bigint step by step would be quadratic.
     const magnitudeBits = (value < 0n ? -value : value).toString(16).length * 4;
     const groups = Math.floor((magnitudeBits + (isSigned ? 1 : 0) + 6) / 7);
     const width = groups * 7;
@@ -185,7 +185,7 @@ export class ByteWriter {
     }
     if (groupsOf7.length < groups) groupsOf7.push(pending & 127);
     groupsOf7.length = groups;
-    // Drop groups that only repeat the sign.
+    // Drops groups that only repeat the sign.
     let last = groups - 1;
     while (last > 0) {
       const top = numberAt(groupsOf7, last, 'group of 7 bits');
@@ -200,7 +200,7 @@ export class ByteWriter {
     }
   }
 
-  /** `byteCount` little-endian bytes of an integer of at most 53 bits (negative: two's complement). */
+  /** Writes an integer of at most 53 bits as `byteCount` little-endian bytes (negative: two's complement). */
   writeFixed(value: number, byteCount: number): void {
     this.reserve(byteCount);
     let low = value | 0;
@@ -228,7 +228,7 @@ export class ByteWriter {
     for (let index = 0; index < byteCount; index++) this.bytes[this.position++] = this.#float.getUint8(index);
   }
 
-  /** Makes room for a LEB128 of `value` at `at`, where one byte was left, and writes it there. */
+  /** Writes `value` as LEB128 at `at`, where one byte was left, and moves the bytes after it if it needs more. */
   insertLeb(value: number, at: number): void {
     if (value < 128) {
       this.bytes[at] = value;
@@ -244,7 +244,7 @@ export class ByteWriter {
     this.position = end;
   }
 
-  /** Moves what was written since `start` into a scratch buffer, to be written again in another order. */
+  /** Moves the output since `start` into a scratch buffer, to be written again in another order. */
   lift(start: number): Uint8Array {
     const length = this.position - start;
     if (this.#scratch.length < length)
@@ -255,7 +255,7 @@ export class ByteWriter {
   }
 }
 
-/** Copies bytes, by a loop where that is faster. */
+/** Copies bytes, by a loop if that is faster. */
 export function copyBytes(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): void {
   if (end - start > LOOP_BYTES_MAX) {
     target.set(source.subarray(start, end), at);

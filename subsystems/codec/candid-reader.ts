@@ -14,14 +14,14 @@ import { PRINCIPAL_BYTES_MAX } from '../ic/index.ts';
 
 const EMPTY = new Uint8Array(0);
 
-/** Longest LEB128 of a length, an index or a type; redundant bytes are allowed up to here. */
+/** Longest LEB128 of a length, an index or a type; redundant bytes are allowed up to this length. */
 const LEB_BYTES_MAX = 10;
 
 /**
- * Reads the parts of a Candid message. Every read checks what is left, and `charge` counts the work, so that no message,
- * however it lies, costs more than its length allows.
+ * Reads the parts of a Candid message. Every read checks the remaining length, and `charge` counts the work, so that no
+ * message, whatever its bytes claim, costs more than its length allows.
  *
- * `?? 0`: for every byte, and where it stands the position has just been tested.
+ * `?? 0`: used for every byte, at places where the position has just been checked.
  */
 export class CandidReader {
   bytes: Uint8Array = EMPTY;
@@ -29,15 +29,15 @@ export class CandidReader {
   end = 0;
   depth = 0;
   readonly path: PathStep[] = Array.from({ length: VALUE_DEPTH_MAX + 2 });
-  /** Why the last value did not fit the expected type; an enclosing `opt` may make it null instead. */
+  /** Reason why the last value did not fit the expected type; an enclosing `opt` may make the value null instead. */
   mismatch = '';
-  /** A read has failed because the message ended too early. */
+  /** True if a read has failed because the message ended too early. */
   hasRunOut = false;
   #root = 'results';
   #work = 0;
   readonly #float = new DataView(new ArrayBuffer(8));
 
-  /** `workBytes`: the length that the work is measured by, where a message's own would allow too much. */
+  /** Begins a message. `workBytes` is the length that limits the work, if the message's own would allow too much. */
   start(bytes: Uint8Array, root: string, workBytes = bytes.length): void {
     this.bytes = bytes;
     this.position = 0;
@@ -68,7 +68,7 @@ export class CandidReader {
     }
   }
 
-  /** Steps into a value; left by `depth--`. */
+  /** Steps into a value; to be left by `depth--`. */
   enter(): number {
     if (this.depth === VALUE_DEPTH_MAX) throw this.fail(`the value is nested deeper than ${VALUE_DEPTH_MAX} levels`);
     this.path[++this.depth] = undefined;
@@ -84,7 +84,7 @@ export class CandidReader {
     return this.fail(`the message ends within ${what}`);
   }
 
-  /** Makes sure that `count` more bytes are there. */
+  /** Throws unless `count` more bytes are there. */
   need(count: number, what: string): void {
     if (count > this.end - this.position) throw this.#ends(what);
   }
@@ -94,14 +94,14 @@ export class CandidReader {
     return this.bytes[this.position++] ?? 0;
   }
 
-  /** A flag of 0 or 1. */
+  /** Reads a flag of 0 or 1. */
   readFlag(what: string): boolean {
     const flag = this.readByte(what);
     if (flag > 1) throw this.fail(`${what} begins with the byte ${flag} instead of 0 or 1`);
     return flag === 1;
   }
 
-  /** LEB128 below 2^53: a length, a count, an index. */
+  /** Reads a LEB128 below 2^53: a length, a count, an index. */
   readLength(what: string): number {
     let value = 0;
     let weight = 1;
@@ -117,7 +117,7 @@ export class CandidReader {
     throw this.fail(`${what} is a LEB128 of more than ${LEB_BYTES_MAX} bytes`);
   }
 
-  /** Signed LEB128 of a type; what has more than 53 bits is no type. */
+  /** Reads the signed LEB128 of a type; a number of more than 53 bits is no type. */
   readSleb(what: string): number {
     let value = 0;
     let weight = 1;
@@ -134,13 +134,13 @@ export class CandidReader {
     throw this.fail(`${what} is a LEB128 of more than ${LEB_BYTES_MAX} bytes`);
   }
 
-  /** A nat or int of any size: a number if that is exact. */
+  /** Reads a nat or int of any size; returns a number if that is exact. */
   readLebInteger(isSigned: boolean): number | bigint {
     const { bytes } = this;
     const start = this.position;
     let value = 0;
     let weight = 1;
-    // Seven bytes hold 49 bits, which a double takes without rounding.
+    // Seven bytes hold 49 bits, which a double represents exactly.
     const fastEnd = Math.min(this.end, start + 7);
     for (let at = start; at < fastEnd; at++) {
       const byte = bytes[at] ?? 0;
@@ -168,7 +168,7 @@ export class CandidReader {
       const sum = high * 2 ** 49 + low;
       return Number.isSafeInteger(sum) ? sum : (BigInt(high) << 49n) + BigInt(low);
     }
-    // From the top group down to hexadecimal digits: linear, which shifting a bigint would not be.
+    // Collects hexadecimal digits from the top group down, which takes linear time; shifting a bigint would not.
     const length = last - start + 1;
     const bits: number[] = [];
     let pending = 0;
@@ -201,7 +201,7 @@ export class CandidReader {
     this.position = at + 1;
   }
 
-  /** A little-endian integer of 1, 2 or 4 bytes. */
+  /** Reads a little-endian integer of 1, 2 or 4 bytes. */
   readFixed(byteCount: number, isSigned: boolean): number {
     this.need(byteCount, 'a number');
     const { bytes, position } = this;
@@ -213,7 +213,7 @@ export class CandidReader {
     return (value << unused) >> unused;
   }
 
-  /** A little-endian integer of 8 bytes: a number if that is exact. */
+  /** Reads a little-endian integer of 8 bytes; returns a number if that is exact. */
   readFixed64(isSigned: boolean): number | bigint {
     const low = this.readFixed(4, false);
     const high = this.readFixed(4, isSigned);
@@ -228,7 +228,7 @@ export class CandidReader {
     return byteCount === 4 ? this.#float.getFloat32(0, true) : this.#float.getFloat64(0, true);
   }
 
-  /** The length of a text or blob whose bytes follow, and are there. */
+  /** Reads the length of a text or blob, and checks that its bytes follow. */
   readByteCount(what: string): number {
     const length = this.readLength(what);
     this.need(length, what);
@@ -248,7 +248,7 @@ export class CandidReader {
     return Buffer.from(this.bytes.buffer, this.bytes.byteOffset + start, length).toString('utf8');
   }
 
-  /** The bytes of a principal or service reference. */
+  /** Reads the bytes of a principal or service reference. */
   readPrincipal(): Uint8Array {
     if (!this.readFlag('a principal')) throw this.fail('an opaque reference cannot be shown');
     const length = this.readByteCount('a principal');

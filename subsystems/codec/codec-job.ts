@@ -1,21 +1,21 @@
 import type { FlatInterface } from './flat-interface.ts';
 
-/** Which tuple of types a conversion is for; the worker compiles it from the interface's text. */
+/** Tuple of types for a conversion; the worker compiles it from the interface's text. */
 export type CodecTarget =
   | { readonly kind: 'untyped' }
   | {
       readonly kind: 'typed';
       readonly did: string;
       readonly candidArgs: string | undefined;
-      /** The init arguments when there is no method. */
+      /** Name of the method; undefined: the init arguments. */
       readonly method: string | undefined;
       readonly part: 'args' | 'results';
     };
 
-/** `encodeText`: Candid value text; the others are between JSON and Candid. */
+/** Direction of a conversion. `encodeText` is from Candid text to Candid; the others are between JSON and Candid. */
 export type CodecDirection = 'encode' | 'decode' | 'encodeText';
 
-/** A body to be converted; its bytes are handed over, not shared. */
+/** A body to be converted; its bytes are transferred, not shared. */
 export interface ConversionRequest {
   readonly target: CodecTarget;
   readonly direction: CodecDirection;
@@ -30,6 +30,6 @@ export interface ParseRequest {
   readonly partsMax: number | undefined;
 }
 
-/** What the main thread asks of the worker: converted bytes, or a FlatInterface. */
+/** Requests of the main thread to the worker, answered by converted bytes or a FlatInterface. */
 export type CodecRequest = ConversionRequest | ParseRequest;
 export type CodecResult = Uint8Array | FlatInterface;

@@ -4,15 +4,13 @@ import type { CodecRequest, CodecResult, ConversionRequest, ParseRequest } from 
 import { unreachable } from './faults.ts';
 import type { FlatInterface } from './flat-interface.ts';
 
-/*
- * Conversions of large bodies, and parsing of large interfaces, done in a worker thread one after the other.
- */
+/* Conversions of large bodies, and parsing of large interfaces, in a worker thread, one after the other. */
 
-/** The longest that one conversion may take; 64 MiB take about two seconds. */
+/** Longest time that one conversion may take; 64 MiB take about two seconds. */
 const JOB_DEADLINE_MS = 20_000;
-/** Jobs that wait; each holds a body of up to 64 MiB. */
+/** Jobs that may wait; each holds a body of up to 64 MiB. */
 const WAITING_JOBS_MAX = 32;
-/** The worker's heap without the bodies themselves; a conversion hardly uses any. */
+/** Heap of the worker without the bodies themselves; a conversion uses hardly any. */
 const WORKER_HEAP_MB = 256;
 const WORKER_STACK_MB = 4;
 
@@ -59,7 +57,7 @@ export class CodecPool {
   async run(request: ConversionRequest): Promise<Uint8Array> {
     const refusal = this.#thread.refusal();
     if (refusal !== undefined) throw refusal;
-    // A view may be part of a larger buffer, which must not be handed over with it.
+    // A view may be part of a larger buffer, which must not be transferred with it.
     const bytes = new Uint8Array(request.bytes);
     const converted = await this.#thread.run({ ...request, bytes }, [bytes.buffer]);
     return converted instanceof Uint8Array ? converted : unreachable('a conversion made an interface');

@@ -7,15 +7,13 @@ import { candidTextOf } from './encode-value-text.ts';
 import { flattenInterface } from './flat-interface.ts';
 import type { CandidInterface, TupleCodec } from './index.ts';
 
-/*
- * The thread for large bodies and large interfaces. It keeps the interfaces that it has compiled, the latest ones.
- */
+/* The thread for large bodies and large interfaces. It keeps the latest interfaces that it has compiled. */
 
-// For threads of later processes (config/code-cache.ts).
+// Saves compiled code for threads of later processes (config/code-cache.ts).
 flushCompileCache();
 
 const KEPT_INTERFACES_MAX = 32;
-/** As large as the largest body that is converted; how much of it the thread's heap holds depends on what it says. */
+/** The size of the largest body that is converted; the thread's heap limits how much of it can be held. */
 const TEXT_CHARACTERS_MAX = 64 * 1024 * 1024;
 
 const codec = createCodec();
@@ -24,7 +22,7 @@ const interfaces = new Map<string, CandidInterface<TupleCodec>>();
 function interfaceOf(did: string, candidArgs: string | undefined): CandidInterface<TupleCodec> {
   const key = JSON.stringify([did, candidArgs]);
   const parsed = interfaces.get(key) ?? codec.parseInterface(did, candidArgs);
-  // Set again in any case, so that the map's order is the order of use.
+  // Set again in any case, so that the map is in order of use.
   interfaces.delete(key);
   interfaces.set(key, parsed);
   for (const oldest of interfaces.keys()) {

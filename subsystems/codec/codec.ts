@@ -21,12 +21,16 @@ import { WebsiteRecords } from './website-records.ts';
 import { WorkerMethod, WorkerTuple } from './worker-tuple.ts';
 
 /**
- * Text of interfaces up to this length is parsed at once: whatever it says, that takes some 15 ms while the parser is cold, and
- * 5 ms afterwards. Nearly all interfaces are shorter. A mebibyte that is made to hurt takes more than 100 ms, in the worker.
+ * Interfaces up to this length are parsed at once: whatever the text, that takes some 15 ms while the parser is cold,
+ * and 5 ms afterwards. Nearly all interfaces are shorter. A hostile text of a mebibyte takes more than 100 ms, in the
+ * worker.
  */
 const DID_CHARACTERS_AT_ONCE = 16 * 1024;
 
-/** The server's codec. `pool` converts large bodies; whoever made it closes it, and one that nobody uses has no thread. */
+/**
+ * Creates the server's codec. `pool` converts large bodies; its creator closes it. A pool that is never used has no
+ * thread.
+ */
 export function createCodec(pool: CodecPool = new CodecPool()): Codec {
   return new CandidCodec(pool);
 }
@@ -71,7 +75,7 @@ export class CandidCodec implements Codec {
       .then((flat) => this.#restored(did, candidArgs, flat));
   }
 
-  /** What came from the worker. */
+  /** Rebuilds an interface from the worker's result. */
   #restored(did: string, candidArgs: string | undefined, flat: FlatInterface): CandidInterface {
     const { names, kinds, types, hasInitArgs } = flat;
     const kindAt = (index: number): MethodInterface['kind'] => at(kinds, index, 'kind of method');
@@ -96,7 +100,7 @@ export class CandidCodec implements Codec {
     return { text: did, methods, initArgs: initArgs && tupleOf(graphOf(initArgs), undefined, 'args') };
   }
 
-  /** Makes the tuples of one interface: with one set of closures, so that types that methods share are compiled once. */
+  /** Makes the tuples of one interface with one set of closures, so that types that methods share are compiled once. */
   #tuples(
     did: string,
     candidArgs: string | undefined,

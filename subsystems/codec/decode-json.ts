@@ -21,17 +21,18 @@ import { isSubtype } from './subtype.ts';
 import { isNullable, isTuple, Op, TYPE_NAMES, type CandidField, type CandidType, type TypeGraph } from './types.ts';
 
 /*
- * Candid to JSON: reading at the type on the wire, coercing to the expected type and printing, compiled to one closure
- * for each pair of types that meet.
+ * Candid to JSON: reads a value at its type in the message, coerces it to the expected type and prints it, compiled to
+ * one closure for each pair of types that meet.
  *
  * A message brings its own types, but the replies of one method nearly always bring the same ones: a plan is made for a
  * message's head and used again as long as the head's bytes are the same. Within a plan a pair is compiled when a value
- * of it is first met, which ties recursive knots and keeps the cost proportional to what the message really uses.
+ * of it first occurs, which handles recursion and keeps the cost proportional to the types that the message really
+ * uses.
  *
- * A closure answers whether the value fits the expected type. If not, it leaves reader and writer as they are, and the
- * nearest enclosing `opt` goes back, skips the value by its wire type and writes none, as Candid demands. No exceptions
- * are used for that, since a message may hold a hundred thousand such values; and since the nearest `opt` decides, a
- * value is read at most once and skipped at most once. What is not Candid at all throws.
+ * A closure returns true if the value fits the expected type. If not, it leaves reader and writer as they are, and the
+ * nearest enclosing `opt` goes back, skips the value by its type in the message and writes none, as Candid demands. No
+ * exceptions are used for that, since a message may hold a hundred thousand such values; and since the nearest `opt`
+ * decides, a value is read at most once and skipped at most once. A message that is not Candid at all throws.
  */
 
 interface DecodeSlot {
@@ -39,10 +40,10 @@ interface DecodeSlot {
 }
 
 const COMMA = utf8Bytes(',');
-/** 200 ns, where a value takes 10. */
+/** Compiling a field takes 200 ns, reading a value 10. */
 const WORK_PER_COMPILED_FIELD = 16;
 
-/** How one encoding prints what is not the same in both. */
+/** The parts of the output that differ between the two encodings. */
 interface Style {
   readonly isLossless: boolean;
   readonly none: string;
@@ -63,10 +64,10 @@ export class DecodePlan {
     readonly type: CandidType;
   }[];
   readonly #missing: readonly CandidType[];
-  /** Fields that it has readers for so far; each takes some 80 bytes. */
+  /** Fields for which the plan has readers so far; each takes some 80 bytes. */
   compiledFields = 0;
 
-  /** A plan for messages with the types `wire`, read as `expected`. */
+  /** Makes a plan for messages with the types `wire`, read as `expected`. */
   constructor(wire: TypeGraph, expected: TypeGraph, isLossless: boolean) {
     this.#wire = wire;
     this.#expected = expected;
@@ -79,7 +80,7 @@ export class DecodePlan {
     this.#missing = expected.roots.slice(wire.roots.length);
   }
 
-  /** Reads the values of a message, to its end, and writes them as a JSON array. */
+  /** Reads the values of a message to its end, and writes them as a JSON array. */
   run(reader: CandidReader, writer: ByteWriter): void {
     const level = reader.enter();
     writer.writeByte(0x5b);
@@ -105,7 +106,7 @@ export class DecodePlan {
     if (reader.remaining > 0) throw reader.fail(`${reader.remaining} bytes are left over after the last value`);
   }
 
-  /** What a missing value of a nullable type prints as. */
+  /** Returns the text of a missing value of a nullable type. */
   #absent(type: CandidType): string {
     if (type.op === Op.NULL) return 'null';
     if (type.op === Op.RESERVED) return this.#style.reserved;
@@ -154,7 +155,7 @@ export class DecodePlan {
     return this.#compileSame(wire, expected, reader);
   }
 
-  /** Both types have the same constructor. */
+  /** Compiles a pair of types with the same constructor. */
   #compileSame(wire: CandidType, expected: CandidType, reader: CandidReader): Decode {
     const { isLossless } = this.#style;
     if (isFloat(expected.op)) return floatDecoder(expected.op, isLossless);
@@ -184,7 +185,7 @@ export class DecodePlan {
     }
   }
 
-  /** A mismatch if a reference of the wire's type may not stand for the expected one. */
+  /** Returns a mismatch if a reference of the message's type may not stand for the expected one. */
   #reference(wire: CandidType, expected: CandidType, reader: CandidReader): Decode | undefined {
     if (wire === expected || isSubtype(wire, expected, (units) => reader.charge(units))) return undefined;
     return mismatch(`the ${TYPE_NAMES[wire.op]} has another signature than expected`);
@@ -249,7 +250,7 @@ export class DecodePlan {
   #compileRecord(wire: CandidType, expected: CandidType): Decode {
     const layout = recordLayout(expected, this.#style.isLossless);
     const onWire = new Map(wire.fields.map((field, index) => [field.id, index]));
-    // For each field on the wire what is written before its value; undefined: the field is not expected, and skipped.
+    // Text to be written before each field of the message's type; undefined: the field is not expected, and skipped.
     const prefixes: (string | undefined)[] = wire.fields.map(() => undefined);
     const wanted: (CandidField | undefined)[] = wire.fields.map(() => undefined);
     let text = layout.open;
@@ -329,7 +330,7 @@ export class DecodePlan {
   }
 }
 
-/** How a record's brackets and keys print. */
+/** Returns a record's brackets and keys. */
 function recordLayout(
   expected: CandidType,
   isLossless: boolean,

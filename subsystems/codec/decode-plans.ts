@@ -7,16 +7,16 @@ import type { TypeGraph } from './types.ts';
 
 /** Heads longer than this are not kept for the next message. */
 const HEAD_BYTES_MAX = 16_384;
-/** Plans that have more fields are not kept either: more than an interface that is converted on the main thread. */
+/** Plans with more fields are not kept either: more than in an interface that is converted on the main thread. */
 const KEPT_FIELDS_MAX = 10_000;
 
-/** Plans for decoding messages; the last one is kept, since most messages have the head of the one before. */
+/** Plans for decoding messages. The last one is kept, since most messages have the same head as the one before. */
 export class DecodePlans {
   readonly #expected: TypeGraph | undefined;
   readonly #isLossless: boolean;
   #kept: { readonly head: Uint8Array; readonly plan: DecodePlan } | undefined;
 
-  /** `expected`: the types that come out; undefined: those that the message itself names. */
+  /** `expected` are the types of the result; undefined: the types that the message itself names. */
   constructor(expected: TypeGraph | undefined, isLossless: boolean) {
     this.#expected = expected;
     this.#isLossless = isLossless;
@@ -28,12 +28,12 @@ export class DecodePlans {
     try {
       plan.run(reader, writer);
     } finally {
-      // Who answers may choose types for which a plan takes megabytes, for each method again.
+      // The actor may choose types whose plan takes megabytes, and different ones for each method.
       if (plan.compiledFields > KEPT_FIELDS_MAX) this.#kept = undefined;
     }
   }
 
-  /** The plan for a message; the reader is left behind its head. */
+  /** Returns the plan for a message; the reader is then after the message's head. */
   #of(candid: Uint8Array, reader: CandidReader): DecodePlan {
     const kept = this.#kept;
     if (kept !== undefined && candid.length >= kept.head.length && startsWith(candid, 0, kept.head)) {

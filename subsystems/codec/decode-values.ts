@@ -7,11 +7,9 @@ import { float32Text, floatText, writeInteger, writeJsonString } from './json-ou
 import { PRINCIPAL_CHARACTERS_MAX, writePrincipalText } from '../ic/index.ts';
 import { Op, TYPE_NAMES } from './types.ts';
 
-/*
- * Single values from Candid to JSON, in either encoding: one closure a type, made when a plan is compiled.
- */
+/* Single values from Candid to JSON, in either encoding: one closure for each type, made when a plan is compiled. */
 
-/** Reads one Candid value and writes it as JSON; false: it does not fit, and `reader.mismatch` says why. */
+/** Reads one Candid value and writes it as JSON. Returns false if it does not fit; `reader.mismatch` says why. */
 export type Decode = (reader: CandidReader, writer: ByteWriter) => boolean;
 
 export function mismatch(reason: string): Decode {
@@ -49,7 +47,7 @@ export const decodeText: Decode = (reader, writer) => {
   return true;
 };
 
-/** Reads an integer of one type. */
+/** Returns the reader for integers of one type. */
 export function integerReader(op: Op): (reader: CandidReader) => number | bigint {
   switch (op) {
     case Op.NAT:
@@ -154,7 +152,7 @@ export function funcDecoder(isLossless: boolean): Decode {
   };
 }
 
-/** A blob; a vec of something else fits only when it is empty. */
+/** Returns the decoder of a blob; a vec of any other type fits only if it is empty. */
 export function blobDecoder(isBlob: boolean, isLossless: boolean): Decode {
   const open = utf8Bytes(isLossless ? `{"${MARKER}":"blob","value":"` : '"');
   const close = utf8Bytes(isLossless ? '"}' : '"');

@@ -1,11 +1,12 @@
 import type { IDL } from '@dfinity/candid';
 
 /*
- * What of a .did only people read: comments above definitions, fields and methods, names of parameters, and where a
- * definition is but another name. The wire knows none of it, so that the parser keeps it apart, and only when asked.
+ * The parts of a .did that only people read: comments above definitions, fields and methods, names of parameters, and
+ * definitions that are mere aliases. Messages contain none of them, so the parser keeps them separately, and only on
+ * request.
  */
 
-/** Longest comment that is kept; the rest of a longer one is cut off. */
+/** Longest comment that is kept; a longer one is cut. */
 const DOC_CHARACTERS_MAX = 8000;
 
 interface ParameterNames {
@@ -23,17 +24,17 @@ export class DidNotes {
   readonly #docs = new Map<IDL.Type, ReadonlyMap<string, string>>();
   readonly #names = new Map<IDL.Type, ParameterNames>();
 
-  /** The comment that stands directly above, in `gap`, the blanks and comments before what it is about. */
+  /** Returns the comment directly above a token; `gap` is the text of blanks and comments before the token. */
   docOf(gap: string, isAtStart: boolean): string | undefined {
     return gap.includes('/') ? docIn(gap, isAtStart) : undefined;
   }
 
-  /** Tells types apart that are equal but for their notes. */
+  /** Returns a key that distinguishes types that are equal except for their notes. */
   keyOf(notes: readonly (string | undefined)[]): string {
     return notes.every((note) => note === undefined) ? '' : ` // ${JSON.stringify(notes)}`;
   }
 
-  /** `type` is what was written behind the `=`, which may be another definition. */
+  /** Records a definition. `type` is the type after the `=`, which may be another definition. */
   defined(name: string, doc: string | undefined, type: IDL.Type): void {
     this.#definitions.set(name, { doc, type });
   }
@@ -51,12 +52,12 @@ export class DidNotes {
     return this.#definitions.get(name);
   }
 
-  /** Of a record's fields, a variant's tags, a service's methods. */
+  /** Returns the comments on a record's fields, a variant's tags, or a service's methods. */
   docsOf(type: IDL.Type): ReadonlyMap<string, string> {
     return this.#docs.get(type) ?? NO_DOCS;
   }
 
-  /** Of a function. */
+  /** Returns the names of a function's parameters and results. */
   namesOf(type: IDL.Type): ParameterNames {
     return this.#names.get(type) ?? NO_NAMES;
   }
@@ -69,8 +70,8 @@ interface Comment {
 }
 
 /**
- * The last comments of a gap, as far as there is no empty line between them or below. What stands on the line of the code
- * before belongs to that code, unless the next token stands there too.
+ * Returns the last comments of a gap, back to the first empty line between them or below. A comment on the line of the
+ * preceding code belongs to that code, unless the next token is on that line, too.
  */
 function docIn(gap: string, isAtStart: boolean): string | undefined {
   const comments = commentsIn(gap);
@@ -88,7 +89,7 @@ function docIn(gap: string, isAtStart: boolean): string | undefined {
   return doc.length > DOC_CHARACTERS_MAX ? `${doc.slice(0, DOC_CHARACTERS_MAX).replace(/[\ud800-\udbff]$/, '')}…` : doc;
 }
 
-/** The lexer has skipped it, so comments are all that is here besides blanks. */
+/** Finds the comments of a gap. The lexer has skipped it, so it holds only comments and blanks. */
 function commentsIn(gap: string): Comment[] {
   const comments: Comment[] = [];
   for (let at = gap.indexOf('/'); at >= 0;) {
@@ -130,7 +131,7 @@ function lineText(gap: string, { start, end }: Comment): string {
     .trimEnd();
 }
 
-/** Without the frame of asterisks that such comments often have. */
+/** Returns the text without the frame of asterisks that such comments often have. */
 function blockText(gap: string, { start, end }: Comment): string {
   const inner = gap
     .slice(start + 2, end - 2)

@@ -6,9 +6,9 @@ import { hashName, idToLabel, labelToId, PRIMITIVE_TYPES, resolveAlias } from '.
 /*
  * The parser of .did files.
  *
- * Types are built as @dfinity/candid's IDL types while reading. Each definition is one `IDL.Rec` that references to its
- * name share, so that definitions may refer to each other in any order; it is filled where the definition stands. Equal
- * inline types become one object, which keeps the type tables of messages short.
+ * Types are built as @dfinity/candid's IDL types during parsing. Each definition is one `IDL.Rec` shared by all
+ * references to its name, so that definitions may refer to each other in any order; it is filled at the definition.
+ * Equal inline types become one object, which keeps the type tables of messages short.
  */
 
 /** Deepest nesting of types; real interfaces stay below 20. */
@@ -17,48 +17,48 @@ const DEFINITIONS_MAX = 10_000;
 /** Fields, tags, methods, parameters, `opt`s and `vec`s of one file together. */
 const PARTS_MAX = 50_000;
 
-/** Words that are no names without quotes. */
+/** Words that are not names unless quoted. */
 export const KEYWORDS: ReadonlySet<string> = new Set(
   'null vec record variant func service oneway query composite_query blob type import opt principal true false'.split(
     ' ',
   ),
 );
 
-/** A method of the service, its types in IDL's terms. */
+/** A method of the service, with IDL types. */
 export interface ParsedMethod {
   readonly name: string;
   readonly parameters: readonly IDL.Type[];
   readonly results: readonly IDL.Type[];
   readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
-  /** What the parameters are part of. */
+  /** Type of the function, which the parameters are part of. */
   readonly type: IDL.FuncClass;
-  /** The comment above it, if notes were taken. */
+  /** The comment above the method, if notes were taken. */
   readonly doc: string | undefined;
 }
 
 export interface ParsedInterface {
   readonly methods: readonly ParsedMethod[];
-  /** Types of the init arguments, if the service is a constructor or they were given apart. */
+  /** Types of the init arguments, if the service is a constructor or they were given separately. */
   readonly initParameters: readonly IDL.Type[] | undefined;
   /** Definitions by name. */
   readonly definitions: ReadonlyMap<string, IDL.Type>;
-  /** Comments and names for people, if they were asked for. */
+  /** Comments and names for people, if they were requested. */
   readonly notes: DidNotes | undefined;
-  /** Fields, methods, parameters …, and definitions: how large it is. */
+  /** Number of fields, methods, parameters …, and definitions: the size of the interface. */
   readonly parts: number;
 }
 
 export interface ParseOptions {
-  /** Keeps what only people read; equal types with different notes are then different objects. */
+  /** True if notes for people are kept; equal types with different notes are then different objects. */
   readonly takesNotes?: boolean;
-  /** Fewer parts (fields, methods, parameters …) than the host would take otherwise. */
+  /** Largest number of parts (fields, methods, parameters …), if it is less than the host's own limit. */
   readonly partsMax?: number | undefined;
 }
 
 interface Definition {
   readonly type: ReturnType<typeof IDL.Rec>;
   isFilled: boolean;
-  /** Where it is defined or, as long as it is not, first mentioned. */
+  /** Offset of the definition or, if it has not been read yet, of its first use. */
   offset: number;
 }
 
@@ -81,7 +81,7 @@ interface ParsedTuple {
   readonly names: (string | undefined)[];
 }
 
-/** Parses .did text; `initText` is the text of the init argument tuple if known apart. */
+/** Parses .did text; `initText` is the text of the init argument tuple if it is known separately. */
 export function parseDid(source: string, initText?: string, options: ParseOptions = {}): ParsedInterface {
   const notes = options.takesNotes === true ? new DidNotes() : undefined;
   const parser = new DidParser(new Lexer(source, 'bad-interface'), notes, options.partsMax);
@@ -114,7 +114,7 @@ class DidParser {
   readonly #definitions = new Map<string, Definition>();
   readonly #interned = new Map<string, IDL.Type>();
   readonly #numbers = new Map<IDL.Type, number>();
-  /** Methods of every service type, whose types must turn out to be functions. */
+  /** Methods of every service type; their types must turn out to be functions. */
   readonly #methods: MethodReference[] = [];
   readonly #notes: DidNotes | undefined;
   #parts = 0;
@@ -127,7 +127,7 @@ class DidParser {
     this.#partsMax = partsMax;
   }
 
-  /** The comment above a token, where somebody wants to know. */
+  /** Returns the comment above a token, if notes are taken. */
   #docOf(token: Token): string | undefined {
     return this.#notes?.docOf(this.#lexer.gapBefore(token), token.gapStart === 0);
   }
@@ -160,7 +160,7 @@ class DidParser {
       } else {
         throw lexer.unexpected('"type" or "service"');
       }
-      // The grammar has it between definitions; behind the last one everybody else leaves it out as they like.
+      // The grammar has the semicolon between definitions; after the last one other parsers make it optional.
       const isLast = lexer.is('end') || lexer.is('identifier', 'service');
       if (!lexer.take('punctuation', ';') && !isLast) throw lexer.unexpected('";"');
     }
@@ -219,7 +219,7 @@ class DidParser {
     return definition;
   }
 
-  /** Fails if a name was used that is defined nowhere, or that only leads back to itself. */
+  /** Throws if a name is defined nowhere, or only leads back to itself. */
   checkDefined(): void {
     for (const [name, definition] of this.#definitions) {
       if (!definition.isFilled) throw this.#lexer.fail(`the type "${name}" is not defined`, definition.offset);
@@ -227,7 +227,7 @@ class DidParser {
     this.#shortenAliases();
   }
 
-  /** Makes every definition that is only a name stand for the type at the end of the chain; linear in all of them. */
+  /** Replaces every alias by the type at the end of its chain; takes time linear in the number of all definitions. */
   #shortenAliases(): void {
     const ended = new Set<IDL.Type>();
     for (const [name, definition] of this.#definitions) {
@@ -305,7 +305,7 @@ class DidParser {
     return token;
   }
 
-  /** One object for equal types: `key` is made of the numbers of the parts. */
+  /** Returns one object for equal types: `key` consists of the numbers of the parts. */
   #intern(key: string, create: () => IDL.Type): IDL.Type {
     const known = this.#interned.get(key);
     if (known !== undefined) return known;
@@ -438,7 +438,7 @@ class DidParser {
       return this.#named(lexer.textOf(token), token.offset, this.#fieldType(kind, depth));
     }
     if (token.kind !== 'identifier') throw lexer.unexpected('a field');
-    // A word is a name if a colon follows; in a record it is otherwise a type without name, in a variant a bare tag.
+    // A word before a colon is a name; otherwise it is a type without a name in a record, and a bare tag in a variant.
     if (kind === 'record') return this.#recordWord(depth, nextId);
     this.#identifier('a tag');
     return this.#named(token.value, token.offset, this.#fieldType(kind, depth));
@@ -493,7 +493,7 @@ class DidParser {
     return { types, names };
   }
 
-  /** A type, or a name (which says nothing to the wire), a colon and a type. */
+  /** Parses a type, or a name (which messages do not contain), a colon and a type. */
   #parseParameter(depth: number): readonly [type: IDL.Type, name: string | undefined] {
     const lexer = this.#lexer;
     const token = lexer.token;

@@ -21,21 +21,21 @@ import { isBlob, isNullable, isTuple, Op, TYPE_NAMES, type CandidType } from './
 import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
 
 /*
- * JSON to Candid in the default encoding, compiled to one closure a type.
+ * JSON to Candid in the default encoding, compiled to one closure for each type.
  *
  * The closure of a type reads its JSON and writes its Candid in one pass. Two things do not fit one pass, and both are
- * mended afterwards in the output: the length of a vec stands in front of its elements (one byte is left for it, and the
- * elements are moved if it needs more), and the fields of a record stand in order of their ids, whatever order the keys
- * had. For that the record notes where in the output each field's value starts and ends; if they came in another order or
- * some were missing, the values are lifted out and written again in theirs. Both are plain copies of bytes.
+ * corrected afterwards in the output: the length of a vec precedes its elements (one byte is left for it, and the
+ * elements are moved if it needs more), and the fields of a record are in order of their ids, whatever the order of the
+ * keys. The record notes where in the output each field's value starts and ends; if they came in another order or some
+ * were missing, the values are lifted out and written again in order. Both are plain copies of bytes.
  */
 
-/** The closure of one type; compiled when the type is first met, which also ties the knots of recursive types. */
+/** The closure of one type; compiled when the type first occurs, which also handles recursive types. */
 export interface EncodeSlot {
   run: Encode;
 }
 
-/** Gives each type of a graph its slot and compiles it by `compile` on first use. */
+/** Gives each type of a graph its slot, and compiles it with `compile` on first use. */
 export function slotsOf(compile: (type: CandidType) => Encode): (type: CandidType) => EncodeSlot {
   const slots = new Map<CandidType, EncodeSlot>();
   return (type) => {
@@ -52,7 +52,7 @@ export function slotsOf(compile: (type: CandidType) => Encode): (type: CandidTyp
   };
 }
 
-/** Closures of the default encoding. */
+/** Returns the closures of the default encoding. */
 export function defaultEncoder(): (type: CandidType) => EncodeSlot {
   const slotOf = slotsOf((type) => compileDefault(type, slotOf));
   return slotOf;
@@ -128,7 +128,7 @@ function plainOpt(inner: EncodeSlot): Encode {
   };
 }
 
-/** An opt of something that may itself be null: `[]` or `[value]`. */
+/** Encodes an opt of a type whose value may itself be null: `[]` or `[value]`. */
 function wrappedOpt(inner: EncodeSlot): Encode {
   return (reader, writer) => {
     if (!reader.take(OPEN_BRACKET)) throw reader.unexpected('[] or [value], because the value may itself be null');
@@ -173,7 +173,7 @@ function defaultBlob(element: EncodeSlot): Encode {
   };
 }
 
-/** A JSON array with exactly one element a type: the arguments themselves, and tuples. */
+/** Encodes a JSON array with exactly one element for each type: the arguments themselves, and tuples. */
 export function sequenceEncoder(elements: readonly EncodeSlot[], noun: string): Encode {
   const expected = `an array of ${elements.length} ${noun}${elements.length === 1 ? '' : 's'}`;
   return (reader, writer) => {
@@ -206,26 +206,28 @@ function tupleEncoder(type: CandidType, slotOf: (type: CandidType) => EncodeSlot
   );
 }
 
-/** Names of a type for an error message. */
+/** Returns the names of a type's fields for an error message. */
 export function listLabels(type: CandidType): string {
   const shown = type.fields.slice(0, 8).map((field) => field.label);
   if (shown.length === 0) return 'none';
   return shown.join(', ') + (type.fields.length > shown.length ? ', …' : '');
 }
 
-/** The object of a record: each key once, none unknown, and none missing but `opt`, `null` and `reserved`. */
+/**
+ * Encodes the object of a record: each key once, none unknown, and none missing except `opt`, `null` and `reserved`.
+ */
 export function recordEncoder(type: CandidType, slotOf: (type: CandidType) => EncodeSlot): Encode {
   const count = type.fields.length;
   const labels = type.fields.map((field) => field.label);
   const table = new KeyTable(labels);
-  // Only labels that JSON need not escape: the others must go through the tokenizer.
+  // Only labels that need no escapes in JSON: others must go through the tokenizer.
   const quotedKeys = labels.map((label) =>
     JSON.stringify(label) === `"${label}"` ? utf8Bytes(`${label}"`) : undefined,
   );
   const slots = type.fields.map((field) => slotOf(field.type));
   const isOptional = type.fields.map((field) => isNullable(field.type));
   const isOpt = type.fields.map((field) => field.type.op === Op.OPT);
-  // The order that keys had the last time: clients repeat themselves, so the next key is usually known beforehand.
+  // The order of the keys in the last object: clients repeat themselves, so the next key is usually known in advance.
   const expectedOrder = Int32Array.from(labels.keys());
 
   function readKey(reader: JsonReader, position: number): number {
@@ -248,7 +250,7 @@ export function recordEncoder(type: CandidType, slotOf: (type: CandidType) => En
 
   function arrange(reader: JsonReader, writer: ByteWriter, base: number, start: number): void {
     const { values } = reader.spans;
-    // An escape hatch from quadratic work: moving bytes is cheap, but it happens once a level.
+    // Limits quadratic work: moving bytes is cheap, but may happen once for each level.
     reader.charge((writer.position - start) >> 6);
     const lifted = writer.lift(start);
     for (let index = 0; index < count; index++) {
@@ -299,7 +301,7 @@ export function shortText(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }
 
-/** Finds the tag that the reader's last string names. */
+/** Returns a function that finds the tag that the reader's last string names. */
 export function tagFinder(type: CandidType): (reader: JsonReader) => number {
   const table = new KeyTable(type.fields.map((field) => field.label));
   return (reader) => {
@@ -342,7 +344,7 @@ function defaultVariant(type: CandidType, slotOf: (type: CandidType) => EncodeSl
   };
 }
 
-/** A function reference, `{"principal": …, "method": …}`; with `marker` also `"$svc": marker`. */
+/** Encodes a function reference, `{"principal": …, "method": …}`; with `marker` also `"$svc": marker`. */
 export function funcEncoder(marker: string | undefined): Encode {
   const expected = `a function as {${marker === undefined ? '' : `"$svc":"${marker}",`}"principal":"…","method":"…"}`;
   return (reader, writer) => {

@@ -30,22 +30,22 @@ import { isBlob, Op, TYPE_NAMES, type CandidType } from './types.ts';
 import { CLOSE_BRACE, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
 
 /*
- * JSON to Candid in the lossless encoding, compiled to one closure a type.
+ * JSON to Candid in the lossless encoding, compiled to one closure for each type.
  *
- * What JSON cannot say by itself is an object with the marker key `$svc`. Its keys may come in any order, but the marker
- * first is what everyone writes and what is fast.
+ * A value that JSON cannot express is an object with the marker key `$svc`. Its keys may come in any order, but the
+ * marker first is the usual and the fast one.
  */
 
-/** The key that marks an object as a Candid value of the kind that it names. */
+/** The key that marks an object as a Candid value of the named kind. */
 export const MARKER = '$svc';
 
 const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 /** Tags that are tried one after the other before the object is read key by key. */
 const GUESSED_TAGS_MAX = 8;
-/** No double needs more characters than this to be told apart. */
+/** No double needs more characters than this to be distinguished. */
 const FLOAT_CHARACTERS_MAX = 1_100;
 
-/** Closures of the lossless encoding. */
+/** Returns the closures of the lossless encoding. */
 export function losslessEncoder(): (type: CandidType) => EncodeSlot {
   const slotOf = slotsOf((type) => compileLossless(type, slotOf));
   return slotOf;
@@ -95,13 +95,13 @@ function compileLossless(type: CandidType, slotOf: (type: CandidType) => EncodeS
   }
 }
 
-/** `{"$svc": kind, "value": …}`, or without a value. */
+/** Encodes `{"$svc": kind, "value": …}`, or the same without a value. */
 function marked(kind: string, encodeValue: Encode | undefined): Encode {
   const expected = `{"${MARKER}":"${kind}"${encodeValue === undefined ? '' : ',"value":…'}}`;
   const usual = utf8Bytes(`{"${MARKER}":"${kind}"${encodeValue === undefined ? '' : ',"value":'}`);
   return (reader, writer) => {
     if (reader.peek() === OPEN_BRACE && startsWith(reader.bytes, reader.position, usual)) {
-      // As everyone writes it, without blanks: nothing to look at twice.
+      // The usual form without blanks needs no second look.
       const level = reader.enter();
       reader.position += usual.length;
       encodeValue?.(reader, writer);
@@ -222,7 +222,7 @@ function losslessOpt(inner: EncodeSlot): Encode {
   };
 }
 
-/** A blob; an array of marked bytes too, because that is what an untyped `vec` of them looks like. */
+/** Encodes a blob. Also accepts an array of marked bytes, because an untyped `vec` of them has this form. */
 function losslessBlob(element: EncodeSlot): Encode {
   const encodeArray = vecEncoder(element);
   const encodeMarked = marked('blob', (reader, writer) => {
@@ -241,7 +241,7 @@ function losslessVariant(type: CandidType, slotOf: (type: CandidType) => EncodeS
   const slots = type.fields.map((field) => slotOf(field.type));
   const hasPayload = type.fields.map((field) => field.type.op !== Op.NULL);
   const expected = '{"$svc":"variant","tag":"…","value":…}';
-  // For the first tags the object up to its value, as everyone writes it.
+  // The usual text of the object up to its value, for the first tags.
   const guesses = labels
     .slice(0, GUESSED_TAGS_MAX)
     .map((label) => utf8Bytes(`{"${MARKER}":"variant","tag":${JSON.stringify(label)},"value":`));
@@ -287,7 +287,8 @@ function losslessVariant(type: CandidType, slotOf: (type: CandidType) => EncodeS
         } else if (key === 'value' && !hasValue) {
           hasValue = true;
           if (tag === -1) {
-            // The tag comes later and decides the type: come back to the value then. Reading twice is paid for.
+            // The tag comes later and decides the type, so the value is read again afterwards. Reading it twice is
+            // charged.
             valueAt = reader.position;
             reader.skipValue();
             reader.charge((reader.position - valueAt) >> 3);

@@ -12,11 +12,11 @@ import { graphOfTypes, isNullable, Op, TYPE_NAMES, type CandidType, type TypeGra
 import { parseValueText, type TextField, type TextValue } from './value-text.ts';
 
 /*
- * Candid value text to a Candid message: by the types of an interface, or by those that the values show (an integer is
- * an `int`, a number with fraction or exponent a `float64`, unless its type is written behind it).
+ * Candid value text to a Candid message: with the types of an interface, or with those that the values show (an integer
+ * is an `int`, a number with fraction or exponent a `float64`, unless its type follows).
  */
 
-/** `(42 : nat8, record { a = 1 })` as a message; `expected` are the types that it must have. */
+/** Encodes text like `(42 : nat8, record { a = 1 })`; `expected` are the types that the message must have. */
 export function encodeValueText(text: string, expected: TypeGraph | undefined, charactersMax?: number): Uint8Array {
   const lexer = new Lexer(text, 'bad-candid-text', charactersMax);
   const values = parseValueText(lexer);
@@ -25,7 +25,7 @@ export function encodeValueText(text: string, expected: TypeGraph | undefined, c
   return encoder.encode(values, graph);
 }
 
-/** Text from outside. Throws ServerError when the bytes are none. */
+/** Decodes text from outside. Throws a ServerError if the bytes are not UTF-8. */
 export function candidTextOf(utf8: Uint8Array): string {
   if (!isUtf8(utf8)) throw new ServerError('invalid', 'bad-candid-text', 'the Candid text is not UTF-8');
   return Buffer.from(utf8.buffer, utf8.byteOffset, utf8.byteLength).toString('utf8');
@@ -198,7 +198,7 @@ class ValueEncoder {
 
   #encodeOpt(value: TextValue, inner: CandidType): void {
     if (value.kind === 'null') return this.#writer.writeByte(0);
-    // A value alone stands for `opt value`, where that is not ambiguous.
+    // A bare value stands for `opt value`, unless that is ambiguous.
     if (value.kind !== 'opt' && isNullable(inner))
       throw this.#lexer.fail(`expected "null" or "opt", found ${value.kind}`, value.offset);
     this.#writer.writeByte(1);
@@ -215,7 +215,10 @@ class ValueEncoder {
     for (const item of value.values) this.#encode(item, type.inner);
   }
 
-  /** Fields that the type does not have are left out: by Candid's rules a record with more fields is one with fewer. */
+  /**
+   * Encodes a record. Fields that the type does not have are left out: by Candid's rules a record with more fields is
+   * one with fewer.
+   */
   #encodeRecord(fields: readonly TextField[], type: CandidType, offset: number): void {
     const given = new Map(fields.map((field) => [field.id, field]));
     for (const field of type.fields) {

@@ -6,8 +6,8 @@ import { readPrincipalText } from '../ic/index.ts';
 import { INTEGER_BYTES, Op, TYPE_NAMES } from './types.ts';
 
 /*
- * Single values from JSON to Candid, as both encodings need them. Each function reads what its name says from the
- * reader, checks it and writes it.
+ * Single values from JSON to Candid, for both encodings. Each function reads the value in its name from the reader,
+ * checks it and writes it.
  */
 
 /** Reads one JSON value and writes one Candid value. */
@@ -22,13 +22,13 @@ export function isFloat(op: Op): boolean {
   return op === Op.FLOAT32 || op === Op.FLOAT64;
 }
 
-/** Smallest and largest value of a fixed-size integer type. */
+/** Returns the smallest and largest value of a fixed-size integer type. */
 export function integerRange(op: Op): readonly [bigint, bigint] {
   const bits = BigInt(INTEGER_BYTES.get(op) ?? unreachable('not a fixed-size integer')) * 8n;
   return op >= Op.NAT64 ? [0n, (1n << bits) - 1n] : [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n];
 }
 
-/** Checks and writes integers of one type. */
+/** Returns the function that checks and writes integers of one type. */
 export function integerWriter(op: Op): WriteInteger {
   if (op === Op.NAT) {
     return (reader, writer, value) => {
@@ -70,7 +70,7 @@ function shorten(value: number | bigint): string {
   return String(value);
 }
 
-/** A double for a float type, refused where it would become infinite only by being too large. */
+/** Returns a double for a float type. Throws if the value would become infinite only because it is too large. */
 export function checkFloat(reader: JsonReader, op: Op, value: number): number {
   const isTooLarge = !Number.isFinite(value) || (op === Op.FLOAT32 && !Number.isFinite(Math.fround(value)));
   if (isTooLarge) throw reader.fail(`the number is out of range for ${TYPE_NAMES[op]}`);
@@ -103,7 +103,7 @@ export const encodeEmpty: Encode = (reader) => {
   throw reader.fail('no value has the type empty');
 };
 
-/** The text of a principal, written as a reference: byte 1, length, bytes. */
+/** Writes the text of a principal as a reference: byte 1, length, bytes. */
 export function encodePrincipalText(reader: JsonReader, writer: ByteWriter, what: string): void {
   if (reader.peek() !== 0x22) throw reader.unexpected(`${what} as text`);
   reader.readString();
@@ -117,7 +117,7 @@ export function encodePrincipalText(reader: JsonReader, writer: ByteWriter, what
   writer.writeAll(principal);
 }
 
-/** A base64 string, written with its length. */
+/** Writes a base64 string with its length. */
 export function encodeBase64(reader: JsonReader, writer: ByteWriter): void {
   reader.readString();
   const length = base64Length(reader.text, reader.textStart, reader.textEnd);

@@ -1,6 +1,6 @@
 /**
- * A parsed interface as it comes from the worker: without closures, and without objects that refer to each other. To copy
- * a graph between threads goes as deep as its chains of types are long.
+ * A parsed interface as it comes from the worker: without closures, and without references between objects, because
+ * copying a graph between threads recurses as deep as its chains of types are long.
  */
 import type { ParsedInterface } from './did-parser.ts';
 import { unreachable } from './faults.ts';
@@ -8,15 +8,15 @@ import type { MethodKind } from './index.ts';
 import { CandidType, type FuncAnnotation, GraphBuilder, type Op, type TypeGraph } from './types.ts';
 
 /**
- * Interfaces with more parts than this are used in the worker only, because the closures of a large record's fields take
- * some µs each. Of those that people wrote, the largest that are known have some 2,000.
+ * Interfaces with more parts than this are used in the worker only, because the closures of a large record's fields
+ * take some µs each. The largest known interfaces written by people have some 2,000.
  */
 const COMPILED_PARTS_MAX = 4_000;
 
-/** A node's number. */
+/** Number of a node. */
 type Place = number;
 
-/** A CandidType; other nodes by their numbers. */
+/** A CandidType that refers to other nodes by their numbers. */
 interface FlatType {
   readonly op: Op;
   readonly element: Place | undefined;
@@ -30,7 +30,7 @@ interface FlatType {
 /** The types of all methods in one graph. */
 export interface FlatTypes {
   readonly nodes: readonly FlatType[];
-  /** Of each method in turn. */
+  /** Types of each method's arguments, in order of the methods. */
   readonly args: readonly (readonly Place[])[];
   readonly results: readonly (readonly Place[])[];
   readonly initArgs: readonly Place[] | undefined;
@@ -40,7 +40,7 @@ export interface FlatInterface {
   readonly names: readonly string[];
   readonly kinds: readonly MethodKind[];
   readonly hasInitArgs: boolean;
-  /** Undefined: there are too many for the main thread. */
+  /** Undefined if there are too many types for the main thread. */
   readonly types: FlatTypes | undefined;
 }
 
@@ -79,7 +79,7 @@ function flattenType({ op, element, fields, parameters, results, annotations, me
   };
 }
 
-/** The graph with the roots that it is asked for. */
+/** Restores the graph; returns a function that gives it the roots it is called with. */
 export function restoreGraph({ nodes: flat }: FlatTypes): (roots: readonly Place[]) => TypeGraph {
   const nodes = flat.map(({ op }, index) => new CandidType(op, index));
   const nodeAt = (place: Place): CandidType => nodes[place] ?? unreachable('a type is missing');

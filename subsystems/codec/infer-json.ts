@@ -6,8 +6,8 @@ import { labelToId, Op, TYPE_NAMES, type CandidField, type CandidType, type Type
 import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
 
 /*
- * The types of lossless JSON, found from its markers alone. This is the first of two passes: afterwards the values are
- * encoded by the types that were found, which also checks their details; here only the shape matters.
+ * Infers the types of lossless JSON from its markers alone. This is the first of two passes: the second encodes the
+ * values with the inferred types, and checks their details; here only the shape matters.
  */
 
 const MARKED_BY_VALUE: ReadonlyMap<string, Op> = new Map<string, Op>(
@@ -31,18 +31,18 @@ const MARKED_BY_VALUE: ReadonlyMap<string, Op> = new Map<string, Op>(
   ].map((op) => [TYPE_NAMES[op], op]),
 );
 
-/** What stands in an object, before it is clear whether it is a record or a marked value. */
+/** Members of an object, before it is known to be a record or a marked value. */
 interface Members {
   readonly fields: Map<string, CandidType>;
   /** The marker's value, if the object has one. */
   kind: string | undefined;
-  /** The text of a member called `tag`. */
+  /** Text of a member called `tag`. */
   tag: string | undefined;
-  /** Where the text of a member called `value` begins, if it came before any marker. */
+  /** Offset of the text of a member called `value`, if it came before any marker. */
   valueAt: number;
 }
 
-/** The types of a JSON array of arguments in the lossless encoding. */
+/** Returns the types of a JSON array of arguments in the lossless encoding. */
 export function inferArguments(reader: JsonReader): TypeGraph {
   const inference = new JsonInference(reader);
   const types = inference.inferElements('an array of arguments');
@@ -161,7 +161,10 @@ class JsonInference {
     }
   }
 
-  /** Within `value` of `{"$svc":"record"}` a `$svc` is a field; before the marker is known, the value must wait for it. */
+  /**
+   * Infers the type of a member. Within `value` of `{"$svc":"record"}`, `$svc` is a field; a value that precedes the
+   * marker is read after it.
+   */
   #inferValue(members: Members, key: string, hasMarkers: boolean): CandidType {
     const reader = this.#reader;
     if (!hasMarkers || key !== 'value' || (members.kind !== undefined && members.kind !== 'record'))
@@ -169,7 +172,7 @@ class JsonInference {
     if (members.kind === 'record') return this.#plainRecord();
     members.valueAt = reader.position;
     reader.skipValue();
-    // It is read twice, once a level at worst, and paid for.
+    // The value is read twice, at worst once for each level, and the second reading is charged.
     reader.charge((reader.position - members.valueAt) >> 3);
     return this.#types.plain(Op.EMPTY);
   }
@@ -185,13 +188,13 @@ class JsonInference {
     reader.position = end;
   }
 
-  /** The value of `{"$svc":"record"}`. */
+  /** Reads the value of `{"$svc":"record"}`. */
   #plainRecord(): CandidType {
     const reader = this.#reader;
     const level = reader.enter();
     const { fields } = this.#readMembers(level, false);
     reader.depth = level - 1;
-    // The second pass must find the wrapping where it stands, so it is refused where it is not needed.
+    // The second pass expects the wrapping only where it is needed, so it is refused elsewhere.
     if (!fields.has(MARKER))
       throw reader.fail(`{"${MARKER}":"record"} is only for records with a field called ${MARKER}`);
     return this.#record(fields);

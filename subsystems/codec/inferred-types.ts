@@ -1,11 +1,11 @@
 import { CandidType, Op, type CandidField, type TypeGraph } from './types.ts';
 
 /*
- * Types found from values, where no interface says them: the untyped lossless JSON encoding, and value text.
+ * Types inferred from values, without an interface: for the untyped lossless JSON encoding, and for value text.
  *
- * Such types are trees. Elements of a vec must be of one type; what is known of it grows with each element (`none` says
- * opt of something, a variant's value shows one tag), so types are joined. At the end the tree becomes a graph in which
- * equal types are one node.
+ * Such types are trees. Elements of a vec must have one type; each element adds to what is known about it (`none` shows
+ * an opt of some type, a variant's value shows one tag), so types are joined. At the end the tree becomes a graph in
+ * which equal types are one node.
  */
 
 export class InferredTypes {
@@ -18,7 +18,7 @@ export class InferredTypes {
     this.#charge = charge;
   }
 
-  /** A primitive type, or a function or service type that says nothing. */
+  /** Returns a primitive type, or a function or service type without details. */
   plain(op: Op): CandidType {
     let type = this.#primitives.get(op);
     if (type === undefined) {
@@ -43,14 +43,14 @@ export class InferredTypes {
     return this.of(Op.VEC, this.plain(Op.NAT8));
   }
 
-  /** A record or variant; the fields in any order, their ids distinct. */
+  /** Returns a record or variant; the fields may be in any order, but their ids must be distinct. */
   withFields(op: typeof Op.RECORD | typeof Op.VARIANT, fields: CandidField[]): CandidType {
     const type = this.#node(op);
     type.fields = fields.sort((left, right) => left.id - right.id);
     return type;
   }
 
-  /** The least type that has the values of both, or undefined when they have nothing in common. */
+  /** Returns the least type that has the values of both, or undefined if they have nothing in common. */
   join(left: CandidType, right: CandidType): CandidType | undefined {
     if (left === right || right.op === Op.EMPTY) return left;
     if (left.op === Op.EMPTY) return right;
@@ -72,7 +72,7 @@ export class InferredTypes {
     }
   }
 
-  /** Both field lists are sorted, so they are merged; a record must have the same fields on both sides. */
+  /** Joins two field lists. Both are sorted, so they are merged; a record must have the same fields on both sides. */
   #joinFields(left: CandidType, right: CandidType, isUnion: boolean): CandidType | undefined {
     const merged: CandidField[] = [];
     let isSame = true;
@@ -102,7 +102,10 @@ export class InferredTypes {
   }
 }
 
-/** Makes trees of types a graph of its own, with one node for equal types. Recursion is bounded by the trees' depth. */
+/**
+ * Turns trees of types into a separate graph with one node for equal types. The depth of recursion is that of the
+ * trees.
+ */
 export function compactGraph(roots: readonly CandidType[]): TypeGraph {
   const nodes: CandidType[] = [];
   const byKey = new Map<string, CandidType>();

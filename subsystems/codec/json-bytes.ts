@@ -1,4 +1,4 @@
-/** The bytes that make up JSON. */
+/** Bytes of JSON's punctuation. */
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 export const OPEN_BRACKET = 0x5b;

@@ -2,20 +2,24 @@ import type { ByteWriter } from './byte-writer.ts';
 import type { CandidReader } from './candid-reader.ts';
 import { BACKSLASH, QUOTE } from './json-bytes.ts';
 
-/*
- * Single values from Candid to JSON text.
- */
+/* Writes single values from Candid as JSON text. */
 
 const HEX = Buffer.from('0123456789abcdef');
 
-/** For bytes that JSON escapes by a letter, that letter; 117 (`u`) for the other control characters; 0: as it is. */
+/**
+ * Letter of the escape of each byte that JSON escapes by a letter; 117 (`u`) for other control characters; 0: no
+ * escape.
+ */
 const ESCAPE_LETTER = new Uint8Array(256);
 ESCAPE_LETTER.fill(0x75, 0, 0x20);
 for (const [letter, plain] of Object.entries({ '"': '"', '\\': '\\', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' })) {
   ESCAPE_LETTER[plain.charCodeAt(0)] = letter.charCodeAt(0);
 }
 
-/** Writes a range of a message, which must be UTF-8, as a JSON string. `?? 0`: for every byte, and the loops end with the range. */
+/**
+ * Writes a range of a message, which must be UTF-8, as a JSON string. `?? 0`: used for every byte, in loops that end
+ * with the range.
+ */
 export function writeJsonString(reader: CandidReader, writer: ByteWriter, start: number, end: number): void {
   const { bytes } = reader;
   let escapes = 0;
@@ -69,21 +73,24 @@ export function writeInteger(writer: ByteWriter, value: number | bigint): void {
   }
 }
 
-/** The shortest decimal text that gives the double again; `-0` for negative zero, and the names of the special values. */
+/**
+ * Returns the shortest decimal text that yields the same double; `-0` for negative zero, and the names of the special
+ * values.
+ */
 export function floatText(value: number): string {
   return value === 0 && 1 / value < 0 ? '-0' : String(value);
 }
 
-/** Below this a float32 has fewer significant digits than usual. */
+/** Smallest float32 with the usual number of significant digits. */
 const FLOAT32_NORMAL_MIN = 2 ** -126;
-/** A double prints integers below this as plain digits, and a float32 keeps them exactly. */
+/** Below this a double prints integers as plain digits, and a float32 represents them exactly. */
 const FLOAT32_INTEGER_MAX = 2 ** 24;
 
-/** The shortest decimal text that gives the float32 again. */
+/** Returns the shortest decimal text that yields the same float32. */
 export function float32Text(value: number): string {
   if (!Number.isFinite(value) || (Number.isInteger(value) && Math.abs(value) < FLOAT32_INTEGER_MAX))
     return floatText(value);
-  // Six digits always survive the way there and back; what needs fewer ends in zeros, which `Number` drops.
+  // Six digits always survive the conversion; shorter numbers end in zeros, which `Number` drops.
   const first = Math.abs(value) < FLOAT32_NORMAL_MIN ? 1 : 6;
   for (let digits = first; digits < 9; digits++) {
     const candidate = Number(value.toPrecision(digits));

@@ -18,15 +18,15 @@ import { BACKSLASH, COMMA, MINUS, NINE, QUOTE, ZERO } from './json-bytes.ts';
  * A strict JSON tokenizer over UTF-8 bytes, driven by the types that are expected.
  *
  * `JSON.parse` cannot be used: it rounds integers, lets the last of two equal keys win and keeps lone surrogates. This
- * reader makes no values; the closures of a compiled codec ask it for what they expect next and write Candid at once.
- * All of the input is checked to be UTF-8 beforehand, so that strings can be copied byte by byte. The path to the value
- * being read is kept in a preallocated array, one step a level, and put into words only when something is wrong.
+ * reader makes no values; the closures of a compiled codec ask it for the tokens they expect and write Candid at once.
+ * The whole input is checked to be UTF-8 beforehand, so that strings can be copied byte by byte. The path to the
+ * current value is kept in a preallocated array, one step for each level, and turned into text only for an error.
  *
- * `?? 0`: for every byte, and the loops end with the text, and 0 behind its end is part of no token. With `numberAt`
+ * `?? 0`: used for every byte, in loops that end with the text; a 0 after the end is part of no token. With `numberAt`
  * instead, JSON to Candid took a seventh longer.
  */
 
-/** Digits that surely fit into a double without rounding. */
+/** Number of digits that surely fit into a double without rounding. */
 const SAFE_DIGITS = 15;
 
 export class JsonReader {
@@ -35,11 +35,11 @@ export class JsonReader {
   end = 0;
   depth = 0;
   readonly path: PathStep[] = Array.from({ length: VALUE_DEPTH_MAX + 2 });
-  /** The last string read: a range of `text`, which is the input itself or, if there were escapes, a scratch buffer. */
+  /** Buffer of the last string: the input itself or, if there were escapes, a scratch buffer. */
   text: Uint8Array = this.bytes;
   textStart = 0;
   textEnd = 0;
-  /** Where the fields of the records being read stand in the output; see `encode-json.ts`. */
+  /** Places in the output of the fields of open records; see `encode-json.ts`. */
   readonly spans = new SpanStack();
   #root = 'args';
   #work = 0;
@@ -67,7 +67,7 @@ export class JsonReader {
     return badJson(formatPath(this.#root, this.path, this.depth), problem);
   }
 
-  /** Pays for work that the input's length does not show. */
+  /** Charges work that the input's length does not show. */
   charge(units: number): void {
     this.#work -= units;
     if (this.#work < 0) {
@@ -85,7 +85,7 @@ export class JsonReader {
     return this.depth;
   }
 
-  /** The first byte of the next token, not consumed; -1 at the end. */
+  /** Returns the first byte of the next token without consuming it; -1 at the end. */
   peek(): number {
     const { bytes, end } = this;
     let at = this.position;
@@ -101,7 +101,7 @@ export class JsonReader {
     return -1;
   }
 
-  /** Consumes one punctuation character if it comes next. */
+  /** Consumes one punctuation character if it is next. */
   take(character: number): boolean {
     if (this.peek() !== character) return false;
     this.position++;
@@ -112,7 +112,7 @@ export class JsonReader {
     if (!this.take(character)) throw this.unexpected(what);
   }
 
-  /** After an element or member: true at the closing bracket, false after a comma. */
+  /** Reads the byte after an element or member; returns true at the closing bracket, false after a comma. */
   endOrComma(closing: number): boolean {
     const byte = this.peek();
     if (byte !== COMMA && byte !== closing) throw this.unexpected(`"," or "${String.fromCharCode(closing)}"`);
@@ -120,12 +120,12 @@ export class JsonReader {
     return byte === closing;
   }
 
-  /** The error for a value of another kind than expected. */
+  /** Returns the error for a value of another kind than expected. */
   unexpected(expected: string): ServerError {
     return this.fail(`expected ${expected}, found ${this.describe()}`);
   }
 
-  /** What comes next, for an error message. */
+  /** Describes the next token, for an error message. */
   describe(): string {
     const byte = this.peek();
     if (byte === -1) return 'the end of the text';
@@ -159,7 +159,7 @@ export class JsonReader {
     return true;
   }
 
-  /** Consumes `null`, `true` or `false` if it comes next. */
+  /** Consumes `null`, `true` or `false` if it is next. */
   takeWord(word: string): boolean {
     this.peek();
     if (!this.#startsWith(word)) return false;
@@ -167,7 +167,7 @@ export class JsonReader {
     return true;
   }
 
-  /** Reads a string into `text`, `textStart`, `textEnd`; the opening quote has been seen by `peek`. */
+  /** Reads a string into `text`, `textStart`, `textEnd`; `peek` has seen the opening quote. */
   readString(): void {
     const { bytes, end } = this;
     const start = this.position + 1;
@@ -193,7 +193,7 @@ export class JsonReader {
     return this.fail(`a control character in a string must be written \\u${code}`);
   }
 
-  /** The string as JavaScript's own. */
+  /** Reads a string and returns it as a JavaScript string. */
   readText(): string {
     this.readString();
     return this.textValue();
@@ -284,7 +284,7 @@ export class JsonReader {
     writer.writeRange(this.text, this.textStart, this.textEnd);
   }
 
-  /** Ends a number token and says whether it was an integer; `position` is behind it. */
+  /** Finds the end of a number token and returns true if it is an integer; `position` is then after it. */
   #scanNumber(): boolean {
     const { bytes, end } = this;
     let at = this.position;
@@ -312,7 +312,7 @@ export class JsonReader {
     return isInteger;
   }
 
-  /** An integer as a number or a decimal string, exact: a bigint where a double would round. */
+  /** Reads an integer, a number or a decimal string, exactly: returns a bigint if a double would round. */
   readInteger(typeName: string): number | bigint {
     const first = this.peek();
     if (first === QUOTE) {
@@ -321,7 +321,7 @@ export class JsonReader {
     }
     if (first !== MINUS && !isDigit(first)) throw this.unexpected(`${typeName} as an integer or a decimal string`);
     const start = this.position;
-    // Most numbers are short and plain; they are read in one go.
+    // Most numbers are short and plain; they are read in one loop.
     const { bytes, end } = this;
     let at = first === MINUS ? start + 1 : start;
     const firstDigit = at;
@@ -346,7 +346,7 @@ export class JsonReader {
     return this.#bigInteger(bytes, start, this.position, typeName);
   }
 
-  /** The last string as an integer in canonical decimal form. */
+  /** Returns the last string as an integer in canonical decimal form. */
   textToInteger(typeName: string): number | bigint {
     const { text, textStart, textEnd } = this;
     let at = textStart;
@@ -377,7 +377,7 @@ export class JsonReader {
     return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;
   }
 
-  /** A number as the nearest double; the caller checks what is out of range. */
+  /** Reads a number as the nearest double; the caller checks its range. */
   readNumber(): number {
     const start = this.position;
     this.#scanNumber();
@@ -389,7 +389,7 @@ export class JsonReader {
   /** Consumes one whole value of any kind; loops instead of recursing. */
   skipValue(): void {
     const base = this.depth;
-    // One entry a container that is open: the character that closes it.
+    // Closing character of each open container.
     const closings: number[] = [];
     for (;;) {
       const byte = this.peek();
@@ -410,7 +410,7 @@ export class JsonReader {
       } else if (!this.takeWord('null') && !this.takeWord('true') && !this.takeWord('false')) {
         throw this.unexpected('a JSON value');
       }
-      // A value has ended: close what it was the last of, or step to the next one.
+      // A value has ended: closes the containers that it completes, or steps to the next value.
       for (;;) {
         const closing = closings.at(-1);
         if (closing === undefined) return;
@@ -429,7 +429,7 @@ export class JsonReader {
     this.expect(0x3a, '":"');
   }
 
-  /** Fails unless nothing but blanks is left. */
+  /** Throws unless only blanks are left. */
   expectEnd(): void {
     if (this.peek() !== -1) throw this.unexpected('the end of the text');
   }

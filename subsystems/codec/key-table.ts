@@ -1,11 +1,11 @@
 /**
- * Names of a type's fields or tags, found by their bytes: a small open-addressed hash table, so that looking up a key
- * makes no string. The hash is the one that Candid itself gives names, but of the label: `_123_` is one like any other.
+ * Finds names of a type's fields or tags by their bytes: a small open-addressed hash table, so that looking up a key
+ * makes no string. The hash is the one that Candid uses for names, but of the label: `_123_` is a label like any other.
  *
- * `?? 0` and `?? -1`: for every byte of a key; the loops end with the key, and slots are masked to the table.
+ * `?? 0` and `?? -1`: used for every byte of a key, in loops that end with the key; slots are masked to the table.
  */
 export class KeyTable {
-  /** The bytes of each label, in the order given. */
+  /** Bytes of each label, in the order given. */
   readonly keys: readonly Uint8Array[];
   readonly #slots: Int32Array;
   readonly #mask: number;
@@ -23,7 +23,7 @@ export class KeyTable {
     }
   }
 
-  /** The index of the label whose bytes are `bytes[start, end)`, or −1. */
+  /** Returns the index of the label whose bytes are `bytes[start, end)`, or −1. */
   find(bytes: Uint8Array, start: number, end: number): number {
     let slot = hashBytes(bytes, start, end) & this.#mask;
     for (;;) {
@@ -39,11 +39,11 @@ export class KeyTable {
 function hashBytes(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0;
   for (let at = start; at < end; at++) hash = (Math.imul(hash, 223) + (bytes[at] ?? 0)) | 0;
-  // The low bits of that hash are weak for names that end alike.
+  // The low bits of that hash are weak for names with the same ending.
   return hash ^ (hash >>> 15);
 }
 
-/** Whether `key` stands in `bytes` at `start`. */
+/** Returns true if `bytes` contains `key` at `start`. */
 export function startsWith(bytes: Uint8Array, start: number, key: Uint8Array): boolean {
   for (let index = 0; index < key.length; index++) {
     if (bytes[start + index] !== key[index]) return false;

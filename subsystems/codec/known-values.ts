@@ -1,12 +1,12 @@
 /**
- * Candid messages of values whose types the program itself knows: written straight from the value, without JSON in between. A type is
- * put together from the parts below, as the value is in TypeScript, and the compiler holds the two together:
+ * Encoders of Candid messages whose types are fixed in the program: directly from the value, without JSON in between. A
+ * type is composed of the parts below like the value's type in TypeScript, and the compiler keeps the two equal:
  *
  *     const HEADER = record<Header>({ name: text, value: text });
  *     const candidOf = messageOf(vec(HEADER));
  *
- * The value is walked twice: once for its size, then it is written, once, to its end. Only for what the program made or has checked:
- * what comes as JSON or as text goes through a tuple's codec, which names the place of what is wrong.
+ * The value is walked twice: once for its size, and once to write it. Only for values that the program made or has
+ * checked: input in JSON or text goes through a tuple's codec, which names the place of a fault.
  */
 import { IDL } from '@dfinity/candid';
 import { unreachable } from './faults.ts';
@@ -14,10 +14,10 @@ import { lebSize, LOOP_CHARACTERS_MAX, SizedOutput } from './sized-output.ts';
 import { encodeHeader } from './type-table.ts';
 import { graphOfTypes, hashName } from './types.ts';
 
-/** How values of one TypeScript type are Candid. */
+/** Candid encoding of one TypeScript type. */
 export interface KnownType<Value> {
   readonly idl: IDL.Type;
-  /** Bytes of a value, without its type. */
+  /** Returns the bytes of a value, without its type. */
   size(value: Value): number;
   write(value: Value, output: SizedOutput): void;
 }
@@ -29,7 +29,7 @@ export const nat: KnownType<number> = {
   write: (value, output) => output.writeLeb(value),
 };
 
-/** UTF-8; what is half of a pair is replaced, as everywhere. */
+/** Text in UTF-8; a lone surrogate is replaced, as usual. */
 export const text: KnownType<string> = {
   idl: IDL.Text,
   size(value) {
@@ -48,7 +48,7 @@ export const text: KnownType<string> = {
     for (let at = 0; at < length; at++) {
       const code = value.charCodeAt(at);
       if (code > 127) {
-        // Three bytes a character at most: the length has one byte all the same.
+        // At most three bytes for each character: the length still fits into one byte.
         const written = bytes.write(value, start);
         bytes[start - 1] = written;
         output.position = start + written;
@@ -85,12 +85,12 @@ export function vec<Value>(element: KnownType<Value>): KnownType<readonly Value[
   };
 }
 
-/** A record with these fields of the value; what else the value has is left out. */
+/** A record with these fields of the value; other fields of the value are left out. */
 export function record<Value extends object>(fields: {
   readonly [Name in keyof Value & string]: KnownType<Value[Name]>;
 }): KnownType<Value> {
   const names = Object.keys(fields) as (keyof Value & string)[];
-  // As they are on the wire: by the hashes of their names.
+  // Order in messages: by the hashes of the names.
   const inOrder = names
     .sort((left, right) => hashName(left) - hashName(right))
     .map((name) => ({ name, type: fields[name] }));
@@ -107,13 +107,16 @@ export function record<Value extends object>(fields: {
   };
 }
 
-/** Writes messages of one value of this type, each of memory of its own, which may be handed over to another thread. */
+/**
+ * Returns a function that encodes one value of this type. Each message has a buffer of its own, which may be
+ * transferred to another thread.
+ */
 export function messageOf<Value>(type: KnownType<Value>): (value: Value) => Uint8Array {
   const head = encodeHeader(graphOfTypes([type.idl]));
   return (value) => {
     const output = new SizedOutput(Buffer.allocUnsafeSlow(head.length + type.size(value)), head);
     type.write(value, output);
-    // Bytes that nobody has written would be another message's.
+    // Unwritten bytes would be those of another message.
     if (output.position !== output.bytes.length)
       unreachable(`a message of ${output.bytes.length} bytes has ${output.position}`);
     return output.bytes;

@@ -4,8 +4,8 @@ import { unreachable } from './faults.ts';
 
 /*
  * Tokens of .did files and of Candid values in text, which share one lexical grammar. Numbers are kept as written,
- * because only values know fractions and signs. Texts are kept as bytes, because `\hh` is a raw byte; whoever wants
- * text asks `textOf`, which checks that they are.
+ * because only values know fractions and signs. Texts are kept as bytes, because `\hh` is a raw byte; `textOf` checks
+ * that they are UTF-8 and returns text.
  */
 
 /** Longest text that is parsed on the caller's thread. */
@@ -15,20 +15,20 @@ export type TokenKind = 'identifier' | 'text' | 'number' | 'punctuation' | 'end'
 
 export interface Token {
   readonly kind: TokenKind;
-  /** The identifier, the number as written, or the punctuation; of a text the raw bytes as latin1. */
+  /** The identifier, the number as written, or the punctuation; for a text its raw bytes as latin1. */
   readonly value: string;
   readonly offset: number;
-  /** Where the token before it ended: what is between them is blanks and comments. */
+  /** End of the token before: between the two are blanks and comments. */
   readonly gapStart: number;
 }
 
 const BLANK = /[\s\ufeff]*/y;
 const IDENTIFIER = /[A-Za-z_][A-Za-z0-9_]*/y;
-/** All that a reader would take for one number; `NUMBER_FORM` says which are. */
+/** Matches everything that looks like one number; `NUMBER_FORM` says which are valid. */
 const NUMBER = /[+-]inf\b|[+-]?[0-9](?:[A-Za-z0-9_.]|(?<=[eEpP])[+-])*/y;
 /**
- * The form of numbers in the specification: decimal or 0x, with fraction and exponent (of ten, or with `p` of two) or
- * without, `_` between two digits.
+ * The form of numbers in the specification: decimal or 0x, with or without fraction and exponent (of ten, or with `p`
+ * of two), `_` between two digits.
  */
 const NUMBER_FORM = new RegExp(
   '^[+-]inf$|^[+-]?(?:0[xX]HEX(?:[.](?:HEX)?)?(?:[pP][+-]?NUM)?|NUM(?:[.](?:NUM)?)?(?:[eE][+-]?NUM)?)$'
@@ -64,7 +64,7 @@ export class Lexer {
     this.#token = this.#scan();
   }
 
-  /** The next token, not consumed. */
+  /** Returns the next token without consuming it. */
   get token(): Token {
     return this.#token;
   }
@@ -80,7 +80,7 @@ export class Lexer {
     return this.#token.kind === kind && (value === undefined || this.#token.value === value);
   }
 
-  /** Consumes a punctuation or keyword if it comes next. */
+  /** Consumes a punctuation or keyword if it is next. */
   take(kind: 'punctuation' | 'identifier', value: string): boolean {
     if (!this.is(kind, value)) return false;
     this.next();
@@ -95,7 +95,7 @@ export class Lexer {
     return this.fail(`expected ${expected}, found ${describe(this.#token)}`);
   }
 
-  /** An error at an offset (default: the next token), with line and column. */
+  /** Returns an error at an offset (default: the next token), with line and column. */
   fail(problem: string, offset: number = this.#token.offset): ServerError {
     const before = this.#source.slice(0, offset);
     const line = before.split('\n').length;
@@ -103,12 +103,12 @@ export class Lexer {
     return new ServerError('invalid', this.#code, `line ${line}, column ${column}: ${problem}`);
   }
 
-  /** Blanks and comments before a token. */
+  /** Returns the blanks and comments before a token. */
   gapBefore({ gapStart, offset }: Token): string {
     return this.#source.slice(gapStart, offset);
   }
 
-  /** Where the last consumed token ended. */
+  /** End of the last consumed token. */
   get previousEnd(): number {
     return this.#previousEnd;
   }
@@ -205,7 +205,7 @@ export class Lexer {
     return utf8AsLatin1(String.fromCodePoint(code));
   }
 
-  /** The characters of a text token; raw bytes that are not UTF-8 are refused. */
+  /** Returns the characters of a text token. Throws if its raw bytes are not UTF-8. */
   textOf(token: Token): string {
     const bytes = Buffer.from(token.value, 'latin1');
     if (!isUtf8(bytes)) throw this.fail('the text is not UTF-8', token.offset);
@@ -234,7 +234,7 @@ function notNumber(written: string): string {
   return `${shown} is not a number: it has digits, or 0x and hex digits, with single "_" between them, a fraction and an exponent`;
 }
 
-/** The natural number of a token, decimal or 0x; undefined for another number. */
+/** Returns the natural number of a token, decimal or 0x; undefined for any other number. */
 export function parseNatural(written: string): bigint | undefined {
   if (!/^(?:0[xX][0-9a-fA-F_]+|[0-9_]+)$/.test(written) || written.length > 20_000) return undefined;
   return BigInt(written.replaceAll('_', ''));

@@ -8,7 +8,7 @@ import { WorkerTuple } from './worker-tuple.ts';
 
 /** A tuple's conversions on the caller's own thread. */
 export interface SynchronousTuple {
-  /** Undefined where no interface says the types. */
+  /** Undefined if there is no interface that states the types. */
   readonly graph?: TypeGraph;
   encode(json: Uint8Array, options: EncodingOptions): Uint8Array;
   decode(candid: Uint8Array, options: EncodingOptions): Uint8Array;

@@ -9,15 +9,15 @@ import { decodeHeader } from './type-table.ts';
 import { isTuple, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
 /*
- * Candid messages as value text, for people who read logs: at most so many characters, and no work beyond them. Names of
- * fields do not travel with a message, so their ids are shown.
+ * Candid messages as value text, for people who read logs: limited in length, without work for parts that are not
+ * shown. Messages do not contain the names of fields, so their ids are shown.
  */
 
 const PLAIN = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/;
 
 /**
- * The first characters of a message as Candid text; throws a ServerError when it is not Candid as far as that goes.
- * `isCut`: only the first bytes of the message are there, and the text ends where they do.
+ * Returns the first characters of a message as Candid text; throws a ServerError if that part is not Candid. `isCut`:
+ * only the first bytes of the message are there, and the text ends with them.
  */
 export function previewMessage(candid: Uint8Array, charactersMax: number, isCut = false): string {
   const reader = new CandidReader();
@@ -40,7 +40,7 @@ class PreviewPrinter {
   readonly #charactersMax: number;
   readonly #isCut: boolean;
   #text = '';
-  /** What is added next is the last that there is of the message. */
+  /** True if the next addition is the last part of the cut message. */
   #isAtCut = false;
   isFull = false;
 
@@ -54,7 +54,7 @@ class PreviewPrinter {
   get text(): string {
     if (!this.isFull) return this.#text;
     const cut = this.#text.slice(0, Math.max(0, this.#charactersMax - 1));
-    // Half of a surrogate pair is no text.
+    // A lone half of a surrogate pair is removed.
     return `${/[\ud800-\udbff]$/.test(cut) ? cut.slice(0, -1) : cut}${this.#charactersMax > 0 ? '…' : ''}`;
   }
 
@@ -115,7 +115,7 @@ class PreviewPrinter {
     }
   }
 
-  /** A text, or a blob, of which only as much is looked at as can be shown. */
+  /** Adds a text or a blob; only as much of it is read as can be shown. */
   #quote(what: 'a text' | 'a blob' | 'a method name'): string {
     const reader = this.#reader;
     const announced = reader.readLength(what);
@@ -131,7 +131,7 @@ class PreviewPrinter {
     const end = isCut ? '' : '"';
     if (isCut) this.#isAtCut = true;
     if (!isText) return `"${[...bytes].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}${end}`;
-    // Where the message was cut, a character may have been.
+    // The cut may have split a character.
     const text = isCut ? bytes.toString('utf8').replace(/\ufffd+$/, '') : bytes.toString('utf8');
     return `"${PLAIN.test(text) ? text : escapeText(text)}${end}`;
   }
@@ -171,7 +171,7 @@ class PreviewPrinter {
     const level = this.#reader.enter();
     for (const [index, field] of type.fields.entries()) {
       if (this.isFull) return;
-      // Ids that count from 0 are those of a tuple and need not be written.
+      // Ids that count from 0 are those of a tuple, and are left out.
       this.#add(`${index > 0 ? ';' : ''} ${isPositional ? '' : `${field.id} = `}`);
       this.#print(field.type);
     }
@@ -196,7 +196,7 @@ class PreviewPrinter {
   }
 }
 
-/** Candid's own words for the special values. */
+/** Returns Candid's own words for the special values. */
 function floatWord(text: string): string {
   return text.replace('NaN', 'nan').replace('Infinity', 'inf');
 }

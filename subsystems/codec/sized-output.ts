@@ -1,17 +1,20 @@
 /**
- * The output of a message whose size is known before it is written: one buffer of that size, written once, to its end. ByteWriter is
- * for what comes piece by piece; here nothing grows and nothing is copied.
+ * The output of a message whose size is known before it is written: one buffer of that size, written once from
+ * beginning to end. ByteWriter is for output of unknown size; here nothing grows and nothing is copied.
  */
 import { copyBytes } from './byte-writer.ts';
 
-/** Texts up to here are written by a loop, which is quicker than a call of the engine's and sees what is not ASCII on the way. */
+/**
+ * Texts up to this length are written by a loop, which is faster than a call of the engine's function and notices
+ * characters that are not ASCII on the way.
+ */
 export const LOOP_CHARACTERS_MAX = 32;
 
 export class SizedOutput {
   readonly bytes: Buffer;
   position: number;
 
-  /** `bytes` has exactly the size of `head` and of what follows it. */
+  /** `bytes` has exactly the size of `head` and of the value after it. */
   constructor(bytes: Buffer, head: Uint8Array) {
     this.bytes = bytes;
     copyBytes(head, 0, head.length, bytes, 0);
@@ -33,7 +36,7 @@ export class SizedOutput {
   }
 }
 
-/** Bytes of a LEB128. */
+/** Returns the number of bytes of a LEB128. */
 export function lebSize(value: number): number {
   let size = 1;
   for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size++;

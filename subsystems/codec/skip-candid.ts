@@ -2,12 +2,12 @@ import type { CandidReader } from './candid-reader.ts';
 import { unreachable } from './faults.ts';
 import { INTEGER_BYTES, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
-/** Passes over one value. */
+/** Skips one value. */
 export interface SkipSlot {
   run: (reader: CandidReader) => void;
 }
 
-/** How deep the search for a byte goes before a type counts as possibly taking none; see `takesNoBytes`. */
+/** Depth of the search for a byte, after which a type counts as possibly having none; see `takesNoBytes`. */
 const ZERO_SIZE_SEARCH_DEPTH = 16;
 
 const FIXED_SIZE: ReadonlyMap<Op, number> = new Map<Op, number>([
@@ -18,7 +18,9 @@ const FIXED_SIZE: ReadonlyMap<Op, number> = new Map<Op, number>([
   [Op.FLOAT64, 8],
 ]);
 
-/** Closures that pass over values of a message's types: extra fields and arguments, and what an `opt` turns to null. */
+/**
+ * Closures that skip values of a message's types: extra fields and arguments, and values that an `opt` turns to null.
+ */
 export class SkipTable {
   readonly #slots: (SkipSlot | undefined)[];
   readonly #zeroSized: (boolean | undefined)[];
@@ -42,7 +44,7 @@ export class SkipTable {
     return slot;
   }
 
-  /** Refuses a count of elements that the rest of the message cannot hold, and pays for each of them. */
+  /** Refuses a count of elements that the rest of the message cannot hold, and charges each of them. */
   checkCount(reader: CandidReader, element: CandidType, count: number): void {
     if (count > reader.remaining && !this.#takesNoBytes(element, 0))
       throw reader.fail(`a vec announces ${count} elements, but only ${reader.remaining} bytes follow`);
@@ -50,8 +52,8 @@ export class SkipTable {
   }
 
   /**
-   * Whether values of the type take no bytes. Where the answer lies deep, `true` is assumed: then the work counter alone
-   * bounds the elements, which is less exact but as safe.
+   * Returns true if values of the type have no bytes. If the answer is too deep, `true` is assumed: then only the work
+   * counter limits the elements, which is less exact but equally safe.
    */
   #takesNoBytes(type: CandidType, depth: number): boolean {
     const known = this.#zeroSized[type.index];

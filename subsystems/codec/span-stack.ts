@@ -1,9 +1,9 @@
-/** A stack of pairs of offsets, one pair a field; a record takes a frame of it for as long as it is read. */
+/** A stack of pairs of offsets, one pair for each field; a record occupies a frame of it while it is read. */
 export class SpanStack {
   values = new Int32Array(256);
   top = 0;
 
-  /** A frame of `count` pairs, all −1; left by setting `top` to what is returned. */
+  /** Pushes a frame of `count` pairs, all −1; to be left by setting `top` to the returned number. */
   push(count: number): number {
     const base = this.top;
     this.top = base + 2 * count;

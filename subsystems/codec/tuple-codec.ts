@@ -9,7 +9,7 @@ import { JsonReader } from './json-reader.ts';
 import { encodeHeader } from './type-table.ts';
 import type { CandidType, TypeGraph } from './types.ts';
 
-// A conversion is synchronous and never starts another one, so that one reader and one writer serve them all.
+// A conversion is synchronous and never starts another one, so all of them share one reader and one writer.
 const jsonReader = new JsonReader();
 const candidReader = new CandidReader();
 const output = new ByteWriter();
@@ -82,7 +82,7 @@ export class CompiledTuple {
   #default: EncodingPair | undefined;
   #lossless: EncodingPair | undefined;
 
-  /** `root` is how errors call the values: `args` or `results`. */
+  /** `root` is the name of the values in errors: `args` or `results`. */
   constructor(graph: TypeGraph, root: string, encoders: Encoders = createEncoders()) {
     this.graph = graph;
     this.#root = root;

@@ -6,9 +6,9 @@ import { CandidType, idToLabel, Op, type CandidField, type FuncAnnotation, type 
 /*
  * The head of a Candid message: magic, type table, types of the arguments.
  *
- * Reading one is the first thing done with hostile bytes, so everything is bounded before memory is spent on it: the
- * number of entries, of fields in all, and the length of names. Entries may refer to later ones and to themselves;
- * nodes are therefore made first and filled while reading.
+ * Reading a head is the first step with hostile bytes, so everything is limited before memory is used for it: the
+ * number of entries, of fields in total, and the length of names. Entries may refer to later ones and to themselves; so
+ * nodes are made first and filled during reading.
  */
 
 /** Entries of one type table. Interfaces of real services have hundreds. */
@@ -22,14 +22,14 @@ function isComposite(op: Op): boolean {
   return op <= Op.OPT && op >= Op.SERVICE;
 }
 
-/** The composite types that a tuple consists of, each once. */
+/** Returns the composite types that a tuple consists of, each once. */
 function reachableComposites(roots: readonly CandidType[]): CandidType[] {
   const met = new Set<CandidType>();
   const demand = (type: CandidType): void => {
     if (isComposite(type.op)) met.add(type);
   };
   roots.forEach(demand);
-  // A set is visited in the order of insertion, and what is added on the way is visited too.
+  // A set is visited in order of insertion, including members added during the loop.
   for (const type of met) {
     if (type.element !== undefined) demand(type.element);
     for (const field of type.fields) demand(field.type);
@@ -40,7 +40,7 @@ function reachableComposites(roots: readonly CandidType[]): CandidType[] {
   return [...met];
 }
 
-/** Writes the head of messages whose values have the types `graph.roots`. */
+/** Encodes the head of messages whose values have the types `graph.roots`. */
 export function encodeHeader(graph: TypeGraph): Uint8Array {
   const writer = new ByteWriter();
   writer.start(TABLE_ENTRIES_MAX * 1_024);
@@ -87,7 +87,7 @@ export function encodeHeader(graph: TypeGraph): Uint8Array {
   return writer.finish();
 }
 
-/** Reads the head of a message; the reader is left at the first value. */
+/** Reads the head of a message; the reader is then at the first value. */
 export function decodeHeader(reader: CandidReader): TypeGraph {
   for (const byte of MAGIC) {
     if (reader.position >= reader.end || reader.bytes[reader.position] !== byte) {
@@ -135,7 +135,7 @@ class TableReader {
     return node;
   }
 
-  /** Reads a type reference and hands it on once all entries are known. */
+  /** Reads a type reference, and passes the type to `use` once all entries are known. */
   #reference(entryCount: number, use: (type: CandidType) => void): void {
     const reference = this.#reader.readSleb('type table');
     if (reference >= entryCount) throw badCandid('type table', `a type refers to entry ${reference} of ${entryCount}`);
@@ -257,12 +257,12 @@ class TableReader {
     return methods;
   }
 
-  /** The types of the arguments, all entries being known. */
+  /** Reads the types of the arguments, after all entries are known. */
   readTypes(what: string): CandidType[] {
     return this.#readReferences(this.#entries.length, what);
   }
 
-  /** Methods of a service must be functions. */
+  /** Checks that methods of services are functions. */
   checkMethods(): void {
     for (const node of this.nodes) {
       for (const { name, type } of node.methods) {

@@ -5,12 +5,12 @@ import { unreachable } from './faults.ts';
  * Candid types as a graph.
  *
  * The types of an interface are @dfinity/candid's IDL types; the types of a message are its type table. Both are turned
- * into the same graph of `CandidType` nodes, on which everything else works. A graph may be cyclic (recursive types) and
- * shared; a node has a number that is unique within its graph, so that pairs of nodes can be memoised cheaply. Nothing
- * here recurses, because a chain of definitions may be as long as an interface allows.
+ * into the same graph of `CandidType` nodes, on which all other code works. A graph may be cyclic (recursive types) and
+ * shared; each node has a number that is unique within its graph, so that pairs of nodes can be memoised cheaply.
+ * Nothing here recurses, because a chain of definitions may be as long as an interface allows.
  */
 
-/** Type constructors by their code in a message's type table; every composite one is at most `OPT`. */
+/** Type constructors by their code in a message's type table; the code of every composite one is at most `OPT`. */
 export const Op = {
   NULL: -1,
   BOOL: -2,
@@ -44,28 +44,28 @@ export type Op = (typeof Op)[keyof typeof Op];
 /** A field of a record or a tag of a variant. */
 export interface CandidField {
   readonly id: number;
-  /** Its name, or `_123_` when only the id is known. */
+  /** Name of the field, or `_123_` if only the id is known. */
   readonly label: string;
   readonly type: CandidType;
 }
 
-/** Annotation of a function type; the numbers are the wire's, 0 for none. */
+/** Annotation of a function type; the numbers are those in messages, 0 for none. */
 export type FuncAnnotation = 0 | 1 | 2 | 3;
 
-/** One node of a type graph; which members mean something depends on `op`. */
+/** One node of a type graph; `op` decides which members have a meaning. */
 export class CandidType {
   readonly op: Op;
-  /** Unique within the graph. */
+  /** Number that is unique within the graph. */
   readonly index: number;
-  /** Of `opt` and `vec`. */
+  /** Element type of `opt` and `vec`. */
   element: CandidType | undefined;
-  /** Of records and variants, in increasing order of id. */
+  /** Fields of records and variants, in increasing order of id. */
   fields: readonly CandidField[] = [];
-  /** Of functions. */
+  /** Parameter types of functions. */
   parameters: readonly CandidType[] = [];
   results: readonly CandidType[] = [];
   annotations: readonly FuncAnnotation[] = [];
-  /** Of services, by name. */
+  /** Methods of services, by name. */
   methods: readonly { readonly name: string; readonly type: CandidType }[] = [];
 
   constructor(op: Op, index: number) {
@@ -73,19 +73,19 @@ export class CandidType {
     this.index = index;
   }
 
-  /** The type inside `opt` or `vec`. */
+  /** Returns the type inside `opt` or `vec`. */
   get inner(): CandidType {
     return this.element ?? unreachable(`${TYPE_NAMES[this.op]} without an element type`);
   }
 }
 
-/** The types of a tuple, and all nodes of the graph that they are part of, each at its index. */
+/** The types of a tuple, and all nodes of their graph, each at its index. */
 export interface TypeGraph {
   readonly roots: readonly CandidType[];
   readonly nodes: readonly CandidType[];
 }
 
-/** How many bytes a value of a fixed-size integer type takes. */
+/** Bytes of a value of each fixed-size integer type. */
 export const INTEGER_BYTES: ReadonlyMap<Op, number> = new Map<Op, number>([
   [Op.NAT8, 1],
   [Op.NAT16, 2],
@@ -97,7 +97,7 @@ export const INTEGER_BYTES: ReadonlyMap<Op, number> = new Map<Op, number>([
   [Op.INT64, 8],
 ]);
 
-/** How a type is called in messages. */
+/** Names of types in messages for people. */
 export const TYPE_NAMES: Readonly<Record<Op, string>> = {
   [Op.NULL]: 'null',
   [Op.BOOL]: 'bool',
@@ -126,7 +126,7 @@ export const TYPE_NAMES: Readonly<Record<Op, string>> = {
   [Op.FUTURE]: 'a type of a later Candid version',
 };
 
-/** Primitive types by name, as .did files and values call them; `principal` is a keyword there. */
+/** Primitive types by their names in .did files and values; `principal` is a keyword there. */
 export const PRIMITIVE_TYPES: ReadonlyMap<string, IDL.Type> = new Map<string, IDL.Type>([
   ['bool', IDL.Bool],
   ['nat', IDL.Nat],
@@ -169,7 +169,7 @@ const PRIMITIVE_OPS = new Map<IDL.Type, Op>([
 
 const ANNOTATIONS: Readonly<Record<string, FuncAnnotation>> = { query: 1, oneway: 2, composite_query: 3 };
 
-/** The id that stands for a name on the wire. */
+/** Returns the id of a name in messages. */
 export function hashName(name: string): number {
   let hash = 0;
   for (const byte of Buffer.from(name, 'utf8')) hash = (Math.imul(hash, 223) + byte) >>> 0;
@@ -178,7 +178,7 @@ export function hashName(name: string): number {
 
 const ID_LABEL = /^_(0|[1-9]\d{0,9})_$/;
 
-/** The id of a label: `_123_` is 123, anything else a name. */
+/** Returns the id of a label: `_123_` is 123, anything else a name. */
 export function labelToId(label: string): number {
   const match = ID_LABEL.exec(label);
   if (match !== null) {
@@ -188,17 +188,17 @@ export function labelToId(label: string): number {
   return hashName(label);
 }
 
-/** The label of an id whose name is unknown. */
+/** Returns the label of an id whose name is unknown. */
 export function idToLabel(id: number): string {
   return `_${id}_`;
 }
 
-/** Whether the ids are 0, 1, 2 …: such a record is a tuple. The empty record is none. */
+/** Returns true if the ids are 0, 1, 2 …: such a record is a tuple. The empty record is none. */
 export function isTuple(type: CandidType): boolean {
   return type.fields.length > 0 && type.fields.every((field, index) => field.id === index);
 }
 
-/** Whether a value of this type can print as `null`, so that an `opt` of it must be wrapped. */
+/** Returns true if a value of this type can print as `null`, so that an `opt` of it must be wrapped. */
 export function isNullable(type: CandidType): boolean {
   return type.op === Op.NULL || type.op === Op.OPT || type.op === Op.RESERVED;
 }
@@ -207,7 +207,7 @@ export function isBlob(type: CandidType): boolean {
   return type.op === Op.VEC && type.inner.op === Op.NAT8;
 }
 
-/** Follows definitions that are mere names to what they stand for; the parser has refused cycles of names. */
+/** Follows aliases to the type that they stand for; the parser has refused cycles of names. */
 export function resolveAlias(type: IDL.Type): IDL.Type {
   let resolved = type;
   while (resolved instanceof IDL.RecClass)
@@ -215,13 +215,13 @@ export function resolveAlias(type: IDL.Type): IDL.Type {
   return resolved;
 }
 
-/** Turns IDL types into a graph; the same IDL type becomes the same node. All types of an interface share one. */
+/** Turns IDL types into a graph; the same IDL type becomes the same node. All types of an interface share one graph. */
 export class GraphBuilder {
   readonly #nodes: CandidType[] = [];
   readonly #known = new Map<IDL.Type, CandidType>();
   readonly #pending: [IDL.Type, CandidType][] = [];
 
-  /** The graph with these types as roots; it grows when more types are added. */
+  /** Returns the graph with these types as roots; it grows when more types are added. */
   add(types: readonly IDL.Type[]): TypeGraph {
     const nodeOf = (type: IDL.Type): CandidType => this.#nodeOf(type);
     const roots = types.map(nodeOf);
@@ -246,7 +246,7 @@ export class GraphBuilder {
   }
 }
 
-/** A graph of its own for some types. */
+/** Returns a separate graph for some types. */
 export function graphOfTypes(types: readonly IDL.Type[]): TypeGraph {
   return new GraphBuilder().add(types);
 }

@@ -4,9 +4,7 @@ import { parseNatural, type Lexer, type Token } from './lexer.ts';
 import { parsePrincipal } from '../ic/index.ts';
 import { hashName, idToLabel } from './types.ts';
 
-/*
- * The parser of Candid values in text: `(42 : nat8, record { a = 1; 5 = "x" }, variant { ok }, blob "\00")`.
- */
+/* The parser of Candid values in text: `(42 : nat8, record { a = 1; 5 = "x" }, variant { ok }, blob "\00")`. */
 
 const NESTING_MAX = 256;
 
@@ -54,7 +52,7 @@ class ValueParser {
     this.#lexer = lexer;
   }
 
-  /** A value, with its type if one is written. */
+  /** Parses a value, with its type if one is given. */
   parse(depth: number): TextValue {
     const value = this.#parseBare(depth);
     const { offset } = value;
@@ -163,7 +161,7 @@ class ValueParser {
     return [...fields.values()];
   }
 
-  /** `name = value`, `5 = value`, or a value alone, which gets the next id. */
+  /** Parses `name = value`, `5 = value`, or a bare value, which gets the next id. */
   #parseField(depth: number, nextId: number): TextField {
     const lexer = this.#lexer;
     const { offset } = lexer.token;
@@ -185,7 +183,7 @@ class ValueParser {
       const label = this.#lexer.textOf(value.token);
       return { id: hashName(label), label };
     }
-    // A float alone, or a field of that name.
+    // A bare float, or a field of that name.
     if (FLOAT_WORDS.has(value.written)) return { id: hashName(value.written), label: value.written };
     const id = parseNatural(value.written);
     if (id === undefined || id > 0xffff_ffffn) throw this.#lexer.fail('expected a field id below 2^32', value.offset);
@@ -209,6 +207,6 @@ class ValueParser {
   }
 }
 
-/** Words that begin a value and therefore are no field names without quotes. */
+/** Words that begin a value and therefore are not field names unless quoted. */
 const FLOAT_WORDS = new Set(['nan', 'inf']);
 const VALUE_WORDS = new Set('null true false nan inf blob opt vec record variant principal service func'.split(' '));

@@ -1,14 +1,15 @@
 /**
- * The records of websites (docs/websites.md), straight between bytes: what JSON is for calls, headers and a body are here.
+ * The records of websites (docs/websites.md), converted directly from and to bytes; headers and a body take the place
+ * that JSON has for calls.
  *
- * A request's size is known before it is written, so it is written once, to its end. Of a reply, the head is compiled into a
- * plan of readers, and the plans of the last heads are kept: a website answers with the same types again and again. A body
- * is not copied: it is a part of the reply. Texts are handed over one character a byte (Latin-1), as node:http takes
- * and gives them; what they are bytes of is UTF-8, as in every Candid text.
+ * A request's size is known before it is written, so it is written once from beginning to end. The head of a reply is
+ * compiled into a plan of readers, and the plans of the last heads are kept: a website answers with the same types
+ * again and again. A body is not copied: it is a part of the reply. Texts have one character for each byte (Latin-1),
+ * as in node:http; the bytes are UTF-8, as in every Candid text.
  *
- * Replies are hostile. A body costs nothing, however long it is; everything else is bounded by numbers of its own: bytes of
- * the head, headers, bytes of headers, and the work for values that nobody asked for (WORK_BASE, whatever the length). So
- * a reply of any size is read within milliseconds, and none goes to another thread.
+ * Replies are hostile. A body costs nothing, however long it is; everything else has a limit of its own: bytes of the
+ * head, headers, bytes of headers, and the work for values that nobody asked for (WORK_BASE, whatever the length). So a
+ * reply of any size is read within milliseconds, and none goes to another thread.
  */
 import { IDL } from '@dfinity/candid';
 import { isUtf8 } from 'node:buffer';
@@ -24,10 +25,10 @@ import { type CandidField, type CandidType, graphOfTypes, hashName, isBlob, Op, 
 
 /** Bytes of a reply's type table: the types of websites have some hundred. */
 const HEAD_BYTES_MAX = 16 * 1024;
-/** Headers of one answer, and their bytes: more than any browser takes. */
+/** Headers of one answer, and their bytes: more than any browser accepts. */
 export const RESPONSE_HEADERS_MAX = 1_000;
 export const RESPONSE_HEADER_BYTES_MAX = 64 * 1024;
-/** Heads whose plans are kept: of as many websites that are asked at the same time. */
+/** Heads whose plans are kept: enough for this many websites in use at the same time. */
 const PLANS_MAX = 8;
 const NO_BYTES = new Uint8Array(0);
 
@@ -41,7 +42,7 @@ const UPDATE_FIELDS = {
   body: IDL.Vec(IDL.Nat8),
 } as const;
 const QUERY_FIELDS = { ...UPDATE_FIELDS, certificate_version: IDL.Opt(IDL.Nat16) } as const;
-/** The order of the fields on the wire, by their hashes; RequestWriter relies on it. */
+/** Order of the fields in a message, by their hashes; RequestWriter relies on it. */
 const FIELD_ORDER = 'url method body headers certificate_version';
 
 function requestHead(fields: Record<string, IDL.Type>): Uint8Array {
@@ -78,7 +79,7 @@ class RequestWriter {
   }
 }
 
-/** Throws ServerError `invalid` for bytes that no Candid text can have. */
+/** Writes a text. Throws ServerError `invalid` for bytes that no Candid text can have. */
 function writeText(output: SizedOutput, text: string, what: string): void {
   const { length } = text;
   output.writeLeb(length);
@@ -108,7 +109,7 @@ function textSize({ length }: string): number {
 
 // ---- replies
 
-/** What readers fill. */
+/** Result that the readers fill in. */
 interface ReplyDraft {
   status: number;
   headers: string[];
@@ -124,10 +125,10 @@ interface ReplyPlan {
   readonly read: Read;
 }
 
-/** How the fields of a record are read, by their ids. */
+/** Readers of a record's fields, by the fields' ids. */
 type FieldReaders = ReadonlyMap<number, (type: CandidType, types: ReplyTypes) => Read>;
 
-/** What a plan is compiled with. */
+/** State for compiling a plan. */
 class ReplyTypes {
   readonly skip: SkipTable;
   readonly nodes: readonly CandidType[];
@@ -136,7 +137,7 @@ class ReplyTypes {
     this.skip = new SkipTable(nodes.length);
   }
 
-  /** A fresh message of one value of this type, made of the value's bytes. */
+  /** Returns a function that makes a message of one value of this type from the value's bytes. */
   messageOf(type: CandidType): (value: Uint8Array) => Uint8Array {
     let head: Uint8Array | undefined;
     return (value) => {
@@ -162,7 +163,7 @@ function misfit(field: string, expected: string, found: CandidType): ServerError
   return badCandid(field, `expected ${expected}, found ${TYPE_NAMES[found.op]}`);
 }
 
-/** A field that is there, or null: a value of the type in an `opt`, or without. */
+/** Reads an optional field: a value of the type in an `opt`, or without one. */
 function optional(type: CandidType, types: ReplyTypes, readInner: (inner: CandidType) => Read): Read {
   if (type.op === Op.NULL || type.op === Op.RESERVED) return skipping(type, types);
   if (type.op !== Op.OPT) return readInner(type);
@@ -173,7 +174,7 @@ function optional(type: CandidType, types: ReplyTypes, readInner: (inner: Candid
   };
 }
 
-/** What cannot be compiled does not matter until a value of it comes. */
+/** Compiles when the first value comes: an impossible type does not matter before. */
 function compiledLate(compile: () => Read): Read {
   let read: Read | undefined;
   return (reader, draft) => (read ??= compile())(reader, draft);
@@ -184,7 +185,7 @@ function skipping(type: CandidType, types: ReplyTypes): Read {
   return (reader) => slot.run(reader);
 }
 
-/** Reads the known fields, and passes over the others. `required` must be there. */
+/** Reads the known fields, and skips the others. The fields in `required` must be there. */
 function recordReader(
   type: CandidType,
   types: ReplyTypes,
@@ -218,7 +219,7 @@ const bodyReader = (type: CandidType): Read => {
   const isBytes = isBlob(type);
   return (reader, draft) => {
     const count = isBytes ? reader.readByteCount('the body') : reader.readLength('the body');
-    // An empty vec fits, whatever it is a vec of.
+    // An empty vec fits, whatever its element type.
     if (!isBytes && count > 0) throw badCandid('body', 'expected a blob, found a vec of another type');
     draft.body = count === 0 ? NO_BYTES : reader.bytes.subarray(reader.position, reader.position + count);
     reader.position += count;
@@ -249,7 +250,7 @@ const headersReader = (type: CandidType, types: ReplyTypes): Read => {
   };
 };
 
-/** A record with the fields 0 and 1, both texts. */
+/** Reads a record with the fields 0 and 1, both texts. */
 function headerReader(type: CandidType, types: ReplyTypes): Read {
   const isPair = type.op === Op.RECORD && type.fields[0]?.id === 0 && type.fields[1]?.id === 1;
   if (!isPair || type.fields[0]?.type.op !== Op.TEXT || type.fields[1]?.type.op !== Op.TEXT)
@@ -262,7 +263,7 @@ function headerReader(type: CandidType, types: ReplyTypes): Read {
   };
 }
 
-/** A text, one character a byte. */
+/** Reads a text, one character for each byte. */
 function readBytesText(reader: CandidReader): string {
   const length = reader.readByteCount('a text');
   const start = reader.position;
@@ -296,7 +297,7 @@ const CALLBACK_FIELDS: FieldReaders = fieldsOf({
   token: (type, types) => tokenReader(type, types),
 });
 
-/** Takes the token as it is, without a look at what it says. */
+/** Takes the token unchanged, without looking at its content. */
 function tokenReader(type: CandidType, types: ReplyTypes): Read {
   const skip = types.skip.of(type);
   const messageOf = types.messageOf(type);
@@ -309,7 +310,7 @@ function tokenReader(type: CandidType, types: ReplyTypes): Read {
 
 const strategyReader = (type: CandidType, types: ReplyTypes): Read =>
   optional(type, types, (inner) => {
-    // By the rules of `opt` this would be null, and a part of the body would pass for all of it.
+    // Under the rules of `opt` the value would be null, and a part of the body would pass for all of it.
     if (inner.op !== Op.VARIANT) throw misfit('streaming_strategy', 'variant { Callback }', inner);
     const tags = inner.fields.map(({ id, type: tagType }) =>
       compiledLate(() => {
@@ -340,7 +341,7 @@ const CHUNK_FIELDS = fieldsOf({
 /** Reads replies of one kind; `compile` makes the reader of their first value. */
 class ReplyReader {
   readonly #compile: (type: CandidType, types: ReplyTypes) => Read;
-  /** The one that was used last stands first. */
+  /** Plans, the most recently used one first. */
   readonly #plans: ReplyPlan[] = [];
   readonly #reader = new CandidReader();
 
@@ -411,7 +412,7 @@ export class WebsiteRecords implements WebsiteCodec {
   readonly #responses = new ReplyReader((type, types) =>
     recordReader(type, types, RESPONSE_FIELDS, ['status_code', 'headers', 'body'], 'reply'),
   );
-  /** Older actors answer with an `opt` of the record. */
+  /** Reads parts of bodies; older actors answer with an `opt` of the record. */
   readonly #chunks = new ReplyReader((type, types) =>
     optional(type, types, (inner) => recordReader(inner, types, CHUNK_FIELDS, ['body'], 'reply')),
   );

@@ -29,7 +29,10 @@ export class WorkerTuple implements AnySizeTuple {
   }
 }
 
-/** A method of an interface whose types only the worker knows. There may be very many: the tuples are made when they are used. */
+/**
+ * A method of an interface whose types only the worker knows. There may be very many methods, so tuples are made when
+ * they are used.
+ */
 export class WorkerMethod implements MethodInterface {
   readonly name: string;
   readonly kind: MethodKind;

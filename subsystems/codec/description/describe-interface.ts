@@ -12,7 +12,7 @@ import type {
   PlainKind,
 } from './described-types.ts';
 
-/** Reads .did text. Throws ServerError `bad-interface` with line and column. */
+/** Parses .did text. Throws ServerError `bad-interface` with line and column. */
 export function describeInterface(did: string): DescribedInterface {
   const { methods, definitions, notes = new DidNotes() } = parseDid(did, undefined, { takesNotes: true });
   const describer = new Describer(definitions, notes);
@@ -42,7 +42,7 @@ class Describer {
   readonly #notes: DidNotes;
   readonly #names = new Map<IDL.Type, string>();
   readonly #known = new Map<IDL.Type, DescribedType>(PLAIN);
-  /** Definitions whose text is still to be described: not at once, for a chain of them may be long. */
+  /** Definitions whose text has yet to be described: later, because a chain of them may be long. */
   readonly #pending: [named: Filled<NamedType>, text: IDL.Type][] = [];
 
   constructor(definitions: ReadonlyMap<string, IDL.Type>, notes: DidNotes) {
@@ -71,7 +71,7 @@ class Describer {
     return { parameters: listOf(type.argTypes, parameters), results: listOf(type.retTypes, results) };
   }
 
-  /** As deep as types are nested in the text, which the parser bounds. */
+  /** Describes a type. The recursion is as deep as types are nested in the text, which the parser limits. */
   #typeOf(type: IDL.Type): DescribedType {
     const known = this.#known.get(type);
     if (known !== undefined) return known;
@@ -106,7 +106,7 @@ class Describer {
     return { kind: 'func', ...this.#functionOf(type), annotation };
   }
 
-  /** Bytes by another name are bytes all the same. */
+  /** Describes a vec. A vec of an alias of `nat8` is also a blob. */
   #vecOf(element: IDL.Type): DescribedType {
     let resolved: IDL.Type | undefined = element;
     while (resolved instanceof IDL.RecClass) resolved = resolved.getType();

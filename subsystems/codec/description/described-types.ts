@@ -1,7 +1,7 @@
-/** What a described interface consists of. */
+/** Parts of a described interface. */
 import type { MethodKind } from '../index.ts';
 
-/** Types without parts, by the names that .did files give them. */
+/** Types without parts, by the names that .did files use. */
 export type PlainKind =
   | 'null'
   | 'bool'
@@ -26,7 +26,7 @@ export type PlainKind =
 
 /** A field of a record, or a tag of a variant. */
 export interface DescribedField {
-  /** Its name, or `_123_` where there is none. */
+  /** Name of the field, or `_123_` if it has none. */
   readonly label: string;
   readonly doc: string | undefined;
   readonly type: DescribedType;
@@ -38,11 +38,11 @@ export interface DescribedParameter {
   readonly type: DescribedType;
 }
 
-/** The same object wherever the same type is meant; types may contain themselves, through `named` only. */
+/** A type. The same type is always the same object; types contain themselves only through `named`. */
 export type DescribedType =
   | { readonly kind: PlainKind }
   | { readonly kind: 'opt' | 'vec'; readonly inner: DescribedType }
-  /** `isTuple`: the fields are 0, 1, 2 …. In the order of their ids. */
+  /** `isTuple`: the ids of the fields are 0, 1, 2 …. The fields are in order of their ids. */
   | { readonly kind: 'record'; readonly isTuple: boolean; readonly fields: readonly DescribedField[] }
   | { readonly kind: 'variant'; readonly fields: readonly DescribedField[] }
   | {
@@ -53,7 +53,7 @@ export type DescribedType =
     }
   | NamedType;
 
-/** A definition; `definition` is what stands behind its `=`. */
+/** A definition; `definition` is the type after its `=`. */
 export interface NamedType {
   readonly kind: 'named';
   readonly name: string;
@@ -77,10 +77,10 @@ export interface DescribedInterface {
 
 type Resolved = Exclude<DescribedType, NamedType>;
 
-/** A chain of definitions may be long, and every link of it may be asked for. */
+/** Results by definition: a chain of definitions may be long, and each of its links may be asked for. */
 const resolvedOf = new WeakMap<NamedType, Resolved>();
 
-/** What a definition stands for in the end. */
+/** Returns the type at the end of a chain of definitions. */
 export function resolveNamed(type: DescribedType): Resolved {
   const chain: NamedType[] = [];
   let step = type;

@@ -1,6 +1,6 @@
 /**
- * An interface as people read it: with its comments, the names of types and parameters, everything as plain data that
- * refers to itself where types do. For documents; conversions go through the codec.
+ * An interface for people to read: with its comments and the names of types and parameters, as plain data that contains
+ * itself where types do. For documents; conversions use the codec.
  */
 export { describeInterface } from './describe-interface.ts';
 export { labelWord, nameWord } from './did-words.ts';

@@ -1,6 +1,6 @@
 /**
- * The types of an interface as a graph: what is compared when an actor gets other code. Types that are equal in the text are
- * one node, and recursive ones lead back to themselves; whoever walks the graph bounds the walk.
+ * The types of an interface as a graph, for comparing the interfaces of old and new code. Types with equal text are one
+ * node, and recursive ones lead back to themselves; code that walks the graph must limit the walk.
  */
 import { parseDid } from '../did-parser.ts';
 import { type CandidType, GraphBuilder } from '../types.ts';
@@ -8,13 +8,13 @@ import { type CandidType, GraphBuilder } from '../types.ts';
 export { type CandidField, type CandidType, isBlob, isNullable, isTuple, Op, TYPE_NAMES } from '../types.ts';
 
 export interface InterfaceTypes {
-  /** Of the service, in the order of the text; each type is a function. */
+  /** Methods of the service, in the order of the text; each type is a function. */
   readonly methods: readonly { readonly name: string; readonly type: CandidType }[];
-  /** Nodes of the graph: every `CandidType.index` is below. */
+  /** Number of nodes in the graph: every `CandidType.index` is below it. */
   readonly nodeCount: number;
 }
 
-/** Reads .did text. Throws ServerError `bad-interface` with line and column. */
+/** Parses .did text. Throws ServerError `bad-interface` with line and column. */
 export function interfaceTypes(did: string): InterfaceTypes {
   const { methods } = parseDid(did);
   const { roots, nodes } = new GraphBuilder().add(methods.map(({ type }) => type));
