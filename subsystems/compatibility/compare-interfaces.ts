@@ -1,15 +1,16 @@
 /**
- * Compares two Candid interfaces: is the new service a subtype of the old one, so that whoever was made for the old one can go on
- * calling, and what is different, each difference with its place and what it means.
+ * Compares two Candid interfaces: finds out if the new service is a subtype of the old one, so that callers made for
+ * the old one can still call, and lists the differences, each with its place and its consequence.
  *
- * Types may be recursive, so a pair of types that is being compared counts as compatible (the rules are coinductive). All rules
- * are conjunctions, because any `opt` is a subtype of any other: a worklist of pairs is enough, each pair is looked at once in each
- * role, nothing recurses, and the verdict is that no pair breaks. The price is one more thing to know of a pair: below an
- * `opt` of both sides nothing breaks, since what does not fit reads as null there. Such differences are told with that
- * warning (`isSoft`).
+ * Types may be recursive, so a pair of types that is being compared counts as compatible (the rules are coinductive).
+ * All rules are conjunctions, because any `opt` is a subtype of any other: a worklist of pairs is enough, each pair is
+ * compared once in each role, nothing recurses, and the interfaces are compatible if no pair breaks. The price is one
+ * more property of a pair: below an `opt` on both sides nothing breaks, since a value that does not fit reads as null
+ * there. Such differences are reported with that warning (`isSoft`).
  *
- * Work is bounded: looking at a pair costs its fields, and with `WORK_MAX` spent the comparison ends as one that breaks. Two interfaces of
- * the host's largest size (50,000 parts) that hardly share anything take less than that; only types made for it take more.
+ * Work is limited: comparing a pair costs its fields, and once `WORK_MAX` is spent the comparison ends as one that
+ * breaks. Two interfaces of the host's largest size (50,000 parts) that hardly share anything take less than that; only
+ * types made for the purpose take more.
  */
 import { type CandidType, type InterfaceTypes, isNullable, Op, TYPE_NAMES } from '../codec/interface-types/index.ts';
 import { DifferenceList, moreText } from './difference-list.ts';
@@ -17,7 +18,7 @@ import type { CandidDifferences, ChangedEntry, Effect, SideEntry } from './index
 import { named, type Path, pathText, stepped } from './path.ts';
 import { annotationsText, typeText } from './type-text.ts';
 
-/** Pairs, and the fields, tags, parameters and methods of each: about half a second. */
+/** Work on pairs, and on the fields, tags, parameters and methods of each: about half a second. */
 export const WORK_MAX = 1_000_000;
 
 export interface InterfaceComparison extends CandidDifferences {
@@ -35,7 +36,7 @@ export function compareInterfaces(
   return comparison.result();
 }
 
-/** A service that has as methods what an interface has, or a service type. */
+/** Methods of an interface or of a service type. */
 type Methods = readonly { readonly name: string; readonly type: CandidType }[];
 
 /** Two types in the same place. */
@@ -47,9 +48,12 @@ interface Pair {
 }
 
 interface Role {
-  /** What callers send: the old type has to be a subtype of the new one. Otherwise they get it, and it is the other way round. */
+  /**
+   * True for values that callers send: the old type has to be a subtype of the new one. False for values that they
+   * receive, where the new type has to be a subtype of the old one.
+   */
   readonly isSent: boolean;
-  /** What does not fit reads as null. */
+  /** True if a value that does not fit reads as null. */
   readonly isSoft: boolean;
 }
 
@@ -94,7 +98,7 @@ class Comparison {
   }
 
   run(): void {
-    // In the order of demand: the shortest path to a pair is the one that is told.
+    // In order of demand, so that the shortest path to a pair is reported.
     for (let next = 0; next < this.#pending.length && this.#work <= this.#workMax; next++) {
       const pair = this.#pending[next];
       if (pair !== undefined) this.#compare(pair);
@@ -105,7 +109,7 @@ class Comparison {
     }
   }
 
-  /** The methods of a service that callers use. */
+  /** Compares the methods of a service that callers use. */
   methods(before: Methods, after: Methods, role: Role = { isSent: false, isSoft: false }, path?: Path): void {
     this.#work += before.length + after.length;
     const { isSent, isSoft } = role;
@@ -126,7 +130,7 @@ class Comparison {
 
   #demand(pair: Pair): void {
     const { before, after, role } = pair;
-    // Told wherever they stand: nothing is below them that could lead back.
+    // Shallow pairs are reported at each place: nothing below them could lead back.
     if (isShallow(before) && isShallow(after)) {
       this.#work++;
       this.#pending.push(pair);
@@ -134,7 +138,7 @@ class Comparison {
     }
     const roleNumber = (role.isSent ? 2 : 0) + (role.isSoft ? 1 : 0);
     const number = (before.index * this.#afterNodes + after.index) * 4;
-    // A pair that must not break says all that one says which may.
+    // A pair that must not break covers the same pair in a soft role.
     if (this.#met.has(number + roleNumber) || this.#met.has(number + (roleNumber & 2))) return;
     this.#met.add(number + roleNumber);
     this.#pending.push(pair);
@@ -159,7 +163,9 @@ class Comparison {
     }
   }
 
-  /** Any type is a subtype of any `opt`: what is no value of the inner type reads as null. */
+  /**
+   * Compares with an `opt`. Any type is a subtype of any `opt`: a value that is none of the inner type reads as null.
+   */
   #compareOption({ before, after, role, path }: Pair, sub: CandidType, sup: CandidType): void {
     const soft: Role = { isSent: role.isSent, isSoft: true };
     if (sub.op === Op.OPT) {
@@ -197,7 +203,10 @@ class Comparison {
     }
   }
 
-  /** `breaks` says whether a field may not be on one side alone; `whys`: of what callers get, and of what they send. */
+  /**
+   * Compares fields. `breaks` returns true if a field must not be on one side alone; `whys` are the reasons for
+   * received and for sent values.
+   */
   #compareFields(
     { before, after, role, path }: Pair,
     breaks: (isInSup: boolean, type: CandidType) => boolean,
@@ -206,7 +215,7 @@ class Comparison {
     const why = whys[role.isSent ? 1 : 0];
     let left = 0;
     let right = 0;
-    // Both are in increasing order of ids.
+    // Both lists are in increasing order of ids.
     while (left < before.fields.length || right < after.fields.length) {
       const old = before.fields[left];
       const fresh = after.fields[right];

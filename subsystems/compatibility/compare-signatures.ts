@@ -1,8 +1,10 @@
 /**
- * The differences of two stable signatures, variable by variable and into records, variants, tuples and arrays, through the names of
- * types (which the compiler makes up anew whenever a definition changes). For people: which of them lose data is the compiler's to say.
+ * The differences of two stable signatures, variable by variable and into records, variants, tuples and arrays, through
+ * the names of types (which the compiler renames whenever a definition changes). They are for people: only the compiler
+ * decides which of them lose data.
  *
- * A worklist of pairs of types, each pair once, so that recursive types end; `WORK_MAX` bounds what texts that were made for it can cost.
+ * A worklist of pairs of types, each pair once, so that recursive types end; `WORK_MAX` limits the cost of texts made
+ * to be expensive.
  */
 import { DifferenceList, moreText } from './difference-list.ts';
 import type { ChangedEntry, SideEntry, StableDifferences } from './index.ts';
@@ -18,7 +20,7 @@ import {
   UnreadableSignature,
 } from './signature.ts';
 
-/** Nodes of types that are compared. */
+/** Nodes of types that are compared at most. */
 const WORK_MAX = 1_000_000;
 
 export function compareSignatures(before: string, after: string): StableDifferences {
@@ -29,7 +31,7 @@ export function compareSignatures(before: string, after: string): StableDifferen
     return differences.run();
   } catch (error) {
     if (!(error instanceof UnreadableSignature)) throw error;
-    // Nothing is known but that the texts differ.
+    // All that is known is that the texts differ.
     return {
       added: [],
       removed: [],
@@ -46,7 +48,7 @@ interface Pair {
 
 interface Field {
   readonly name: string;
-  /** It may be assigned. */
+  /** True if the variable or field may be assigned. */
   readonly isVar: boolean;
   readonly type: SignatureType;
 }
@@ -84,7 +86,7 @@ class SignatureDifferences {
     };
   }
 
-  /** Fields of records, tags of variants, variables of actors. */
+  /** Compares fields of records, tags of variants, variables of actors. */
   compareGroups(before: SignatureGroup, after: SignatureGroup, path: Path | undefined): void {
     this.#work += before.items.length + after.items.length;
     const [old, fresh] = [fieldsOf(before), fieldsOf(after)];
@@ -128,7 +130,7 @@ class SignatureDifferences {
     for (const part of parts) part();
   }
 
-  /** What is left to compare if both are built alike; undefined if they are not. */
+  /** Returns the remaining comparisons if both are built alike; undefined if they are not. */
   #partsOf({ before, after, path }: Pair): readonly (() => void)[] | undefined {
     if (before.length !== after.length) return undefined;
     const parts: (() => void)[] = [];
@@ -152,7 +154,7 @@ class SignatureDifferences {
     return parts;
   }
 
-  /** The same word, or two names that stand for types, which are compared then. */
+  /** Returns true for the same word, or for two names of types, which are then compared. */
   #areWordsAlike(old: SignatureNode, fresh: SignatureNode): boolean {
     if (typeof old !== 'string' || typeof fresh !== 'string') return false;
     const [isOldName, isFreshName] = [this.#before.definitions.has(old), this.#after.definitions.has(fresh)];
@@ -190,7 +192,7 @@ function fieldText({ isVar, type }: Field): string {
 
 const UNIT: SignatureType = [{ open: '(', items: [] }];
 
-/** `stable var n : Nat`, `in n : Nat`, `var n : Nat`, `n : Nat`, `#tag : Nat`, `#tag`. */
+/** Parses `stable var n : Nat`, `in n : Nat`, `var n : Nat`, `n : Nat`, `#tag : Nat`, `#tag`. */
 function fieldOf(part: SignatureType): Field {
   const colon = part.indexOf(':');
   const head = (colon < 0 ? part : part.slice(0, colon)).filter((node) => node !== 'stable' && node !== 'in');

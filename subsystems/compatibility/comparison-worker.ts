@@ -4,7 +4,7 @@ import { isMainThread } from 'node:worker_threads';
 import { serveJobs } from '../threads/index.ts';
 import { compareTexts } from './comparison.ts';
 
-// For threads of later processes (config/code-cache.ts).
+// Saves compiled code for threads of later processes (config/code-cache.ts).
 if (!isMainThread) flushCompileCache();
 
 serveJobs(compareTexts);

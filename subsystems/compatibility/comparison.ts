@@ -1,11 +1,11 @@
-/** What the thread for comparisons is asked, and how it answers. */
+/** Requests to the thread for comparisons, and its answers. */
 import { ServerError } from '../../kernel/index.ts';
 import { interfaceTypes } from '../codec/interface-types/index.ts';
 import { compareInterfaces } from './compare-interfaces.ts';
 import { compareSignatures } from './compare-signatures.ts';
 import type { CandidFindings, StableDifferences } from './index.ts';
 
-/** Texts of the module before and the one after. Undefined: nothing is to be compared. */
+/** Texts of the modules before and after. Undefined: nothing is to be compared. */
 export interface ComparisonRequest {
   readonly candid: ComparedTexts | undefined;
   readonly stable: readonly [before: string, after: string] | undefined;
@@ -14,7 +14,7 @@ export interface ComparisonRequest {
 export interface ComparedTexts {
   readonly before: string;
   readonly after: string;
-  /** Methods that the text after describes and its module does not have: they count as if it did not. */
+  /** Methods that the later text describes but its module lacks: they count as missing. */
   readonly unserved: readonly string[];
 }
 
@@ -39,7 +39,7 @@ function candidFindings({ before, after, unserved }: ComparedTexts): CandidFindi
     return { compatible: isCompatible, added, removed, changed };
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
-    // The host takes an interface with what it knows of the constructor; here it stands alone.
+    // The host parses an interface together with the constructor's arguments; here the text stands alone.
     const change = { path: '', from: 'service', to: 'service', breaks: true, why: error.message };
     return { compatible: false, added: [], removed: [], changed: [change] };
   }

@@ -1,4 +1,4 @@
-/** Entries of one list of a report, at most so many: an interface of a mebibyte may differ in each of its parts. */
+/** Largest number of entries in one list of a report: an interface of a mebibyte may differ in each of its parts. */
 export const LISTED_ENTRIES_MAX = 200;
 
 export class DifferenceList<T> {
@@ -21,7 +21,7 @@ export class DifferenceList<T> {
   }
 }
 
-/** What stands in the place of the entries that were cut. */
+/** Returns the text that replaces the entries that were cut. */
 export function moreText(count: number): string {
   return `… and ${count} more`;
 }

@@ -4,17 +4,17 @@ import { ProgramChecker } from './program-checker.ts';
 import type { StableChecker } from './stable-checker.ts';
 
 export interface CheckerPlaces {
-  /** `SVC_BIN`, absolute; undefined: not set. */
+  /** Absolute path from `SVC_BIN`; undefined if it is not set. */
   readonly program: string | undefined;
-  /** Where a `moc` beside the server would be, absolute; undefined: nowhere. */
+  /** Absolute path of a `moc` beside the server; undefined: there is no such place. */
   readonly besideServer: string | undefined;
-  /** PATH of the programs. */
+  /** PATH for the programs. */
   readonly searchPath: string | undefined;
 }
 
 /**
- * Whom to ask about stable signatures: the program of SVC_BIN, and nobody else if there is one; a `moc` that lies beside the server; the
- * bundled compiler. Looked for each time: an operator may put one there while the server runs.
+ * Finds the checker of stable signatures: only the program of SVC_BIN, if it is set; otherwise a `moc` beside the
+ * server; otherwise the bundled compiler. Searched each time, because an operator may add one while the server runs.
  */
 export function findChecker(
   { program, besideServer, searchPath }: CheckerPlaces,

@@ -1,4 +1,4 @@
-/** A place in an interface or a signature; the text is made only for the places that differ. */
+/** A place in an interface or a signature; the text is made only for places that differ. */
 export interface Path {
   readonly parent: Path | undefined;
   readonly step: string;
@@ -15,12 +15,12 @@ export function named(parent: Path | undefined, name: string): Path {
   return { parent, step: `[${JSON.stringify(short)}]` };
 }
 
-/** Appends what is written as it is: `[]`, `?`, `.args[0]`. */
+/** Appends a step unchanged: `[]`, `?`, `.args[0]`. */
 export function stepped(parent: Path | undefined, step: string): Path {
   return { parent, step };
 }
 
-/** `get.results[0].name`; of a long one the end, which says more than its beginning. */
+/** Returns text like `get.results[0].name`; a long text is cut at the beginning, because its end says more. */
 export function pathText(path: Path | undefined): string {
   let text = '';
   for (let at = path; at !== undefined; at = at.parent) {

@@ -1,13 +1,19 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { CandidFindings, CheckerName, ComparedUpgrade, StableFindings, UpgradeFindings } from './index.ts';
 
-/** `warn`: what cannot be verified, and what breaks callers, is done and told. What is proven to lose state is refused all the same. */
+/**
+ * `warn`: upgrades that cannot be verified, or that break callers, are done and reported. An upgrade that is proven to
+ * lose state is refused in any case.
+ */
 export type UpgradePolicy = 'refuse' | 'warn';
 
 /** Differences that a message names. */
 const NAMED_MAX = 3;
 
-/** What makes the next comparison give an answer. Where a module does not say what it has, no compiler does. */
+/**
+ * Measures after which the next comparison can give an answer, by checker. There is none for a module without a
+ * signature.
+ */
 const COMPILER_FIX: Readonly<Record<CheckerName, string>> = {
   bundled: 'name a Motoko compiler in SVC_BIN',
   svc_bin: 'let SVC_BIN name a Motoko compiler that answers',
@@ -17,11 +23,11 @@ const COMPILER_FIX: Readonly<Record<CheckerName, string>> = {
 export interface JudgedFindings {
   readonly stable: StableFindings;
   readonly candid: CandidFindings;
-  /** The stable variables may have changed, and nobody could say what becomes of them. */
+  /** True if the stable variables may have changed and no checker could compare them. */
   readonly isUnverified: boolean;
 }
 
-/** What the policy makes of the findings. */
+/** Applies the policy to the findings. */
 export function judge(
   { name, isForced }: Pick<ComparedUpgrade, 'name' | 'isForced'>,
   { stable, candid, isUnverified }: JudgedFindings,

@@ -1,8 +1,8 @@
 /**
- * Asks a compiler that is a program of its own: `moc --stable-compatible BEFORE AFTER`. By its manual it prints nothing and exits with 0 when the
- * second signature may follow the first, and otherwise prints `… error [M0170] …` and exits with 1. Whatever else happens
- * (it is not there, hangs, crashes, prints something else, prints without end) means that nobody knows: what is not understood is
- * neither a yes nor a no.
+ * Asks an external compiler: `moc --stable-compatible BEFORE AFTER`. By its manual it prints nothing and exits with 0
+ * if the second signature may follow the first, and otherwise prints `… error [M0170] …` and exits with 1. Any other
+ * result (it is missing, hangs, crashes, prints something else, prints without end) means unknown: it is neither a yes
+ * nor a no.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -15,11 +15,11 @@ import type { StableChecker } from './stable-checker.ts';
 
 /** The native compiler takes some milliseconds. */
 const DEADLINE_MS = 10_000;
-/** Of what it prints; with more it is stopped. */
+/** Bytes of output at most; a program that prints more is stopped. */
 const OUTPUT_BYTES_MAX = 256 * 1024;
-/** Of that in messages. */
+/** Characters of the output that messages show. */
 const MESSAGE_CHARACTERS_MAX = 2_000;
-/** Codes of what makes a signature unfit to follow another; any other error keeps the compiler from comparing. */
+/** Codes of errors that make a signature unfit to follow another; any other error keeps the compiler from comparing. */
 const UNFIT = /(?:Compatibility error )?\[M0(?:169|170|216|263|267)\]/;
 const ERROR = /\berror\b/i;
 const WARNING = /\bwarning \[M\d{4}\]/;
@@ -28,15 +28,15 @@ export interface ProgramCheckerOptions {
   readonly name: CheckerName;
   /** Absolute path. */
   readonly file: string;
-  /** What messages call it: `SVC_BIN`. */
+  /** Name in messages: `SVC_BIN`. */
   readonly title: string;
-  /** PATH, for one that is a script. */
+  /** PATH, for a checker that is a script. */
   readonly searchPath: string | undefined;
-  /** For tests. */
+  /** Time limit; for tests. */
   readonly deadlineMs?: number;
 }
 
-/** How the program ended. */
+/** Result of the ended program. */
 interface Ended {
   readonly code: number | null;
   readonly output: string;
@@ -88,18 +88,18 @@ export class ProgramChecker implements StableChecker {
     return { kind: 'unknown', reason: `${this.#title} (${this.#file}) ${what}` };
   }
 
-  /** What it printed, or what went wrong. */
+  /** Resolves with the program's result, or with a text of the failure. */
   #run(args: readonly string[], folder: string): Promise<Ended | string> {
     return new Promise((resolve) => {
       const child = spawn(this.#file, args, {
         cwd: folder,
-        // It needs to know nothing else of this process, least of all its token.
+        // The program needs no other variable of this process, least of all its token.
         env: this.#searchPath === undefined ? {} : { PATH: this.#searchPath },
         stdio: ['ignore', 'pipe', 'pipe'],
-        // A group of its own, which ends with all that it has started.
+        // A process group of its own, which is ended with everything that the program has started.
         detached: true,
       });
-      // A server that leaves without waiting leaves nobody behind.
+      // A server that exits without waiting leaves no process behind.
       const leave = (): void => endGroup(child);
       process.once('exit', leave);
       let output = '';
@@ -108,7 +108,7 @@ export class ProgramChecker implements StableChecker {
         clearTimeout(deadline);
         process.off('exit', leave);
         endGroup(child);
-        // Whoever it has left behind may hold them open for ever.
+        // Processes left behind by the program may hold the pipes open forever.
         child.stdout.destroy();
         child.stderr.destroy();
         resolve(result);
@@ -132,6 +132,6 @@ function endGroup({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // The process has ended by itself.
   }
 }

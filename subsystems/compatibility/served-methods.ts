@@ -1,12 +1,12 @@
 /**
- * An interface that was given for a module (`candid` of the manifest, `PUT /candid`) is kept when the module changes, and goes on
- * describing what the new one may not have. So what a module exports is compared besides the texts.
+ * An interface that was given for a module (`candid` of the manifest, `PUT /candid`) is kept when the module changes,
+ * and may describe methods that the new module lacks. So the exports of the modules are compared besides the texts.
  */
 import type { MethodKind as DescribedKind } from '../codec/index.ts';
 import type { MethodKind } from '../ic/index.ts';
 import type { ComparedCode, ComparedUpgrade } from './index.ts';
 
-/** How a method may be exported, so that it can be called as its interface describes it. */
+/** Ways in which a method may be exported, so that it can be called as its interface describes it. */
 const EXPORTED_AS: Readonly<Record<DescribedKind, readonly MethodKind[]>> = {
   update: ['update', 'query'],
   oneway: ['update', 'query'],
@@ -14,7 +14,10 @@ const EXPORTED_AS: Readonly<Record<DescribedKind, readonly MethodKind[]>> = {
   composite_query: ['query', 'composite_query'],
 };
 
-/** Methods that both interfaces describe, that the old module had, and the new one has not, or not in a way that callers could use. */
+/**
+ * Returns the methods that both interfaces describe and the old module had, but that the new one lacks, or exports in a
+ * way that callers cannot use.
+ */
 export function unservedMethods({ from, to }: Pick<ComparedUpgrade, 'from' | 'to'>): readonly string[] {
   return [...(to.candid?.methods.keys() ?? [])].filter((name) => isServed(from, name) && !isServed(to, name));
 }

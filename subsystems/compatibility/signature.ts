@@ -1,41 +1,45 @@
 /**
- * Reads a stable signature, the text that Motoko's compiler leaves in `motoko:stable-types`, as far as telling differences takes: its
- * words and brackets as a tree, the definitions by name, and the variables. Whether one signature may follow another is the
- * compiler's to say. The text is a module's and may be anything: reading is linear in it, and nothing nests deeper than `NESTING_MAX`.
+ * Parses a stable signature, the text that Motoko's compiler leaves in `motoko:stable-types`, as far as a list of
+ * differences needs: its words and brackets as a tree, the definitions by name, and the variables. Only the compiler
+ * decides if one signature may follow another. The text comes from a module and may be anything: parsing takes linear
+ * time, and nothing nests deeper than `NESTING_MAX`.
  *
  *     // Version: 1.0.0                  // Version: 3.0.0
  *     type L = ?(Nat, L);                actor ({ in var n : Nat }, { stable var k : Int });
  *     actor { stable var list : L };
  */
-/** Deeper brackets; what people write stays below 20. */
+/** Largest depth of brackets; texts written by people stay below 20. */
 const NESTING_MAX = 200;
 
 export type Bracket = '{' | '(' | '[';
-/** A word, a sign, or what is in a pair of brackets. */
+/** A word, a sign, or the content of a pair of brackets. */
 export type SignatureNode = string | SignatureGroup;
 export interface SignatureGroup {
   readonly open: Bracket;
   readonly items: readonly SignatureNode[];
 }
 
-/** A type as it is written. */
+/** A type as written. */
 export type SignatureType = readonly SignatureNode[];
 
 export interface Signature {
-  /** What names stand for. */
+  /** Types that names stand for. */
   readonly definitions: ReadonlyMap<string, SignatureType>;
   /** The variables after all migrations: `{ stable var n : Nat }`. */
   readonly variables: SignatureGroup;
 }
 
 const CLOSING: Readonly<Record<Bracket, string>> = { '{': '}', '(': ')', '[': ']' };
-/** Blanks and comments; words, tags and quoted names, one without an end, too: it is looked for once; signs. */
+/**
+ * Matches blanks and comments; words, tags and quoted names (even one without an end, which is searched for only once);
+ * signs.
+ */
 const TOKEN = /\s+|\/\/[^\n]*|[#]?[A-Za-z_]\w*|"(?:[^"\\\n]|\\.)*"?|\d+|->|<:|./gsu;
 
-/** The text is no signature, or one that is not read; nobody sees it but who compares. */
+/** Error for a text that is no signature, or one that cannot be parsed; only the comparison sees it. */
 export class UnreadableSignature extends Error {}
 
-/** Throws UnreadableSignature. */
+/** Parses a signature. Throws UnreadableSignature. */
 export function readSignature(text: string): Signature {
   const nodes = treeOf(text);
   const definitions = new Map<string, SignatureType>();
@@ -57,7 +61,7 @@ export function readSignature(text: string): Signature {
   return { definitions, variables };
 }
 
-/** What stands between separators: fields between `;`, elements between `,`. */
+/** Returns the parts between separators: fields between `;`, elements between `,`. */
 export function partsOf({ items }: SignatureGroup, separator: ';' | ','): readonly SignatureType[] {
   const parts: SignatureType[] = [];
   for (let start = 0; start < items.length;) {
@@ -68,7 +72,7 @@ export function partsOf({ items }: SignatureGroup, separator: ';' | ','): readon
   return parts;
 }
 
-/** A type in a report is for people: what is longer is cut. */
+/** Longest type in a report for people; longer ones are cut. */
 const CHARACTERS_MAX = 160;
 const TIGHT_AFTER = /[({[?.#]$/;
 const TIGHT_BEFORE = /^[)}\],;.]/;
@@ -117,7 +121,7 @@ function endOfPart(nodes: readonly SignatureNode[], start: number, separator: st
   return end < 0 ? nodes.length : end;
 }
 
-/** Of a pair `({ what a migration takes }, { what there is afterwards })`. */
+/** Returns the second group of a pair `({ what a migration takes }, { what there is afterwards })`. */
 function lastGroup({ items }: SignatureGroup): SignatureGroup | undefined {
   return items.findLast((item): item is SignatureGroup => typeof item === 'object' && item.open === '{');
 }

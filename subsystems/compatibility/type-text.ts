@@ -1,18 +1,18 @@
 import { type CandidField, type CandidType, isBlob, isTuple, Op, TYPE_NAMES } from '../codec/interface-types/index.ts';
 
-/** A type in a report is for people: what is longer or deeper is cut. */
+/** Limits of a type in a report for people: longer and deeper ones are cut. */
 const CHARACTERS_MAX = 160;
 const DEPTH_MAX = 6;
 const CUT = '…';
 const ANNOTATIONS = ['', ' query', ' oneway', ' composite_query'] as const;
 
-/** A type as a .did file has it, cut where it becomes long or leads back to itself. */
+/** Returns a type as in a .did file, cut where it becomes long or leads back to itself. */
 export function typeText(type: CandidType): string {
   const text = new TypePrinter().textOf(type, 0);
   return text.length > CHARACTERS_MAX ? `${text.slice(0, CHARACTERS_MAX)}${CUT}` : text;
 }
 
-/** What the annotations of a function say. */
+/** Returns the annotations of a function as text. */
 export function annotationsText(type: CandidType): string {
   return type.annotations.map((annotation) => ANNOTATIONS[annotation].trim()).join(' ') || 'update';
 }
@@ -21,7 +21,7 @@ class TypePrinter {
   #characters = 0;
 
   textOf(type: CandidType, depth: number): string {
-    // The parts already made are counted when they are whole: a little more than the bound is made, never much.
+    // Parts are counted only once they are whole: the text exceeds the limit a little, never much.
     if (depth > DEPTH_MAX || this.#characters > CHARACTERS_MAX) return CUT;
     const text = this.#made(type, depth);
     this.#characters += text.length;
@@ -77,7 +77,7 @@ class TypePrinter {
 
 const LABEL_CHARACTERS_MAX = 60;
 
-/** A name as a .did file has it, cut when it is long. */
+/** Returns a name as in a .did file, cut if it is long. */
 export function labelText(label: string): string {
   const match = /^_(\d+)_$/.exec(label);
   if (match?.[1] !== undefined) return match[1];

@@ -17,19 +17,19 @@ import { judge, type UpgradePolicy } from './policy.ts';
 import { unservedMethods } from './served-methods.ts';
 import type { StableChecker } from './stable-checker.ts';
 
-/** The bounds of a comparison end it in a second or two. */
+/** Time limit of a comparison, whose other limits end it in a second or two. */
 const JOB_DEADLINE_MS = 10_000;
-/** Upgrades whose comparison waits; each holds texts of up to 4 MiB. */
+/** Upgrades whose comparison may wait; each holds texts of up to 4 MiB. */
 const WAITING_JOBS_MAX = 32;
-/** For the types of twice 1 MiB of .did, and the pairs of them. */
+/** Heap for the types of twice 1 MiB of .did, and for the pairs of them. */
 const THREAD_HEAP_MB = 512;
 const THREAD_STACK_MB = 4;
 
 export interface UpgradeComparisonsOptions {
   readonly policy: UpgradePolicy;
-  /** Finds who is to be asked: what is beside the server may come and go. */
+  /** Finds the checker each time, because a program beside the server may come and go. */
   readonly checker: () => StableChecker;
-  /** How long a comparison may take; default: `JOB_DEADLINE_MS`. */
+  /** Milliseconds that a comparison may take; default: `JOB_DEADLINE_MS`. */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -90,7 +90,10 @@ export class UpgradeComparisons implements Compatibility {
     return this.#thread.close();
   }
 
-  /** Equal interfaces and signatures, as of most upgrades, are not worth a thread. What is forced does not depend on what comes of it. */
+  /**
+   * Returns the differences. Equal interfaces and signatures, as in most upgrades, need no thread. The result of a
+   * forced comparison does not affect the upgrade.
+   */
   async #differences(request: ComparisonRequest, isForced: boolean): Promise<Comparison> {
     if (request.candid === undefined && request.stable === undefined) return NOT_COMPARED;
     try {
@@ -127,21 +130,21 @@ export class UpgradeComparisons implements Compatibility {
   }
 }
 
-/** What a checker says, and whether nobody knows. */
+/** Verdict of a checker; `isUnverified` is true if there is none. */
 type Asked = Omit<StableFindings, 'added' | 'removed' | 'changed'> & { readonly isUnverified: boolean };
 
 const FORCE = '?force=true upgrades without comparing';
 const NO_DIFFERENCES = { added: [], removed: [], changed: [] };
 const NOT_COMPARED: Comparison = { candid: undefined, stable: undefined };
 const UNKNOWN_INTERFACE: CandidFindings = { ...NO_DIFFERENCES, compatible: null };
-/** What a module without a section is compared as: it has no variables. */
+/** Signature of a module without the section, for comparing: it has no variables. */
 const NO_VARIABLES = 'actor {}';
 
 function unchecked(checker: StableFindings['checker'], message: string): Asked {
   return { checked: false, checker, compatible: null, message, isUnverified: true };
 }
 
-/** Undefined: they are the same, or one is not known. */
+/** Returns the two interfaces; undefined if they are equal, or one is not known. */
 function differentInterfaces(upgrade: ComparedUpgrade): ComparedTexts | undefined {
   const before = upgrade.from.candid?.text;
   const after = upgrade.to.candid?.text;
@@ -150,7 +153,7 @@ function differentInterfaces(upgrade: ComparedUpgrade): ComparedTexts | undefine
   return before === after && unserved.length === 0 ? undefined : { before, after, unserved };
 }
 
-/** Undefined: neither has one. */
+/** Returns the two signatures; undefined if neither module has one. */
 function signaturesOf(from: ComparedCode, to: ComparedCode): readonly [string, string] | undefined {
   if (from.stableTypes === undefined && to.stableTypes === undefined) return undefined;
   const [before, after] = [from, to].map(({ stableTypes }) =>
@@ -159,11 +162,11 @@ function signaturesOf(from: ComparedCode, to: ComparedCode): readonly [string, s
   return [before ?? NO_VARIABLES, after ?? NO_VARIABLES];
 }
 
-/** Where there are not two different interfaces: equal ones, or modules of which none is known. */
+/** Returns the findings if there are not two different interfaces: equal ones, or a module without a known one. */
 function unparsedFindings({ from, to }: ComparedUpgrade): CandidFindings {
   if (from.candid === undefined) return UNKNOWN_INTERFACE;
   if (to.candid !== undefined) return { ...NO_DIFFERENCES, compatible: true };
-  // What the new interface is shows when the module runs; what it exports is known now.
+  // The new interface is known only when the module runs; the module's exports are known now.
   const removed = new DifferenceList<SideEntry & Effect>((count) => ({
     path: '',
     type: moreText(count),
