@@ -7,20 +7,20 @@ import { headerProblem, statusProblem } from './response-checks.ts';
 import { noSuchSite, siteFault, siteMissing, siteRefusal } from './site-faults.ts';
 import { streamedBody } from './streamed-body.ts';
 
-/** Visitors are nobody in particular: an `x-caller` of theirs is a header like any other. */
+/** Visitors have no identity: their `x-caller` is a header like any other. */
 const ANONYMOUS = Uint8Array.of(4);
 const QUERY_METHOD = 'http_request';
 const UPDATE_METHOD = 'http_request_update';
-/** Of `authorization`. */
+/** Length of `authorization`. */
 const AUTHORIZATION_CHARACTERS = 13;
 
-/** What the gateway does with canisters. */
+/** The part of Canisters that the gateway uses. */
 export type WebsiteCanisters = Pick<Canisters, 'resolveIfAny' | 'referenceOfHost' | 'call'>;
 
 export interface CanisterGatewayNeeds {
   readonly canisters: WebsiteCanisters;
   readonly codec: Pick<Codec, 'websites'>;
-  /** For the time that a streamed body may take. */
+  /** Clock for the time limit of streamed bodies. */
   readonly nowMs: () => number;
 }
 
@@ -84,7 +84,7 @@ export class CanisterGateway implements Gateway {
     }
   }
 
-  /** The reply, or why there is none, as a visitor is told. */
+  /** Resolves with the reply, or with the error that a visitor is shown. */
   async #call(
     canister: Canister,
     kind: CallKind,
@@ -143,7 +143,9 @@ function isAuthorization(name: string): boolean {
   return name.length === AUTHORIZATION_CHARACTERS && name.toLowerCase() === 'authorization';
 }
 
-/** A reply that is no answer of a website is the actor's fault; anything else is ours. */
+/**
+ * Returns the error for a reply that is no website's response: the actor's fault. Other errors are ours, and thrown on.
+ */
 function badReply(canister: Canister, method: string, error: unknown): ServerError {
   if (!(error instanceof ServerError)) throw error;
   return badResponse(canister, method, error.message, error);

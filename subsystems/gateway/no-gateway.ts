@@ -2,7 +2,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { Canister } from '../canisters/index.ts';
 import type { Gateway, SiteOutcome } from './index.ts';
 
-/** With `--no-gateway`: nobody has a website. */
+/** Replaces the gateway with `--no-gateway`: no actor has a website. */
 export class NoGateway implements Gateway {
   find(): Canister {
     throw websitesOff();

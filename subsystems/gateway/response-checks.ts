@@ -1,6 +1,8 @@
-/** What HTTP allows in an answer: what an actor says goes out byte for byte, so it must not be able to end a line. */
+/**
+ * Checks a response against the rules of HTTP: an actor's headers are sent byte for byte, so they must not end a line.
+ */
 
-/** Final answers; 1xx announce another one, and nothing else is a status. */
+/** Statuses of final responses; 1xx announce another one, and other numbers are not statuses. */
 const STATUS_MIN = 200;
 const STATUS_MAX = 999;
 const SHOWN_CHARACTERS_MAX = 60;
@@ -14,19 +16,19 @@ const TAB = 9;
 const SPACE = 32;
 const DELETE = 127;
 
-/** Undefined: all is well. */
+/** Returns the problem of a status; undefined if there is none. */
 export function statusProblem(status: number): string | undefined {
   if (status >= STATUS_MIN && status <= STATUS_MAX) return undefined;
   return `status_code is ${status}; expected ${STATUS_MIN} to ${STATUS_MAX}`;
 }
 
-/** Of names and values by turns. Undefined: all is well. */
+/** Returns the problem of alternating names and values; undefined if there is none. */
 export function headerProblem(headers: readonly string[]): string | undefined {
   for (let at = 0; at < headers.length; at += 2) {
     const name = headers[at] ?? '';
     if (!isName(name)) return `${shown(name)} cannot be the name of a header`;
     if (!isValue(headers[at + 1] ?? '')) return `the value of the header ${shown(name)} holds a control character`;
-    // The body ends where it ends: no trailers follow it.
+    // No trailers follow the body.
     if (name.length === 7 && name.toLowerCase() === 'trailer') return 'the header "trailer" announces what never comes';
   }
   return undefined;

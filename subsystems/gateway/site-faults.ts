@@ -4,7 +4,7 @@ import type { Outcome } from '../ic/index.ts';
 
 type Fault = Exclude<Outcome, { readonly kind: 'reply' }>;
 
-/** What the website of an actor answers with that did not answer itself. */
+/** Error kinds for websites of actors that did not answer themselves. */
 const KIND_OF_FAULT = {
   reject: 'badWebsite',
   trap: 'badWebsite',
@@ -21,7 +21,7 @@ const WHAT_HAPPENED = {
   noReply: 'did not reply',
 } as const;
 
-/** `called`: `blog.http_request`. */
+/** Returns the error for a fault; `called` is text like `blog.http_request`. */
 export function siteFault(called: string, { kind, message }: Fault): ServerError {
   const text =
     kind === 'outOfCycles' || kind === 'unavailable' ? message : `${called} ${WHAT_HAPPENED[kind]}: ${message}`;
@@ -29,8 +29,8 @@ export function siteFault(called: string, { kind, message }: Fault): ServerError
 }
 
 /**
- * Why there is no such actor, as visitors may know it: the reason of a rejected one has lines of its source and names of folders, and
- * websites are open. Whoever has the token asks any other path.
+ * Returns the error for a missing actor, as visitors may see it: the reason of a rejected one contains lines of its
+ * source and names of folders, and websites are public. Holders of the token get the reason on any other path.
  */
 export function siteMissing(reference: string, error: unknown): ServerError {
   if (!(error instanceof ServerError)) throw error;
@@ -45,15 +45,18 @@ export function siteMissing(reference: string, error: unknown): ServerError {
   );
 }
 
-/** Visitors are told nothing of actors that they have not named. */
+/** Returns the error for an unknown actor. It tells visitors nothing of actors that they have not named. */
 export function noSuchSite(reference: string): ServerError {
   return new ServerError('missing', 'actor-missing', `there is no actor ${quotedName(reference)}`);
 }
 
-/** What kept the call from being made: a method that is not there, or of the wrong kind, is the actor's fault. */
+/**
+ * Returns the error for a call that could not be made: a missing method, or one of the wrong kind, is the actor's
+ * fault.
+ */
 export function siteRefusal(name: string, error: unknown): ServerError {
   if (!(error instanceof ServerError)) throw error;
-  // Its damage was found only when it was to be woken.
+  // The actor's damage was found only when it was to be woken.
   if (error.code === 'actor-rejected') return siteMissing(name, error);
   if (error.kind !== 'missing' && error.kind !== 'invalid') return error;
   return new ServerError('badWebsite', 'no-website', `actor ${name} serves no website here: ${error.message}`, {

@@ -1,24 +1,24 @@
 import type { ServerError } from '../../kernel/index.ts';
 import type { WebsiteCallback, WebsiteChunk } from '../codec/index.ts';
 
-/** Callbacks for one answer: an actor that always has one more is cut here. */
+/** Callbacks for one response: the body of an actor that always returns another one is cut here. */
 export const STREAM_CALLBACKS_MAX = 65_536;
 /** Bytes of one streamed answer: 4 GiB. */
 export const STREAM_BYTES_MAX = 2 ** 32;
-/** Time that an actor may take for all callbacks of one answer together; what the client takes is not counted. */
+/** Milliseconds that an actor may take for all callbacks of one response together; the client's time is not counted. */
 export const STREAM_ACTOR_MS_MAX = 600_000;
 
 export interface StreamSource {
-  /** Calls the method that has the next piece. Rejects with ServerError. */
+  /** Calls the method that returns the next piece. Rejects with ServerError. */
   ask(method: string, token: Uint8Array): Promise<WebsiteChunk>;
   nowMs(): number;
-  /** The error for an actor that does not end. */
+  /** Returns the error for an actor whose body does not end. */
   refused(reason: string): ServerError;
 }
 
 /**
- * The rest of a body, piece by piece: the actor is asked for one when the one before it has been taken, and never ahead.
- * Whoever does not want more ends the iteration.
+ * Yields the rest of a body, piece by piece: the actor is asked for a piece when the one before it has been taken, and
+ * never ahead. A caller that wants no more ends the iteration.
  */
 export async function* streamedBody(
   bytesBefore: number,
