@@ -1,4 +1,7 @@
 import { defineCapability } from '../../kernel/index.ts';
 
-/** Takes up what changes in the files of the manifest's actors while the server serves (`--watch`). It acts by itself: nobody asks it for anything. */
+/**
+ * Reinstalls actors of the manifest when their files change while the server runs (`--watch`). It acts by itself and
+ * has no methods.
+ */
 export const HotReload = defineCapability<object>('hot-reload');

@@ -2,11 +2,11 @@ import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/in
 import type { ManifestActors } from '../canisters/index.ts';
 import { WatchedFiles } from './watched-files.ts';
 
-/** An editor saves in several steps, a build writes several files: what comes within so long is one change. */
+/** An editor saves in several steps, a build writes several files: changes within this time count as one. */
 const SETTLE_MS = 50;
 
 export interface ReloaderOptions {
-  /** Otherwise it does nothing. */
+  /** False: the reloader does nothing. */
   readonly isWatching: boolean;
 }
 
@@ -17,9 +17,9 @@ export interface ReloaderNeeds {
 }
 
 /**
- * Keeps the manifest's actors as their files are: when the source, an import of it, the module or the interface changes, the
- * actor is upgraded and keeps its state. What does not compile or does not fit is told, and the code before serves on. One
- * after the other: the compiler does one at a time, too.
+ * Keeps the manifest's actors equal to their files: when the source, an import of it, the module or the interface
+ * changes, the actor is upgraded and keeps its state. Code that does not compile or does not fit is reported, and the
+ * old code runs on. Actors are upgraded one after the other, like compilations.
  */
 export class Reloader {
   readonly #isWatching: boolean;
@@ -27,7 +27,7 @@ export class Reloader {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #files: WatchedFiles;
-  /** Actors to be looked at, each with the file whose change was seen first; undefined: none was, the server starts. */
+  /** Actors to be checked, each with the file whose change was seen first; undefined: the server is starting. */
   readonly #dirty = new Map<string, string | undefined>();
   #settling: Disposable | undefined;
   #working: Promise<void> | undefined;
@@ -41,7 +41,7 @@ export class Reloader {
     this.#files = new WatchedFiles(log, (actor, path) => this.#changed(actor, path));
   }
 
-  /** Begins to watch, and takes up what is different already. */
+  /** Begins to watch, and upgrades actors that differ already. */
   start(): void {
     if (!this.#isWatching) return;
     for (const name of this.#actors.names()) this.#dirty.set(name, undefined);
@@ -49,7 +49,7 @@ export class Reloader {
     this.#work();
   }
 
-  /** Resolves when what is being taken up has been, and nothing more will be. */
+  /** Resolves when the current upgrade has ended; no other one begins. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#settling?.[Symbol.dispose]();
@@ -68,7 +68,7 @@ export class Reloader {
     this.#settling = undefined;
     this.#working ??= this.#takeUpAll().finally(() => {
       this.#working = undefined;
-      // What changed since the last one was looked at waits for nothing else.
+      // Changes seen during the last check need no further wait.
       if (this.#dirty.size > 0 && this.#settling === undefined && !this.#isStopped) this.#work();
     });
   }
@@ -84,7 +84,7 @@ export class Reloader {
   async #takeUp(name: string, path: string | undefined): Promise<void> {
     const startMs = this.#clock.nowMs();
     try {
-      // Before the files are read: what changes from now on is seen.
+      // Watches before the files are read, so that later changes are seen.
       await this.#files.set(name, await this.#actors.filesOf(name));
       const what = await this.#actors.reload(name);
       if (what === 'same') return;

@@ -1,20 +1,20 @@
 /**
- * Tells whose files have changed. Folders are watched, not files: editors write a draft and rename it, and a file that is
- * missing yet may come. A file that is a link counts where it is and where it leads.
+ * Reports the owners of changed files. Folders are watched, not files: editors write a draft and rename it, and a
+ * missing file may still appear. A file that is a link counts both at its own place and at its target.
  */
 import { type FSWatcher, type Stats, statSync, watch } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type Logger, messageOf } from '../../kernel/index.ts';
 
-/** Folders that are watched at once; the system's own bound (fs.inotify.max_user_watches) is mostly higher. */
+/** Folders that are watched at once; the system's own limit (fs.inotify.max_user_watches) is usually higher. */
 export const FOLDERS_MAX = 8192;
 
 interface Folder {
   readonly watcher: FSWatcher;
-  /** Tells whether what is at its path now is still this folder. */
+  /** Inode, by which a replaced folder at the same path is recognised. */
   readonly inode: number;
-  /** Owners by the names that they have in here. */
+  /** Owners by the names of their files in this folder. */
   readonly owners: Map<string, Set<string>>;
 }
 
@@ -22,26 +22,31 @@ export class WatchedFiles implements Disposable {
   readonly #log: Pick<Logger, 'warn'>;
   readonly #changed: (owner: string, path: string) => void;
   readonly #folders = new Map<string, Folder>();
-  /** The folders of an owner, with its names there. */
+  /** Folders of each owner, with the names of its files there. */
   readonly #byOwner = new Map<string, ReadonlyMap<string, ReadonlySet<string>>>();
-  /** Folders that could not be watched, each told once. */
+  /** Folders that could not be watched, each reported once. */
   readonly #refused = new Set<string>();
   readonly #foldersMax: number;
   #isClosed = false;
 
-  /** `changed` is called for each event of the system, with the file or folder; one save of a file may be several. */
+  /**
+   * `changed` is called for each event of the system, with the file or folder; saving a file once may cause several.
+   */
   constructor(log: Pick<Logger, 'warn'>, changed: (owner: string, path: string) => void, foldersMax = FOLDERS_MAX) {
     this.#log = log;
     this.#changed = changed;
     this.#foldersMax = foldersMax;
   }
 
-  /** Folders that are watched now. */
+  /** Number of folders that are watched now. */
   get size(): number {
     return this.#folders.size;
   }
 
-  /** Watches these files for an owner, in place of those before. Absolute paths; a file, or its folder, may be missing. */
+  /**
+   * Watches these files for an owner, instead of its earlier ones. Paths are absolute; a file, or its folder, may be
+   * missing.
+   */
   async set(owner: string, files: Iterable<string>): Promise<void> {
     const names = new Map<string, Set<string>>();
     for (const file of files) {
@@ -52,7 +57,7 @@ export class WatchedFiles implements Disposable {
     if (this.#isClosed) return;
     const before = this.#byOwner.get(owner);
     this.#byOwner.set(owner, names);
-    // First the new ones: a folder that stays is not opened again.
+    // New ones are added first, so that a folder that stays is not opened again.
     for (const [path, inside] of names) for (const name of inside) this.#enter(path, name, owner);
     if (before !== undefined) this.#leave(owner, before, names);
   }
@@ -95,7 +100,8 @@ export class WatchedFiles implements Disposable {
     const inode = statSync(path, { throwIfNoEntry: false })?.ino;
     const known = this.#folders.get(path);
     if (known !== undefined && known.inode === inode) return known;
-    // Another folder has taken its place (a checkout, a build that makes its output anew): the old one tells nothing any more.
+    // Another folder has taken its place (a checkout, a build that recreates its output): the old watcher reports
+    // nothing any more.
     known?.watcher.close();
     this.#folders.delete(path);
     return inode === undefined ? undefined : this.#open(path, inode, known?.owners);
@@ -123,7 +129,9 @@ export class WatchedFiles implements Disposable {
     );
   }
 
-  /** `name`: null where the system does not tell it. The folder's own end comes with its own name. */
+  /**
+   * Handles an event. `name` is null if the system does not give it. A folder's own end is reported under its own name.
+   */
   #saw(path: string, name: string | null): void {
     const folder = this.#folders.get(path);
     if (folder === undefined) return;
@@ -135,7 +143,10 @@ export class WatchedFiles implements Disposable {
   }
 }
 
-/** A file by its folder; where that is missing, the nearest folder that is there, by the name that would lead to it. */
+/**
+ * Adds a file by its folder; if that is missing, by the nearest existing folder and the name that would lead to the
+ * file.
+ */
 function add(names: Map<string, Set<string>>, file: string): void {
   let path = dirname(file);
   let name = basename(file);
