@@ -2,18 +2,18 @@ import { assert } from '../../kernel/index.ts';
 import { CALLBACK_BYTES, type Callbacks } from './step.ts';
 
 /**
- * The functions and environments that a call leaves behind for its response, as CALLBACK_BYTES bytes. The
- * scheduler keeps them and reads nothing but the slot:
+ * The functions and environments that a call leaves for its response, as CALLBACK_BYTES bytes. The scheduler keeps them
+ * and reads only the slot:
  *
  *   0   f64 reply function   · 8  u64 its environment
  *   16  f64 reject function  · 24 u64 its environment
  *   32  f64 cleanup function · 40 u64 its environment
  *   48  u32 1 when there is a cleanup · 52 u32 slot in the canister's count of open calls, 0: not counted
  *
- * Functions are f64 because that is how an index crosses from wasm and back: one that no table can have stays one. An
- * environment comes back with exactly its bits, also when an upgrade has changed the pointer width in between.
+ * Functions are f64 because indices cross to and from wasm in this form: an index beyond every table stays one. An
+ * environment comes back with exactly its bits, even if an upgrade has changed the pointer width in between.
  *
- * `?? 0` in this file: for every call, at constant places of CALLBACK_BYTES bytes.
+ * `?? 0` in this file: used for every call, at constant places of CALLBACK_BYTES bytes.
  */
 export class CallbackBuffer {
   readonly #bytes = new Uint8Array(CALLBACK_BYTES);
@@ -32,7 +32,7 @@ export class CallbackBuffer {
     if (which === CLEANUP) this.#words[HAS_CLEANUP] = 1;
   }
 
-  /** For a new call: no cleanup, not counted. */
+  /** Resets the buffer for a new call: no cleanup, not counted. */
   clear(): void {
     this.#words[HAS_CLEANUP] = 0;
     this.#words[SLOT] = 0;
@@ -58,12 +58,12 @@ export class CallbackBuffer {
     this.#words[SLOT] = slot;
   }
 
-  /** A copy to send away. */
+  /** Returns a copy to send away. */
   write(): Callbacks {
     return this.#bytes.slice();
   }
 
-  /** Takes in what `write` gave. Bytes of another length are a mistake of the host's. */
+  /** Reads bytes from `write`. Bytes of another length are a bug of the host. */
   read(callbacks: Callbacks): void {
     if (callbacks.length !== CALLBACK_BYTES)
       throw new RangeError(`callbacks take ${CALLBACK_BYTES} bytes, and these have ${callbacks.length}`);
@@ -80,7 +80,7 @@ export type Which = typeof REPLY | typeof REJECT | typeof CLEANUP;
 const HAS_CLEANUP = 12;
 const SLOT = 13;
 
-/** Where a call is counted as open. */
+/** Returns the slot in which the call is counted as open. */
 export function slotOf(callbacks: Callbacks): number {
   assert(callbacks.length === CALLBACK_BYTES, 'callbacks have another length');
   const at = SLOT * 4;

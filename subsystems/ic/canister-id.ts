@@ -7,7 +7,7 @@ import { ServerError } from '../../kernel/index.ts';
 const FIRST_NUMBER = 0x8000_0000_0010_0001n;
 const ID_BYTES = 10;
 
-/** Gives out ids, each once for ever. */
+/** Gives out ids, each one only once. */
 export class CanisterIds {
   #next = 0n;
   readonly #taken = new Set<string>();
@@ -20,19 +20,19 @@ export class CanisterIds {
     }
   }
 
-  /** Grows with every id that is given out. */
+  /** Number that grows with every id that is given out. */
   get count(): bigint {
     return this.#next + BigInt(this.#taken.size) * 2n ** 64n;
   }
 
-  /** What `load` takes: u64 big-endian, then the chosen ids. */
+  /** Returns the state for `load`: u64 big-endian, then the chosen ids. */
   save(): Uint8Array {
     const next = Buffer.alloc(8);
     next.writeBigUInt64BE(this.#next);
     return Buffer.concat([next, ...[...this.#taken].map((hex) => Buffer.from(hex, 'hex'))]);
   }
 
-  /** Goes on where another process ended. */
+  /** Continues from the state of another process. */
   load(saved: Uint8Array): void {
     if (saved.length < 8 || (saved.length - 8) % ID_BYTES !== 0) {
       throw new ServerError('unavailable', 'state-corrupt', 'the state is damaged: the ids given out cannot be read');
@@ -42,7 +42,7 @@ export class CanisterIds {
     for (let at = 8; at < bytes.length; at += ID_BYTES) this.#taken.add(hexOf(bytes.subarray(at, at + ID_BYTES)));
   }
 
-  /** Takes a chosen id. Throws ServerError `invalid` when it has another form or was given out before. */
+  /** Takes a chosen id. Throws ServerError `invalid` if it has another form or was given out before. */
   claim(id: Uint8Array): void {
     const number = id.length === ID_BYTES ? new DataView(id.buffer, id.byteOffset).getBigUint64(0) : undefined;
     if (number === undefined || id[8] !== 1 || id[9] !== 1) {
@@ -61,7 +61,7 @@ export class CanisterIds {
   }
 }
 
-/** The id of the `index`-th canister of this host, counted from 0. */
+/** Returns the id of the `index`-th canister of this host, counted from 0. */
 export function canisterId(index: bigint): Uint8Array {
   const id = new Uint8Array(ID_BYTES);
   new DataView(id.buffer).setBigUint64(0, FIRST_NUMBER + index);

@@ -1,6 +1,6 @@
 /**
- * The vocabulary of the Internet Computer that all rooms share: principals and canister ids, tasks and steps, reject codes,
- * states, units. Plain data and its text forms; nothing here runs anything, and it stands on the kernel alone.
+ * The vocabulary of the Internet Computer that all rooms share: principals and canister ids, tasks and steps, reject
+ * codes, states, units. Plain data and its text forms; nothing here runs anything, and only the kernel is imported.
  */
 export * from './callback-buffer.ts';
 export * from './canister-id.ts';

@@ -1,6 +1,6 @@
-/** How a method is exported. */
+/** Kinds of exported methods. */
 export type MethodKind = 'update' | 'query' | 'composite_query';
-/** How a message reaches a method: a query method called as `update` runs replicated, its changes are dropped all the same. */
+/** Kinds of calls. A query method called as `update` runs replicated, but its changes are still dropped. */
 export type CallKind = 'update' | 'query';
-/** How a method is run: as one of them, or, a query, as the transform of an outcall. */
+/** Kinds of runs: one of these calls, or, for a query method, the transform of an outcall. */
 export type RunKind = CallKind | 'transform';

@@ -2,7 +2,10 @@ import { ServerError } from '../../kernel/index.ts';
 
 /** The longest principal, in bytes. */
 export const PRINCIPAL_BYTES_MAX = 29;
-/** Its text: 33 bytes with the checksum are 53 base32 characters, and between their 11 groups stand 10 dashes. */
+/**
+ * Longest text of a principal: 33 bytes with the checksum are 53 base32 characters in 11 groups, with 10 dashes between
+ * them.
+ */
 export const PRINCIPAL_CHARACTERS_MAX = 63;
 
 const ALPHABET = Buffer.from('abcdefghijklmnopqrstuvwxyz234567');
@@ -17,16 +20,19 @@ for (const [digit, letter] of ALPHABET.entries()) {
   DIGIT_OF[String.fromCharCode(letter).toUpperCase().charCodeAt(0)] = digit;
 }
 
-/** `?? 0` in this file: for every byte of every id; the loops end with the text, and indices are masked to the tables. */
+/**
+ * `?? 0` in this file: used for every byte of every id; the loops end with the text, and indices are masked to the
+ * tables.
+ */
 
-/** CRC-32 of IEEE 802.3, a byte at a time; for so few bytes the call into zlib would cost more. */
+/** CRC-32 of IEEE 802.3, one byte at a time; for so few bytes a call into zlib would cost more. */
 const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (-(crc & 1) & 0xedb8_8320);
   return crc;
 });
 
-/** Writes the text of the principal `source[start, end)` at `target[at]`; answers where it ends. */
+/** Writes the text of the principal `source[start, end)` at `target[at]`; returns the text's end. */
 export function writePrincipalText(
   source: Uint8Array,
   start: number,
@@ -63,9 +69,9 @@ export function writePrincipalText(
   return to;
 }
 
-/** The text of a principal: base32 of checksum and bytes, in groups of five joined by dashes. */
+/** Returns the text of a principal: base32 of checksum and bytes, in groups of five joined by dashes. */
 export function principalToText(bytes: Uint8Array): string {
-  // 8 bits become 5-bit characters, and every fifth of those is followed by a dash.
+  // 8 bits become 5-bit characters, and a dash follows every fifth of those.
   const text = Buffer.allocUnsafe(Math.ceil(((bytes.length + CHECKSUM_BYTES) * 8 * 6) / 25) + 1);
   return text.toString('latin1', 0, writePrincipalText(bytes, 0, bytes.length, text, 0));
 }
@@ -74,8 +80,8 @@ const decoded = new Uint8Array(PRINCIPAL_BYTES_MAX + CHECKSUM_BYTES);
 const rewritten = new Uint8Array(PRINCIPAL_CHARACTERS_MAX + 1);
 
 /**
- * The bytes of the principal whose text is `text[start, end)`, or undefined when it is not exactly that; letters may be
- * of either case. The result is valid until the next call.
+ * Returns the bytes of the principal with the text `text[start, end)`, or undefined if it is not exactly one; letters
+ * may have either case. The result is valid until the next call.
  */
 export function readPrincipalText(text: Uint8Array, start: number, end: number): Uint8Array | undefined {
   if (end - start > PRINCIPAL_CHARACTERS_MAX) return undefined;
@@ -84,7 +90,7 @@ export function readPrincipalText(text: Uint8Array, start: number, end: number):
   let pendingBits = 0;
   for (let index = start; index < end; index++) {
     const character = text[index] ?? 0;
-    if (character === DASH) continue; // odd grouping is found below, where the text is written again
+    if (character === DASH) continue; // wrong grouping is found below, where the text is written again
     const digit = DIGIT_OF[character] ?? INVALID;
     if (digit === INVALID) return undefined;
     pending = ((pending << 5) | digit) & 0xffff;
@@ -96,7 +102,7 @@ export function readPrincipalText(text: Uint8Array, start: number, end: number):
     }
   }
   if (length < CHECKSUM_BYTES) return undefined;
-  // Writing it again checks the checksum, the grouping and the unused low bits in one go.
+  // Writing the text again checks the checksum, the grouping and the unused low bits at once.
   if (writePrincipalText(decoded, CHECKSUM_BYTES, length, rewritten, 0) !== end - start) return undefined;
   for (let index = 0; index < end - start; index++) {
     const letter = text[start + index] ?? 0;
@@ -105,14 +111,14 @@ export function readPrincipalText(text: Uint8Array, start: number, end: number):
   return decoded.subarray(CHECKSUM_BYTES, length);
 }
 
-/** The bytes of a principal's text, or undefined when it is not exactly one; letters may be of either case. */
+/** Returns the bytes of a principal's text, or undefined if it is not exactly one; letters may have either case. */
 export function parsePrincipal(text: string): Uint8Array | undefined {
   if (text.length > PRINCIPAL_CHARACTERS_MAX) return undefined;
   const characters = Buffer.from(text, 'utf8');
   return readPrincipalText(characters, 0, characters.length)?.slice();
 }
 
-/** The bytes of a principal's text; throws a ServerError `invalid` that names the text. */
+/** Returns the bytes of a principal's text; throws a ServerError `invalid` that names the text. */
 export function principalFromText(text: string): Uint8Array {
   const bytes = parsePrincipal(text);
   if (bytes === undefined) {

@@ -1,16 +1,18 @@
-/** Why a call was not answered: the codes of the interface specification, which canisters and HTTP clients see. */
+/**
+ * Reasons why a call was not answered: the codes of the interface specification, which canisters and HTTP clients see.
+ */
 export const REJECT_CODE = {
-  /** Never succeeds: the host cannot do it. */
+  /** The call can never succeed: the host cannot do it. */
   SYS_FATAL: 1,
-  /** May succeed later. */
+  /** The call may succeed later. */
   SYS_TRANSIENT: 2,
   /** There is no such canister or method. */
   DESTINATION_INVALID: 3,
-  /** The canister said so (`ic0.msg_reject`). */
+  /** The canister rejected the call (`ic0.msg_reject`). */
   CANISTER_REJECT: 4,
   /** The canister trapped, reached its limit, or did not answer. */
   CANISTER_ERROR: 5,
-  /** Nobody knows whether the call was executed: its deadline has passed. */
+  /** The call may or may not have been executed: its deadline has passed. */
   SYS_UNKNOWN: 6,
 } as const;
 

@@ -1,9 +1,9 @@
-/** What one turn of the main thread's event loop reads or sends of calls (ADR 73). Plain counts. */
+/** Limits on the calls that one turn of the main thread's event loop reads or sends (ADR 73). Plain counts. */
 import type { OutgoingCall } from './step.ts';
 
-/** Some milliseconds with a state directory. */
+/** Number of calls that take some milliseconds with a state directory. */
 export const CALLS_PER_TURN = 250;
-/** Of arguments and names of methods, which are copied where state is kept; one call has up to ten times as many. */
+/** Bytes of arguments and method names, which are copied if state is kept; one call has up to ten times as many. */
 export const CALL_BYTES_PER_TURN = 1 << 20;
 
 export class TurnOfCalls {
@@ -15,7 +15,7 @@ export class TurnOfCalls {
     this.#bytes += method.length + payload.length;
   }
 
-  /** The next call belongs to another turn. */
+  /** True if the next call belongs to another turn. */
   get isFull(): boolean {
     return this.#calls >= CALLS_PER_TURN || this.#bytes >= CALL_BYTES_PER_TURN;
   }
@@ -25,7 +25,7 @@ export class TurnOfCalls {
     this.#bytes = 0;
   }
 
-  /** Tells whether calls take more than one turn. */
+  /** Returns true if these calls take more than one turn. */
   static isTooSmallFor(calls: readonly OutgoingCall[]): boolean {
     if (calls.length < 2) return false;
     if (calls.length > CALLS_PER_TURN) return true;

@@ -1,4 +1,4 @@
 /** Canisters count time in nanoseconds since 1970, the host in milliseconds. */
 export const NS_PER_MS = 1_000_000;
-/** A page of WebAssembly: memories and stable memory grow by so many bytes. */
+/** A page of WebAssembly: heaps and stable memory grow by this many bytes. */
 export const WASM_PAGE_BYTES = 65_536;
