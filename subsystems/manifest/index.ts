@@ -3,9 +3,9 @@ import { defineCapability } from '../../kernel/index.ts';
 /** One actor of the manifest, checked, with absolute paths. */
 export interface ManifestActor {
   readonly name: string;
-  /** Exactly one of the two: a module (raw or gzip), or Motoko source. */
+  /** A module (raw or gzip), or Motoko source. */
   readonly source: { readonly kind: 'wasm'; readonly file: string } | { readonly kind: 'main'; readonly file: string };
-  /** A .did file, for modules that carry no interface. */
+  /** A .did file, for modules without an embedded interface. */
   readonly candidFile: string | undefined;
   /** Init arguments: JSON text of an array, Candid text, raw Candid bytes, or none. */
   readonly args:
@@ -13,16 +13,16 @@ export interface ManifestActor {
     | { readonly kind: 'candid'; readonly text: string }
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
     | undefined;
-  /** Starting balance, if the manifest names one. */
+  /** Starting balance, if the manifest states one. */
   readonly cycles: bigint | undefined;
   readonly env: ReadonlyMap<string, string>;
-  /** Its queries are to find a placeholder for a certificate. */
+  /** True if its queries get a placeholder for a certificate. */
   readonly hasCertificate: boolean;
 }
 
-/** The declaration of what this host serves (`actors.json`). */
+/** Declaration of the actors that this host serves (`actors.json`). */
 export interface Manifest {
-  /** Reads and checks the file. Rejects with a ServerError naming the file, the JSON path and the fix. */
+  /** Reads and checks the file. Rejects with a ServerError that names the file, the JSON path and the fix. */
   read(): Promise<readonly ManifestActor[]>;
 }
 export const Manifest = defineCapability<Manifest>('manifest');

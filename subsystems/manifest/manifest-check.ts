@@ -1,11 +1,11 @@
 /**
- * From the text of a manifest to its actors, or to every fault in it at once:
+ * Turns the text of a manifest into its actors, or into a list of all its faults:
  *
  *     actors.json has 2 problems:
  *       actors.json:4:7 actors.counter.mian: unknown key; did you mean "main"?
  *       actors.json:9:15 actors.ledger.wasm: there is no file dist/ledger.wasm (…); build it or correct the path
  *
- * `config/manifest.schema.json` says the same to editors; a test keeps the two in step.
+ * `config/manifest.schema.json` states the same rules for editors; a test keeps the two in step.
  */
 import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
@@ -19,7 +19,7 @@ import type { JsonMember, JsonNode, JsonObject } from './positioned-json.ts';
 export interface ManifestText {
   /** Absolute path; the paths in the manifest are relative to its folder. */
   readonly file: string;
-  /** What messages call it. */
+  /** Name of the file in messages. */
   readonly displayName: string;
   readonly text: string;
 }
@@ -33,7 +33,7 @@ const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env'
 const ENV_VARIABLES_MAX = 20;
 const ENV_BYTES_MAX = 128;
 const HOST_VARIABLE_PREFIX = 'PUBLIC_CANISTER_ID:';
-/** A file with hundreds of faults has one cause; the first ones show it. */
+/** Problems that are shown: a file with hundreds of faults has one cause. */
 const PROBLEMS_SHOWN_MAX = 50;
 
 export async function checkManifest(manifest: ManifestText): Promise<readonly ManifestActor[]> {
@@ -44,7 +44,7 @@ class ManifestChecker {
   readonly #manifest: ManifestText;
   readonly #problems: { readonly offset: number; readonly text: string }[] = [];
   #problemCount = 0;
-  /** By file. */
+  /** Sources by file. */
   readonly #sources = new Map<string, ManifestActor['source']>();
   readonly #faults = new Map<string, Promise<string | undefined>>();
 
@@ -110,7 +110,7 @@ class ManifestChecker {
     return source === undefined ? undefined : { name, source, candidFile, args, cycles, env, hasCertificate };
   }
 
-  /** Thousands of actors may have one file. */
+  /** Returns one object for equal sources: thousands of actors may share one file. */
   #shared(source: ManifestActor['source'] | undefined): ManifestActor['source'] | undefined {
     if (source === undefined) return undefined;
     const known = this.#sources.get(source.file) ?? source;
@@ -242,7 +242,7 @@ class ManifestChecker {
     return env;
   }
 
-  /** The members of an object by key; a repeated key is reported, the first one counts. */
+  /** Returns the members of an object by key; a repeated key is reported, and the first one counts. */
   #object(node: JsonNode, path: string, fix: string): Members | undefined {
     if (node.kind !== 'object') {
       this.#report(node, path, `expected an object, not ${nameOf(node)}; ${fix}`);
@@ -266,7 +266,7 @@ class ManifestChecker {
     );
   }
 
-  /** Arguments are read by the codec later; a repeated key is named here, where its place is known. */
+  /** Reports repeated keys in arguments. The codec reads arguments later, but only here the place is known. */
   #refuseDuplicates(node: JsonNode, path: string): void {
     if (node.kind === 'array') node.items.forEach((item, index) => this.#refuseDuplicates(item, `${path}[${index}]`));
     if (node.kind !== 'object') return;
@@ -285,7 +285,7 @@ class ManifestChecker {
 
   #report(node: JsonNode | JsonObject, path: string, message: string): undefined {
     this.#problemCount += 1;
-    // Finding a place takes time in proportion to the text, so the number of faults shown bounds that too.
+    // Finding a place takes time proportional to the text, so the limit on shown faults also limits that time.
     if (this.#problems.length >= PROBLEMS_SHOWN_MAX) return undefined;
     const name = path.replace(/^\./u, '');
     this.#problems.push({
@@ -314,7 +314,7 @@ class ManifestChecker {
 
 type Members = ReadonlyMap<string, JsonMember>;
 
-/** Why a path is no readable file, with `%` for the path; undefined if it is one. */
+/** Returns the reason why a path is no readable file, with `%` for the path; undefined if it is one. */
 async function faultOf(file: string): Promise<string | undefined> {
   try {
     const status = await stat(file);
@@ -329,7 +329,7 @@ async function faultOf(file: string): Promise<string | undefined> {
   }
 }
 
-/** One step of a JSON path: `.name`, or `["odd name"]`. */
+/** Returns one step of a JSON path: `.name`, or `["odd name"]`. */
 function step(key: string): string {
   return /^[A-Za-z_$][\w$-]*$/u.test(key) ? `.${key.slice(0, 80)}` : `[${quote(key)}]`;
 }

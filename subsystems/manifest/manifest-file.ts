@@ -7,14 +7,14 @@ import { checkManifest } from './manifest-check.ts';
 import { SMALLEST_MANIFEST } from './manifest-check.ts';
 
 export interface ManifestOptions {
-  /** The manifest; relative to the current directory, or absolute. */
+  /** Path of the manifest, absolute or relative to the current directory. */
   readonly file: string;
 }
 
-/** Arguments may hold blobs; more belongs into a file of the actor's own. */
+/** Arguments may hold blobs; larger ones belong in a file of the actor's own. */
 const MANIFEST_BYTES_MAX = 16 * 1024 * 1024;
 
-/** A manifest in a JSON file, read anew each time. */
+/** Creates a manifest that reads a JSON file anew each time. */
 export function createManifest(options: ManifestOptions): Manifest {
   const file = resolve(options.file);
   return {

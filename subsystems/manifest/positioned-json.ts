@@ -1,10 +1,10 @@
 /**
- * A strict JSON reader (RFC 8259) that remembers where everything stood, so that a fault in a manifest can be shown at
- * its line and column, and a number can be taken as it was written. `JSON.parse` forgets positions, keeps only the
- * last of two equal keys and rounds large integers.
+ * A strict JSON parser (RFC 8259) that keeps the positions of all values, so that a fault in a manifest can be shown
+ * with line and column, and the text of numbers. `JSON.parse` forgets positions, keeps only the last of two equal keys
+ * and rounds large integers.
  *
- * What is stricter than `JSON.parse`: keys may not repeat (reported, reading goes on), and strings must be sequences of
- * Unicode characters (no lone surrogates). Nesting is bounded, so hostile input cannot overflow the stack. Time is
+ * Stricter than `JSON.parse`: keys may not repeat (reported, and parsing continues), and strings must be sequences of
+ * Unicode characters (no lone surrogates). Nesting is limited, so hostile input cannot overflow the stack. Time is
  * linear in the text.
  */
 export type JsonNode = JsonObject | JsonArray | JsonString | JsonNumber | JsonLiteral;
@@ -16,7 +16,7 @@ interface Placed {
 }
 export interface JsonObject extends Placed {
   readonly kind: 'object';
-  /** In the order they are written, a repeated key again. */
+  /** Members in the order of the text, including repeated keys. */
   readonly members: readonly JsonMember[];
 }
 export interface JsonMember {
@@ -40,7 +40,7 @@ export interface JsonLiteral extends Placed {
   readonly kind: 'true' | 'false' | 'null';
 }
 
-/** The text is not JSON; `offset` is where that shows. */
+/** Error for text that is not JSON; `offset` is the place of the fault. */
 export class JsonSyntaxError extends Error {
   override readonly name = 'JsonSyntaxError';
   readonly offset: number;
@@ -53,9 +53,9 @@ export class JsonSyntaxError extends Error {
 
 const DEPTH_MAX = 512;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/uy;
-/** What people write where a number is expected and JSON has none. */
+/** Matches words that people write in place of a number and that JSON does not have. */
 const WORD = /[+.\w-]+/uy;
-// All that a string may hold as it is: no quote, no backslash, no control character.
+// Characters that a string may hold unescaped: no quote, no backslash, no control character.
 const PLAIN_CHARACTERS = /[^"\\\u0000-\u001f]+/uy;
 const ESCAPES: Readonly<Record<string, string>> = {
   '"': '"',
@@ -72,7 +72,7 @@ export function readJson(text: string): JsonNode {
   return new Reader(text).document();
 }
 
-/** Line and column of an offset, both from 1. */
+/** Returns line and column of an offset, both counted from 1. */
 export function placeOf(text: string, offset: number): { readonly line: number; readonly column: number } {
   const lineStart = offset === 0 ? 0 : text.lastIndexOf('\n', offset - 1) + 1;
   let line = 1;
@@ -138,7 +138,7 @@ class Reader {
     return { kind: 'array', start, end: this.#at, items };
   }
 
-  /** From the opening bracket past the closing one, commas between. */
+  /** Reads from the opening bracket past the closing one, with commas between items. */
   #sequence(close: '}' | ']', what: string, item: () => void): void {
     this.#at += 1;
     this.#skipBlank();
