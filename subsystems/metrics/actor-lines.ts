@@ -1,10 +1,10 @@
 /**
- * The families that have a line an actor. Of 10,000 actors that are 40,000 lines, 2 MB: as prom-client's labelled values,
- * an object and a hashed label set each, they keep the main thread for 90 to 190 ms; written as text, for 10 to 60, and
- * in slices: everything else goes on in between.
+ * The families that have one line for each actor. For 10,000 actors these are 40,000 lines, 2 MB: as prom-client's
+ * labelled values, an object and a hashed label set each, they hold the main thread for 90 to 190 ms; written as text,
+ * for 10 to 60, and in slices, between which other work runs.
  *
- * A family's lines have to stand together, so each family has pieces of its own. An actor's lines are of one moment,
- * those of different actors of moments some milliseconds apart.
+ * A family's lines have to be consecutive, so each family has its own pieces. The lines of one actor are of one moment,
+ * those of different actors up to some milliseconds apart.
  *
  * Names and ids need no escaping: they consist of letters, digits, `_` and `-`.
  */
@@ -13,7 +13,7 @@ import type { Canister } from '../canisters/index.ts';
 import { familyText } from './exposition.ts';
 import { TextPieces } from './text-pieces.ts';
 
-/** What is shown of an actor. */
+/** Properties of an actor that are shown. */
 export type MeasuredCanister = Pick<
   Canister,
   | 'name'
@@ -27,13 +27,13 @@ export type MeasuredCanister = Pick<
   | 'trapsById'
 >;
 
-/** Actors that are told of between two looks at the clock: well below a tenth of a millisecond. */
+/** Actors written between two checks of the clock: well below a tenth of a millisecond. */
 const ACTORS_A_LOOK = 16;
 
-/** What the pieces of all actors come to. */
+/** Lines and sums of all actors. */
 export interface ActorPage {
   readonly pieces: readonly Uint8Array[];
-  /** Messages that wait for all actors together, and for the one for which most wait. */
+  /** Messages that wait for all actors together, and for the actor with the longest queue. */
   readonly queued: number;
   readonly queuedDeepest: number;
 }
@@ -63,13 +63,13 @@ export async function actorPage(canisters: readonly MeasuredCanister[], slices: 
     let [messageLines, trapLines, cycleLines, heapLines] = ['', '', '', ''];
     for (const canister of canisters.slice(at, at + ACTORS_A_LOOK)) {
       const { name, idHex, queued: waiting } = canister;
-      // Actors that others have made have no name but their id: one line has both.
+      // Actors made by other actors have no name but their id: one line counts both.
       const isNameless = name === idHex;
       const namedMessages = canister.messagesByName + (isNameless ? canister.messagesById : 0);
       const namedTraps = canister.trapsByName + (isNameless ? canister.trapsById : 0);
       messageLines += `svc_actor_messages_total{actor="${name}"} ${namedMessages}\n`;
       trapLines += `svc_actor_traps_total{actor="${name}"} ${namedTraps}\n`;
-      // Few actors are addressed by their ids: those that never were have no second line.
+      // Few actors are addressed by their ids: the others have no second line.
       if (!isNameless && canister.messagesById > 0) {
         messageLines += `svc_actor_messages_total{actor="${idHex}"} ${canister.messagesById}\n`;
         trapLines += `svc_actor_traps_total{actor="${idHex}"} ${canister.trapsById}\n`;

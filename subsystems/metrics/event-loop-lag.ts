@@ -1,10 +1,10 @@
 /**
- * How long the event loop keeps waiting what is due: a timer that looks how late it is. Everything that the main thread
- * does waits as long, requests first of all.
+ * Lag of the event loop, measured by a timer that checks its own delay. All work of the main thread waits as long,
+ * requests first of all.
  *
- * Node's own monitor (`monitorEventLoopDelay`) gives quantiles since it was set back, which two scrapers cannot share, and
- * with its 10 ms takes 0.5 % of a core while nothing else happens; this takes 0.06 %. A pause of 50 ms is seen one time in
- * five. Timers have a resolution of a millisecond, so up to so much is no lag.
+ * Node's own monitor (`monitorEventLoopDelay`) gives quantiles since its last reset, which two scrapers cannot share,
+ * and with its 10 ms takes 0.5 % of a core while nothing else happens; this takes 0.06 %. A pause of 50 ms is seen one
+ * time in five. Timers have a resolution of a millisecond, so a delay up to that is no lag.
  */
 import type { Clock } from '../../kernel/index.ts';
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';

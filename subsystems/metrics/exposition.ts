@@ -1,20 +1,20 @@
 /**
- * Text of the exposition format, version 0.0.4, for what prom-client has no way to render: histograms that were counted
- * elsewhere (its own can only observe), and families with a line an actor (actor-lines.ts says why).
+ * Text of the exposition format, version 0.0.4, for data that prom-client cannot render: histograms counted elsewhere
+ * (its own can only observe), and families with a line for each actor (actor-lines.ts says why).
  */
 import type { HistogramFigures } from '../figures/index.ts';
 
-/** The two lines that stand before the samples of a family. `help` has neither a backslash nor a line feed. */
+/** Returns the two lines before the samples of a family. `help` has neither a backslash nor a line feed. */
 export function familyText(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string {
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
 }
 
-/** A family of one histogram; its buckets are cumulative, as the format wants them. */
+/** Returns a family of one histogram; its buckets are cumulative, as the format requires. */
 export function histogramText(name: string, help: string, figures: HistogramFigures): string {
   return familyText(name, 'histogram', help) + samplesText(name, '', figures);
 }
 
-/** A family of a histogram for each value of a label; values have no character that needs escaping. */
+/** Returns a family with a histogram for each value of a label; values need no escaping. */
 export function histogramsText(
   name: string,
   help: string,

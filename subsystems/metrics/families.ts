@@ -1,4 +1,4 @@
-/** Families whose numbers are kept elsewhere and read when a page is made, in prom-client's registry. */
+/** Families in prom-client's registry whose numbers are kept elsewhere and read when a page is made. */
 import Counter from 'prom-client/lib/counter.js';
 import Gauge from 'prom-client/lib/gauge.js';
 import Registry from 'prom-client/lib/registry.js';
@@ -15,7 +15,7 @@ export class Families {
     return this.#registry.contentType;
   }
 
-  /** Reads all of them, within this call. */
+  /** Returns the text of all families, reading their numbers within this call. */
   text(): Promise<string> {
     return this.#registry.metrics();
   }
@@ -39,7 +39,7 @@ export class Families {
     this.#registry.registerMetric(gauge);
   }
 
-  /** `read` gives the whole value, not what came to it. */
+  /** Adds a counter; `read` returns the total, not the increase. */
   counter(name: string, help: string, read: Read): void {
     const counter: Counter = new Counter({
       name,

@@ -1,7 +1,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { Metrics, RequestTally } from './index.ts';
 
-/** With `--no-metrics`: nothing is shown, and what is counted goes nowhere. */
+/** Replaces the metrics with `--no-metrics`: nothing is shown, and counts are dropped. */
 export class NoMetrics implements Metrics {
   readonly contentType = 'text/plain; charset=utf-8';
 

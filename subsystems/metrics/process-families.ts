@@ -1,7 +1,10 @@
-/** What the process takes of the machine, under the names that Prometheus' client libraries have for it. */
+/** Resources of the machine that the process uses, under the names of Prometheus' client libraries. */
 import type { Families } from './families.ts';
 
-/** Returns what has to be called before the families are read: the system is asked once a page. */
+/**
+ * Adds the families. Returns a function to be called before they are read, so that the system is asked once for each
+ * page.
+ */
 export function showProcess(families: Families): () => void {
   let memory = process.memoryUsage();
   let cpu = process.cpuUsage();

@@ -1,6 +1,6 @@
 /**
- * The parts of prom-client that are used here, each by its own file: the package's index loads `cluster`, OpenTelemetry and
- * all that measures the process, ninety files and 40 ms of CPU for each start.
+ * The parts of prom-client that are used here, each from its own file: the package's index loads `cluster`,
+ * OpenTelemetry and all code that measures the process, ninety files and 40 ms of CPU time for each start.
  */
 declare module 'prom-client/lib/counter.js' {
   import { Counter } from 'prom-client';

@@ -1,9 +1,8 @@
 /**
- * The page of numbers. Whoever has a number keeps it; it is asked for when the page is read, and never before: work on a
- * message costs an addition here and there.
+ * The page of numbers. Each number is kept by the room that counts it, and read only when the page is requested:
+ * counting costs a message only a few additions.
  *
- * A page is made in slices of the main thread, and one at a time: who asks meanwhile gets the next one, together with all
- * others who do.
+ * A page is made in slices of the main thread, and one at a time: requests that come meanwhile share the next one.
  */
 import { type Clock, TimeSlices } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
@@ -38,7 +37,7 @@ export class PrometheusMetrics implements Metrics {
   readonly #collections = new Collections();
   readonly #lookAtProcess: () => void;
   readonly #pages = new SingleFlight(() => this.#makePage());
-  /** For the page that is being made. */
+  /** Figures for the page that is being made. */
   #figures: StorageFigures | undefined;
   #canisterCount = 0;
 
@@ -62,7 +61,7 @@ export class PrometheusMetrics implements Metrics {
     this.#lookAtProcess = showProcess(this.#families);
   }
 
-  /** Begins to look at the event loop and at V8's collections. */
+  /** Starts measuring the event loop and V8's collections. */
   start(): void {
     this.#lag.start();
     this.#collections.start();
@@ -96,7 +95,7 @@ export class PrometheusMetrics implements Metrics {
     const figures = storage.isKept ? await storage.figures() : undefined;
     const list = canisters.list();
     const slices = new TimeSlices();
-    // To list them all takes a while.
+    // Listing all canisters takes a while.
     await slices.next();
     this.#figures = figures;
     this.#canisterCount = list.length;
@@ -136,7 +135,7 @@ export class PrometheusMetrics implements Metrics {
 
   // ---- families
 
-  /** Classes of endpoints that have answered anything: those that nobody asks for would be most of a small page. */
+  /** Returns the classes of endpoints that have answered a request: unused ones would be most of a small page. */
   #answered(): readonly (readonly [string, RequestCounts])[] {
     return [...this.#requests].filter(([, { answers }]) => answers.some((count) => count > 0));
   }
@@ -162,7 +161,7 @@ export class PrometheusMetrics implements Metrics {
     const families = this.#families;
     families.gauge('svc_live_actors', 'Actors that have an instance.', () => scheduler.live.liveCount);
     families.gauge('svc_sleeping_actors', 'Actors that are woken by their next message.', () =>
-      // One that was found damaged is not listed, and may be live still.
+      // A canister that was found damaged is not listed, but may still be live.
       Math.max(0, this.#canisterCount - scheduler.live.liveCount),
     );
     families.counter('svc_evictions_total', 'Actors put to sleep.', () => scheduler.live.evictions);

@@ -1,10 +1,10 @@
 import { Histogram, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { RequestTally } from './index.ts';
 
-/** Classes of status codes, as the label `code` has them. */
+/** Classes of status codes, as in the label `code`. */
 export const CODE_CLASSES = ['2xx', '3xx', '4xx', '5xx'] as const;
 
-/** What is counted of one class of endpoints. */
+/** Counts of one class of endpoints. */
 export class RequestCounts implements RequestTally {
   value = 0;
   readonly #answers = new Float64Array(CODE_CLASSES.length);
@@ -21,7 +21,7 @@ export class RequestCounts implements RequestTally {
     this.#answers[at] = (this.#answers[at] ?? 0) + 1;
   }
 
-  /** Answers by class of status codes, in the order of CODE_CLASSES. */
+  /** Returns the answers by class of status codes, in the order of CODE_CLASSES. */
   get answers(): readonly number[] {
     return [...this.#answers];
   }

@@ -1,7 +1,6 @@
 /**
- * Work that many may ask for at once and that is done once at a time. Who asks while it is under way gets what the next
- * run brings, together with all others who asked meanwhile: so nobody gets anything older than the question, and there are
- * two runs at most to wait for.
+ * Work that many callers may request at once and that runs once at a time. Requests during a run share the result of
+ * the next run: no result is older than its request, and a caller waits for at most two runs.
  */
 export class SingleFlight<T> {
   readonly #work: () => Promise<T>;
@@ -29,7 +28,7 @@ export class SingleFlight<T> {
       this.#running = undefined;
     };
     this.#running = this.#work();
-    // Before whoever asked meanwhile, so that the next run does not find this one.
+    // Registered before any caller of the meantime, so that the next run does not find this one.
     this.#running.then(ended, ended);
     return this.#running;
   }

@@ -1,4 +1,7 @@
-/** Long text of ASCII characters as pieces of bytes: what is added is written at once, so that no step takes long. */
+/**
+ * Bytes of a piece. A long ASCII text is built as pieces of bytes: each addition is encoded at once, so that no step
+ * takes long.
+ */
 const PIECE_BYTES = 64 * 1024;
 
 export class TextPieces {
@@ -14,7 +17,7 @@ export class TextPieces {
     this.#at += this.#open.write(text, this.#at, 'latin1');
   }
 
-  /** All that was added; nothing must be added afterwards. */
+  /** Returns all pieces; nothing may be added afterwards. */
   end(): readonly Uint8Array[] {
     this.#end();
     return this.#pieces;
