@@ -2,14 +2,14 @@ import type { NamedImport } from '../compiler/index.ts';
 
 export interface ClosureFile {
   readonly path: string;
-  /** The package that it belongs to; null: the project itself. */
+  /** The package that the file belongs to; null: the project itself. */
   readonly package: string | null;
-  /** In hex. */
+  /** SHA-256 in hex. */
   readonly sha256: string;
   readonly bytes: Uint8Array;
 }
 
-/** An import that finds a file which cannot be used. */
+/** An import of a file that cannot be used. */
 export interface UnusableFile extends NamedImport {
   readonly path: string;
   readonly reason: string;
@@ -17,19 +17,19 @@ export interface UnusableFile extends NamedImport {
 
 export interface ClosureContent {
   readonly entry: string;
-  /** Sorted by path. */
+  /** Files sorted by path. */
   readonly files: readonly ClosureFile[];
   readonly missing: readonly NamedImport[];
   readonly unusable: readonly UnusableFile[];
   readonly external: readonly NamedImport[];
-  /** For a person. */
+  /** Warnings for a person. */
   readonly warnings: readonly string[];
 }
 
-/** Pieces are about so long; a multiple of 3 bytes is a whole number of Base64 characters. */
+/** Approximate length of a piece; a multiple of 3 bytes is a whole number of Base64 characters. */
 const PIECE_BYTES = 768 * 1024;
 
-/** The document in pieces; none takes the thread for more than some milliseconds. */
+/** Yields the document in pieces; none holds the thread for more than some milliseconds. */
 export function* jsonPieces({ entry, files, ...rest }: ClosureContent): Generator<Uint8Array> {
   let text = `{"entry":${JSON.stringify(entry)},"files":[`;
   for (const [k, { path, package: name, sha256, bytes }] of files.entries()) {

@@ -1,12 +1,12 @@
 /**
- * Files of one project, and nothing else: what is outside of it is ServerError `outside-project`, however a path comes to
- * mean it.
+ * Files of one project, and nothing else: a file outside of it is ServerError `outside-project`, whatever path leads to
+ * it.
  *
- * A path is looked at as it is written, and the file that it opened by where the system says that this file is. So no link that
- * is changed between a check and the opening leads out. A file that changes while it is read is read again.
+ * A path is checked as written, and the opened file by the place that the system reports for it. So a link that is
+ * changed between a check and the opening leads nowhere outside. A file that changes while it is read is read again.
  *
- * What was looked at, there or not, is remembered with what the system says of it, so that `isCurrent` is a matter of asking
- * again and not of reading.
+ * Everything looked at, existing or not, is remembered with the system's data on it, so that `isCurrent` only has to
+ * ask again and need not read.
  */
 import { readlink, realpath, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -15,27 +15,27 @@ import { ServerError } from '../../kernel/index.ts';
 import { decodeSource, motokoFilesIn, readBounded, type SourceReader } from '../compiler/index.ts';
 
 const ATTEMPTS_MAX = 3;
-/** Node has four threads for files. */
+/** Node has four threads for file operations. */
 const STATS_AT_ONCE = 64;
 const ABSENT = '';
-/** What is never so when it is looked at again. */
+/** Marker that equals no later observation. */
 const CHANGED = 'changed';
 const FOLDER = 'folder';
 
 export class ConfinedSources implements SourceReader {
   readonly #project: string;
-  /** By path: what the system said of it; ABSENT if there was nothing. */
+  /** Data of the system on each path; ABSENT if there was nothing. */
   readonly #seen = new Map<string, string>();
-  /** Contents of folders, by path. */
+  /** Contents of folders by path. */
   readonly #listed = new Map<string, string>();
   readonly #contents = new Map<string, Uint8Array>();
 
-  /** `project`: an absolute path without links. */
+  /** `project` is an absolute path without links. */
   constructor(project: string) {
     this.#project = project;
   }
 
-  /** Of a file that was read: its bytes, until `forgetContents`. */
+  /** Returns the bytes of a file that was read, until `forgetContents`. */
   contentOf(path: string): Uint8Array {
     const bytes = this.#contents.get(path);
     if (bytes === undefined) throw new Error(`${path} was not read`);
@@ -56,7 +56,7 @@ export class ConfinedSources implements SourceReader {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       let opened = ABSENT;
       let isSame = true;
-      // In case it cannot be read.
+      // Recorded first, in case the file cannot be read.
       this.#seen.set(path, await identityAt(path));
       const bytes = await readBounded(path, async (file, when) => {
         const identity = identityOf(await file.stat());
@@ -85,7 +85,7 @@ export class ConfinedSources implements SourceReader {
     await this.betweenLooks();
     const place = await realpath(path).catch(() => undefined);
     if (place === undefined) {
-      // It has gone meanwhile.
+      // The folder has disappeared meanwhile.
       this.#seen.set(path, CHANGED);
       return false;
     }
@@ -100,12 +100,12 @@ export class ConfinedSources implements SourceReader {
     return files;
   }
 
-  /** For tests, which change the file, or the folder, here. */
+  /** Hook for tests, which change the file or the folder here. */
   protected async betweenLooks(): Promise<void> {
-    // Nothing to do.
+    // The server has nothing to do here.
   }
 
-  /** Whether all that was looked at is as it was. */
+  /** Resolves with true if everything that was looked at is unchanged. */
   async isCurrent(): Promise<boolean> {
     const seen = [...this.#seen];
     for (let from = 0; from < seen.length; from += STATS_AT_ONCE) {
@@ -125,7 +125,7 @@ export class ConfinedSources implements SourceReader {
   }
 }
 
-/** Throws ServerError `outside-project` if `place` is not in the project; `path` is how it was meant. */
+/** Throws ServerError `outside-project` if `place` is not in the project; messages name `path`. */
 export function expectInside(project: string, place: string, path = place): void {
   if (place === project || place.startsWith(project === '/' ? '/' : `${project}/`)) return;
   const shown = posix.relative(project, path);
@@ -136,12 +136,12 @@ export function expectInside(project: string, place: string, path = place): void
   );
 }
 
-/** Where an open file is. */
+/** Returns the path of an open file. */
 async function placeOf(file: FileHandle, path: string): Promise<string> {
   try {
     return await readlink(`/proc/self/fd/${file.fd}`);
   } catch {
-    // Not Linux: two looks at the path.
+    // Outside Linux the path is resolved again instead.
     return realpath(path);
   }
 }
@@ -157,7 +157,7 @@ interface Status {
 }
 
 function identityOf(status: Status): string {
-  // A folder changes with every file in it; that it is the same one is all that counts.
+  // A folder changes with every file in it; only its identity counts.
   if (!status.isFile()) return `${status.isDirectory() ? FOLDER : 'other'} ${status.dev} ${status.ino}`;
   return `${status.dev} ${status.ino} ${status.size} ${status.mtimeMs} ${status.ctimeMs}`;
 }

@@ -1,11 +1,12 @@
 import { defineCapability } from '../../kernel/index.ts';
 
-/** The sources that Motoko files of one project depend on, for who wants to read or verify them. */
+/** The sources that Motoko files of one project depend on, for clients that read or verify them. */
 export interface MopsClosures {
   /**
-   * The closure of `entry`, a path relative to the project. Rejects with a ServerError: `outside-project` (forbidden) if it, or
-   * anything that it needs, lies outside of the project; `no-such-source`, `project-unset`, `closure-off` (missing);
-   * `bad-entry`, `source-too-large`, `mops-invalid` (invalid); `source-changing`, `closure-busy` (unavailable).
+   * Returns the closure of `entry`, a path relative to the project. Rejects with a ServerError: `outside-project`
+   * (forbidden) if the entry, or anything that it needs, is outside the project; `no-such-source`, `project-unset`,
+   * `closure-off` (missing); `bad-entry`, `source-too-large`, `mops-invalid` (invalid); `source-changing`,
+   * `closure-busy` (unavailable).
    */
   closureOf(entry: string): Promise<ClosureDocument>;
 }
@@ -16,8 +17,8 @@ export const MopsClosures = defineCapability<MopsClosures>('mops-closures');
  * "unusable":[{"import","from","path","reason"}],"external":[{"import","from"}],"warnings":[…]}`.
  */
 export interface ClosureDocument {
-  /** It was kept, and no file has changed since. */
+  /** True if the document was kept, and no file has changed since. */
   readonly isCached: boolean;
-  /** In pieces of at most about a megabyte, made as they are taken. */
+  /** Yields the document in pieces of at most about a megabyte, made as they are taken. */
   pieces(): AsyncIterable<Uint8Array>;
 }

@@ -1,7 +1,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { ClosureDocument, MopsClosures } from './index.ts';
 
-/** `--no-mops-closure`. */
+/** Replaces the closures with `--no-mops-closure`. */
 export class NoMopsClosures implements MopsClosures {
   closureOf(): Promise<ClosureDocument> {
     const text = 'this server runs with --no-mops-closure: start it without that flag for closures';

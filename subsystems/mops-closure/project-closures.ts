@@ -1,6 +1,6 @@
 /**
- * Closures of files of one project (ADR 43): collected by the compiler's code from files that `ConfinedSources` gives, and kept,
- * as JSON, as long as nothing that was looked at has changed.
+ * Closures of files of one project (ADR 43): collected by the compiler's code from the files of `ConfinedSources`, and
+ * kept as JSON until a file or folder that was looked at changes.
  */
 import { createHash } from 'node:crypto';
 import { realpath, stat } from 'node:fs/promises';
@@ -12,13 +12,13 @@ import { type ClosureContent, type ClosureFile, jsonPieces, type UnusableFile } 
 import { ConfinedSources, expectInside } from './confined-sources.ts';
 import type { ClosureDocument, MopsClosures } from './index.ts';
 
-/** A larger document is made anew each time; all kept ones together take at most `KEPT_BYTES_MAX`. */
+/** Larger documents are made anew each time; all kept ones together have at most `KEPT_BYTES_MAX`. */
 const KEPT_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024;
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
-/** Each that is collected holds up to 32 MiB of sources. */
+/** Closures that are collected at once; each holds up to 32 MiB of sources. */
 const COLLECTING_MAX = 2;
 const WAITING_MAX = 32;
-/** Hashed in one go: some 5 ms. */
+/** Bytes that are hashed in one step: some 5 ms. */
 const HASHED_BYTES_MAX = 2 * 1024 * 1024;
 const ENTRY_CHARACTERS_MAX = 4096;
 const ATTEMPTS_MAX = 3;
@@ -31,14 +31,14 @@ interface Kept {
 
 export interface ProjectClosuresOptions {
   readonly compiler: Pick<Compiler, 'closureOf'>;
-  /** Absolute; undefined without `--project`. */
+  /** Absolute path of the project; undefined without `--project`. */
   readonly project: string | undefined;
 }
 
 export class ProjectClosures implements MopsClosures {
   readonly #compiler: Pick<Compiler, 'closureOf'>;
   readonly #directory: string | undefined;
-  /** The least recently used first. */
+  /** Documents, the least recently used first. */
   readonly #kept = new Map<string, Kept>();
   #keptBytes = 0;
   readonly #collecting = new Map<string, Promise<ClosureDocument>>();
@@ -50,7 +50,7 @@ export class ProjectClosures implements MopsClosures {
     this.#directory = project;
   }
 
-  /** Rejects with ServerError `project-unusable` if the project is no folder. */
+  /** Opens the project. Rejects with ServerError `project-unusable` if it is no folder. */
   async open(): Promise<void> {
     if (this.#directory === undefined) return;
     const isFolder = await stat(this.#directory).then(
@@ -70,12 +70,12 @@ export class ProjectClosures implements MopsClosures {
     const project = await realpath(this.#directory).catch(() => undefined);
     if (project === undefined) throw unusableProject('missing', this.#directory);
     const file = posix.resolve(project, entry.replace(/^\/+/u, ''));
-    // Whatever it is: what is outside is 403.
+    // Checked before anything else: a path outside is 403, whatever it names.
     expectInside(project, file);
     if (!entry.endsWith('.mo')) throw badEntry(entry);
     const kept = await this.#keptOf(file);
     if (kept !== undefined) return { isCached: true, pieces: () => asynchronous(kept.pieces) };
-    // Who asks meanwhile gets the same.
+    // Requests that come meanwhile share the result.
     const running = this.#collecting.get(file);
     if (running !== undefined) return running;
     const started = this.#inTurn(() => this.#collect(project, file)).finally(() => this.#collecting.delete(file));
@@ -110,14 +110,14 @@ export class ProjectClosures implements MopsClosures {
     return { isCached: false, pieces: () => asynchronous(pieces) };
   }
 
-  /** Of files none of which changed between the first that was read and the last. */
+  /** Returns content of files none of which changed between the first read and the last. */
   async #steadyContentOf(
     project: string,
     file: string,
   ): Promise<{ readonly sources: ConfinedSources; readonly content: ClosureContent }> {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const sources = new ConfinedSources(project);
-      // What is wrong with a file that is being written says nothing either.
+      // An error in a file that is being written is meaningless, too.
       const found = await this.#contentOf(project, file, sources).catch((error: unknown) => ({ error }));
       if (!(await sources.isCurrent())) continue;
       if ('error' in found) throw found.error;
@@ -199,7 +199,10 @@ function badEntry(entry: string): ServerError {
   return new ServerError('invalid', 'bad-entry', message);
 }
 
-/** How a file of the closure is called in the document: `json@1.0.0/src/lib.mo`, or its path in the project. */
+/**
+ * Returns a function that names a file of the closure as the document does: `json@1.0.0/src/lib.mo`, or its path in the
+ * project.
+ */
 function namesIn({ places }: SourceClosure, project: string): (name: string) => string {
   return (name) => {
     const place = places.get(name);
