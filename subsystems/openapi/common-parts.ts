@@ -1,4 +1,4 @@
-/** What all operations of a document have in common, however the actor looks (docs/http.md, "Calls"). */
+/** Parts that all operations of a document have in common, whatever the actor (docs/http.md, "Calls"). */
 import type { JsonSchema } from './schemas.ts';
 
 export const TAGS = [
@@ -55,7 +55,7 @@ export const SVC_ERROR: JsonSchema = {
 
 type Content = 'json' | 'text' | 'both';
 
-/** By status: name of the component, what it means, what the body is. */
+/** Name of the component, description and kind of body, by status. */
 const RESPONSES: Readonly<Record<string, readonly [name: string, description: string, content: Content]>> = {
   400: ['BadRequest', 'Bad arguments, or the method trapped or rejected.', 'json'],
   401: ['Unauthorized', 'The token is missing or wrong.', 'text'],
@@ -68,7 +68,7 @@ const RESPONSES: Readonly<Record<string, readonly [name: string, description: st
 };
 const OF_CALLS_ONLY = new Set(['422']);
 
-/** The components; `error` is the schema of error bodies. */
+/** Returns the components; `error` is the schema of error bodies. */
 export function errorResponses(error: JsonSchema): JsonSchema {
   return Object.fromEntries(
     Object.entries(RESPONSES).map(([status, [name, description, content]]) => {
@@ -84,7 +84,7 @@ const RETRY_AFTER: JsonSchema = {
   'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 0 } },
 };
 
-/** The responses of an operation besides 200. */
+/** Returns the responses of an operation besides 200. */
 export function responseRefs(isCall: boolean): JsonSchema {
   return Object.fromEntries(
     Object.entries(RESPONSES)

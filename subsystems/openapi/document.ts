@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 document of an actor's JSON endpoints: an operation for each method and endpoint that takes it, schemas
- * of its types, and what every operation has in common. Runs in a thread of its own (openapi-worker.ts).
+ * Makes the OpenAPI 3.1 document of an actor's JSON endpoints: an operation for each method and endpoint that accepts
+ * it, schemas of its types, and the common parts. Runs in a separate thread (openapi-worker.ts).
  */
 import { createHash } from 'node:crypto';
 import { describeInterface, type DescribedMethod } from '../codec/description/index.ts';
@@ -12,14 +12,14 @@ import { type JsonSchema, Schemas } from './schemas.ts';
 import { signatureOf } from './signature.ts';
 import { SizeBudget } from './size-budget.ts';
 
-/** What the document is about; plain data, for it crosses to a thread. */
+/** Subject of the document; plain data, because it crosses to a thread. */
 export interface DocumentRequest {
-  /** As paths have it. */
+  /** Actor as written in paths. */
   readonly actor: string;
   readonly did: string;
-  /** What the module exports, and as what: that decides which endpoints take a method. */
+  /** Methods that the module exports, and their kinds, which decide the endpoints of each method. */
   readonly exports: ReadonlyMap<string, MethodKind>;
-  /** The server wants a bearer token. */
+  /** True if the server requires a bearer token. */
   readonly isGuarded: boolean;
 }
 
@@ -31,7 +31,7 @@ const ENDPOINTS: Readonly<Record<MethodKind, readonly Endpoint[]>> = {
   composite_query: ['query-json'],
 };
 
-/** Names that every client would take for a part of the path. */
+/** Names that every client would interpret as a part of the path. */
 const UNREACHABLE = new Set(['', '.', '..']);
 const SAFE_NAME_CHARACTERS_MAX = 64;
 
@@ -39,13 +39,13 @@ const ABOUT =
   'Methods of this actor with JSON: a request is an array of arguments, an answer one of results. ' +
   'Schemas are those of the default encoding of Candid values; with lossless=1 values describe themselves instead.';
 
-/** Throws ServerError `bad-interface` or `openapi-too-large`. */
+/** Makes the document. Throws ServerError `bad-interface` or `openapi-too-large`. */
 export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequest): JsonSchema {
   const described = describeInterface(did);
   const methods = described.methods.filter(({ name }) => exports.has(name) && !UNREACHABLE.has(name));
   const budget = new SizeBudget();
   const schemas = new Schemas(budget);
-  // All types first: their names win over those that are made here.
+  // Types come first: their names have precedence over names made here.
   const lists = methods.map((method) => ({
     method,
     args: schemas.listOf(method.parameters, `The arguments of ${method.name}.`),
@@ -113,7 +113,7 @@ class Operations {
     for (const endpoint of ENDPOINTS[kind]) {
       const path = `/${endpoint}/${actor}/${encodeURIComponent(method.name)}`;
       const post = this.#operation(endpoint, tag, operation);
-      // As it is: examples have names, too, and each endpoint has its own copy.
+      // Spent in full: examples have names, too, and each endpoint has its own copy.
       this.#budget.spendJson([path, { post }]);
       this.paths.set(path, { post });
     }
@@ -152,12 +152,15 @@ function withExample(schema: JsonSchema, example: readonly unknown[] | undefined
   return example === undefined ? { schema } : { schema, example };
 }
 
-/** A method may be called anything; names of operations and components are letters, digits and `_`. */
+/**
+ * Returns a safe form of a method's name, which may be anything: letters, digits and `_`, as in names of operations and
+ * components.
+ */
 function safe(name: string): string {
   return name.replace(/[^A-Za-z0-9_]/g, '_').slice(0, SAFE_NAME_CHARACTERS_MAX);
 }
 
-/** Code in Markdown, which ends with as many backticks as it begins with. `code` neither begins nor ends with one. */
+/** Returns code for Markdown, in enough backticks. `code` neither begins nor ends with one. */
 function codeSpan(code: string): string {
   const longest = (code.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 0);
   const fence = '`'.repeat(longest + 1);

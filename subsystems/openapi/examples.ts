@@ -2,9 +2,9 @@
  * Example values of Candid types, as JSON in the default encoding: always the same for the same types, valid by their
  * schemas, and small.
  *
- * The smallest value of a type may be endless (`type A = record { a : A }`) or have more parts than memory (each of forty
- * definitions a pair of the one before). So first the size of each type's smallest value is found, up to a bound; then a
- * value is built that keeps to the bound, richer than the smallest where there is room.
+ * The smallest value of a type may be endless (`type A = record { a : A }`) or have more parts than memory (each of
+ * forty definitions a pair of the one before). So the size of each type's smallest value is computed first, up to a
+ * limit; then a value within the limit is built, richer than the smallest if there is room.
  */
 import {
   type DescribedParameter,
@@ -14,7 +14,7 @@ import {
 } from '../codec/description/index.ts';
 import { isNullable } from './schemas.ts';
 
-/** Parts (numbers, texts, records …) of an example; more would hide what it shows. */
+/** Parts (numbers, texts, records …) of an example; a larger one would hide its point. */
 const PARTS_MAX = 40;
 
 type Resolved = ReturnType<typeof resolveNamed>;
@@ -41,21 +41,23 @@ const PLAIN: Readonly<Record<Exclude<PlainKind, 'empty'>, unknown>> = {
   service: 'aaaaa-aa',
 };
 const FUNC = { principal: 'aaaaa-aa', method: 'raw_rand' };
-/** The tags that results of calls have by convention: what went well is the better example. */
+/** Tag that results of calls have by convention for success, which is the better example. */
 const SUCCESS = /^ok$/i;
 
 export class Examples {
-  /** Parts of the smallest value of each type with parts; Infinity: more than an example may have, or there is none. */
+  /**
+   * Parts of the smallest value of each composite type; Infinity: more than an example may have, or there is no value.
+   */
   readonly #sizes = new Map<Resolved, number>();
-  /** Types that the value being built is inside of. */
+  /** Types that contain the value being built. */
   readonly #path = new Set<Resolved>();
 
-  /** `roots` are all types that examples will be asked for. */
+  /** `roots` are all types for which examples will be requested. */
   constructor(roots: readonly DescribedType[]) {
     this.#measure(typesIn(roots));
   }
 
-  /** One value a parameter; undefined where no small example exists. */
+  /** Returns one value for each parameter; undefined if there is no small example. */
   listOf(parameters: readonly DescribedParameter[]): readonly unknown[] | undefined {
     let room = PARTS_MAX - parameters.reduce((sum, { type }) => sum + this.#sizeOf(resolveNamed(type)), 0);
     if (room < 0) return undefined;
@@ -67,7 +69,10 @@ export class Examples {
     });
   }
 
-  /** Each round sees types whose smallest value is one level higher, and values of so many levels have as many parts. */
+  /**
+   * Computes sizes in rounds: each round finds types whose smallest value is one level deeper, and a value has at least
+   * as many parts as levels.
+   */
   #measure(types: readonly Resolved[]): void {
     for (let round = 0, hasChanged = true; hasChanged && round <= PARTS_MAX; round++) {
       hasChanged = false;
@@ -95,10 +100,10 @@ export class Examples {
     return type.kind === 'empty' ? Infinity : 1;
   }
 
-  /** A value of at most `room` parts, which are enough for the smallest, and how many it has. */
+  /** Returns a value of at most `room` parts, which are enough for the smallest, and its number of parts. */
   #build(named: DescribedType, room: number): readonly [value: unknown, used: number] {
     const type = resolveNamed(named);
-    // Inside of itself a type is as small as it can be.
+    // Inside itself a type is as small as possible.
     if (this.#path.has(type)) return this.#compose(type, this.#sizeOf(type));
     this.#path.add(type);
     const built = this.#compose(type, room);
@@ -151,7 +156,7 @@ export class Examples {
   }
 }
 
-/** Records and variants that values of the roots may have. */
+/** Returns the records and variants that values of the roots may contain. */
 function typesIn(roots: readonly DescribedType[]): Resolved[] {
   const seen = new Set<Resolved>();
   const pending = roots.map(resolveNamed);

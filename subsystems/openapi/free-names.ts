@@ -1,10 +1,10 @@
-/** Names that stand for one thing each: where one is taken, the next gets a number behind it. */
+/** Unique names: if a name is taken, the next use gets a number appended. */
 export class FreeNames {
   readonly #taken = new Set<string>();
-  /** By the name that was wanted, the number to try next: thousands may want the same. */
+  /** The number to try next for each wanted name: thousands may want the same. */
   readonly #numbers = new Map<string, number>();
 
-  /** The name itself if it is free, else `name_2`, `name_3` …. */
+  /** Returns the name itself if it is free, otherwise `name_2`, `name_3` …. */
   take(wanted: string): string {
     let name = wanted;
     let number = this.#numbers.get(wanted) ?? 2;

@@ -1,7 +1,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { OpenApi } from './index.ts';
 
-/** `--no-openapi`. */
+/** Replaces the documents with `--no-openapi`. */
 export class NoOpenApi implements OpenApi {
   documentOf(): Promise<Uint8Array> {
     const text = 'this server runs with --no-openapi: start it without that flag for OpenAPI documents';

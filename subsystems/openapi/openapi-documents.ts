@@ -3,16 +3,16 @@ import { JobThread } from '../threads/index.ts';
 import type { DocumentRequest } from './document.ts';
 import type { DescribedActor, OpenApi } from './index.ts';
 
-/** A document of an interface of 1 MiB takes some 300 ms. */
+/** Time limit for one document; an interface of 1 MiB takes some 300 ms. */
 const JOB_DEADLINE_MS = 10_000;
-/** Documents that wait to be made; each holds an interface of up to 1 MiB. */
+/** Documents that may wait to be made; each holds an interface of up to 1 MiB. */
 const WAITING_JOBS_MAX = 64;
-/** For the types of 1 MiB of .did, and a document of some 8 MiB as objects, as text and as bytes. */
+/** Heap for the types of 1 MiB of .did, and a document of some 8 MiB as objects, as text and as bytes. */
 const THREAD_HEAP_MB = 384;
 const THREAD_STACK_MB = 4;
-/** Documents that are kept: those of some hundred ordinary actors, or of few with very large interfaces. */
+/** Bytes of kept documents: those of some hundred ordinary actors, or of a few with very large interfaces. */
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
-/** What the map needs for each. */
+/** Overhead of each document in the map. */
 const KEPT_ENTRY_BYTES = 512;
 
 export interface OpenApiOptions {
@@ -28,7 +28,7 @@ export class OpenApiDocuments implements OpenApi {
   readonly #isGuarded: boolean;
   readonly #thread: JobThread<DocumentRequest, Uint8Array>;
   readonly #keptBytesMax: number;
-  /** By interface and name; the longest unused first. Under way, or made. */
+  /** Documents by interface and name, finished or under way; the least recently used first. */
   readonly #kept = new Map<string, Promise<Uint8Array>>();
   readonly #sizes = new Map<string, number>();
   readonly #numbers = new WeakMap<DescribedActor['candid'], number>();

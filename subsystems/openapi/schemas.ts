@@ -1,9 +1,10 @@
 /**
- * Candid types as JSON Schemas (2020-12, the dialect of OpenAPI 3.1) of the default JSON encoding (docs/json-encoding.md).
+ * Candid types as JSON Schemas (2020-12, the dialect of OpenAPI 3.1) of the default JSON encoding
+ * (docs/json-encoding.md).
  *
- * One schema serves requests and answers: what comes out, and of what is accepted besides that the forms that people use
- * (a variant's bare tag, a missing key of an `opt`). Definitions become components of the same name and are referred to,
- * so that recursion ends and nothing is written twice; what has no name is written where it stands.
+ * One schema serves requests and answers: it describes the encoder's output, and of the other accepted forms those that
+ * people use (a variant's bare tag, a missing key of an `opt`). Definitions become components of the same name and are
+ * referred to, so that recursion ends and nothing is written twice; a type without a name is written in place.
  */
 import {
   type DescribedField,
@@ -46,7 +47,7 @@ function float(kind: string): JsonSchema {
 
 const PRINCIPAL_PATTERN = '^[a-z2-7]{1,5}(-[a-z2-7]{1,5})*$';
 
-/** Types without name that need more than a few words: components by their own names, which no definition can have. */
+/** Unnamed types that need more than a few words: components under their own names, which no definition can have. */
 const SHARED = {
   nat: bigInteger('nat', 'a natural number of any size', { minimum: 0 }, DECIMAL),
   int: bigInteger('int', 'an integer of any size', {}, SIGNED_DECIMAL),
@@ -100,7 +101,7 @@ const INLINE = {
   empty: { description: 'There is no value of this type.', not: {} },
 } as const satisfies Readonly<Record<Exclude<PlainKind, keyof typeof SHARED>, JsonSchema>>;
 
-/** No value at all fits. */
+/** Schema that no value fits. */
 const NEVER: JsonSchema = { not: {} };
 
 /** Schemas of an interface's types, and the components that they refer to. */
@@ -109,27 +110,27 @@ export class Schemas {
   readonly #components = new Map<string, JsonSchema>();
   readonly #names = new Map<DescribedType, string>();
   readonly #free = new FreeNames();
-  /** Definitions that are referred to and not written yet: not at once, for a chain of them may be long. */
+  /** Definitions that are referred to and not written yet: written later, because a chain of them may be long. */
   readonly #pending: (DescribedType & { readonly kind: 'named' })[] = [];
 
   constructor(budget: SizeBudget) {
     this.#budget = budget;
   }
 
-  /** Adds a component under its name, or under one like it where a definition has that name. */
+  /** Adds a component under its name, or under a similar one if a definition has that name. */
   add(wanted: string, schema: JsonSchema): JsonSchema {
     const name = this.#nameFor(wanted);
     this.#components.set(name, schema);
     return this.#refTo(name);
   }
 
-  /** All that was referred to, by name. */
+  /** Returns all components that were referred to, by name. */
   components(): Readonly<Record<string, JsonSchema>> {
-    // `__proto__` would be no key of an ordinary object; names here are all letters, digits and `_`.
+    // `__proto__` would be no key of an ordinary object; names here consist of letters, digits and `_`.
     return Object.fromEntries([...this.#components].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
 
-  /** The JSON array of an argument or result list. */
+  /** Returns the schema of the JSON array of an argument or result list. */
   listOf(parameters: readonly DescribedParameter[], doc: string): JsonSchema {
     this.#budget.spendJson(doc);
     if (parameters.length === 0) return { description: doc, type: 'array', maxItems: 0 };
@@ -199,7 +200,7 @@ export class Schemas {
     return name;
   }
 
-  /** Each reference writes the name, and a definition may have one of a hundred thousand letters. */
+  /** Returns a reference. Each one contains the name, and a definition may have one of a hundred thousand letters. */
   #refTo(name: string): JsonSchema {
     this.#budget.spend(name.length);
     return refTo(name);
@@ -251,7 +252,7 @@ export class Schemas {
   }
 }
 
-/** Whether a value may be `null`, so that an `opt` of it is wrapped, and a key of it may be missing. */
+/** Returns true if a value may be `null`, so that an `opt` of it is wrapped, and a key of it may be missing. */
 export function isNullable(type: DescribedType): boolean {
   const { kind } = resolveNamed(type);
   return kind === 'null' || kind === 'opt' || kind === 'reserved';

@@ -1,4 +1,4 @@
-/** Types as .did files write them, for descriptions: short, so what is long or deep is left out. */
+/** Types as in .did files, for descriptions: short, so long and deep parts are left out. */
 import {
   type DescribedField,
   type DescribedParameter,
@@ -9,12 +9,12 @@ import {
 
 const CHARACTERS_MAX = 300;
 const DEPTH_MAX = 4;
-/** Half of a surrogate pair, which is no text without the other. */
+/** Matches a lone half of a surrogate pair at the end. */
 const HALF_AT_END = /[\ud800-\udbff]$/;
 
 type FunctionType = Pick<DescribedType & { readonly kind: 'func' }, 'parameters' | 'results' | 'annotation'>;
 
-/** `func (nat, name : text) -> (Balance) query` */
+/** Returns text like `func (nat, name : text) -> (Balance) query`. */
 export function signatureOf({ parameters, results, annotation }: FunctionType): string {
   const writer = new SignatureWriter();
   writer.function({ parameters, results, annotation }, 0);
