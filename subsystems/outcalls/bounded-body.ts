@@ -1,24 +1,27 @@
 import { OUTCALL_FAILURES } from './outcall-failures.ts';
 
-/** A body's first room, when a second piece comes. */
+/** Smallest buffer, allocated when a second piece comes. */
 const ROOM_BYTES_MIN = 64 * 1024;
 const NOTHING: Uint8Array = new Uint8Array(0);
 
 /**
- * A response's body as it comes, and never more of it than it may have. Pieces are copied together at once: a server that sends two
- * million bytes one by one would otherwise have two million buffers kept.
+ * A response's body as it arrives, up to its limit. Pieces are copied together at once: a server that sends two million
+ * bytes one by one would otherwise fill memory with two million buffers.
  */
 export class BoundedBody {
   readonly #bytesMax: number;
   #room = NOTHING;
   #length = 0;
 
-  /** `bytesMax`: `responseBytesMax` of the request. */
+  /** `bytesMax` is `responseBytesMax` of the request. */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  /** Throws ServerError `outcall-too-large` where a body of so many bytes is too much: what `content-length` announces, too, which is believed for nothing else. */
+  /**
+   * Throws ServerError `outcall-too-large` if a body of this many bytes is too large. Used for `content-length`, too,
+   * which is trusted for nothing else.
+   */
   expect(bytes: number): void {
     if (bytes > this.#bytesMax)
       throw OUTCALL_FAILURES['outcall-too-large'](
@@ -26,20 +29,20 @@ export class BoundedBody {
       );
   }
 
-  /** Takes the next piece, which nobody writes to any more. Throws as `expect` does. */
+  /** Adds the next piece, which must not be written to any more. Throws like `expect`. */
   add(piece: Uint8Array): void {
     const length = this.#length + piece.length;
     this.expect(length);
     if (this.#length === 0) this.#room = piece;
     else {
-      // The first piece is the socket's own and has no room behind it.
+      // The first piece is the socket's own buffer, without room behind it.
       if (length > this.#room.length) this.#grow(length);
       this.#room.set(piece, this.#length);
     }
     this.#length = length;
   }
 
-  /** What has come so far; a view of it, once all is there. */
+  /** Returns the bytes so far; a view of the buffer once all have arrived. */
   get bytes(): Uint8Array {
     return this.#length === this.#room.length ? this.#room : this.#room.subarray(0, this.#length);
   }

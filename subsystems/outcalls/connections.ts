@@ -1,10 +1,10 @@
 /**
- * Connections to the outside: each is one of undici's clients with one socket and one request at a time, so that a request
- * that is given up takes its socket along, at whatever it was.
+ * Connections to other servers: each is one of undici's clients with one socket and one request at a time, so that a
+ * request that is abandoned takes its socket along, in whatever state.
  *
- * Where private addresses are denied, the address is looked at when the socket is made: the one that is looked at is the one
- * that is connected to, whatever the name resolves to by then, and again when the socket is there. A connection that is used
- * again is still that socket; one that undici opens anew comes through here anew.
+ * If private addresses are denied, the address is checked when the socket is made: the checked address is the one that
+ * is connected to, even if the name resolves to another one later, and it is checked again when the socket is
+ * connected. A reused connection has the same socket; one that undici opens anew is checked anew.
  */
 import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
@@ -14,26 +14,29 @@ import { loadUndici } from './load-undici.ts';
 import { isPrivateAddress } from './private-addresses.ts';
 import { mendParser } from './response-parser.ts';
 
-/** Idle connections that are kept for the next request, of all servers together: each is a descriptor. */
+/** Idle connections to all servers that are kept for later requests: each one is a descriptor. */
 const IDLE_MAX = 64;
-/** Of one server. */
+/** Idle connections to one server. */
 const IDLE_OF_ORIGIN_MAX = 8;
-/** How long, where the server does not say: most servers close after 5 s or more. */
+/** Time that an idle connection is kept if the server does not say: most servers close after 5 s or more. */
 const IDLE_MS = 4_000;
-/** How long at most, whatever the server says. */
+/** Longest time that an idle connection is kept, whatever the server says. */
 const IDLE_MS_MAX = 60_000;
-/** Names and values of a response's headers: over what is taken in the end (48 KiB), to say so in its own words. */
+/**
+ * Limit on names and values of a response's headers: above what is accepted in the end (48 KiB), whose check has the
+ * better message.
+ */
 const HEADER_BYTES_MAX = 64 * 1024;
 /**
- * Bytes on the wire for each byte of the body, and in any case: chunks of one byte take seven. Without it a server could send
- * for ever what never becomes a body, such as chunk extensions.
+ * Bytes on the wire for each byte of the body, and the minimum: chunks of one byte take seven. Without this limit a
+ * server could send bytes forever that never become a body, such as chunk extensions.
  */
 const WIRE_BYTES_A_BYTE = 8;
 const WIRE_BYTES_MIN = 1024 * 1024;
 
 export interface ConnectionOptions {
   readonly denyPrivate: boolean;
-  /** Certificates of authorities instead of those of Node (and NODE_EXTRA_CA_CERTS), PEM; for tests. */
+  /** Certificates of authorities, PEM, instead of those of Node (and NODE_EXTRA_CA_CERTS); for tests. */
   readonly ca?: string | undefined;
   /** Resolves names; for tests. */
   readonly lookup?: LookupFunction | undefined;
@@ -41,28 +44,28 @@ export interface ConnectionOptions {
 
 export class Connections {
   readonly #connect: buildConnector.connector;
-  /** Oldest first. */
+  /** Idle connections, oldest first. */
   readonly #idle = new Set<Connection>();
   readonly #busy = new Set<Connection>();
 
   constructor({ denyPrivate, ca, lookup = systemLookup }: ConnectionOptions) {
     const connector = loadUndici().buildConnector({
       allowH2: false,
-      // The deadline is the caller's.
+      // The caller keeps the deadline.
       timeout: 0,
       lookup: denyPrivate ? publicOnly(lookup) : lookup,
-      // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+      // Set whatever NODE_TLS_REJECT_UNAUTHORIZED says.
       rejectUnauthorized: true,
       ...(ca !== undefined && { ca }),
     });
     this.#connect = denyPrivate ? guarded(connector) : connector;
   }
 
-  /** One to this server that nobody else has. Give it back, or destroy it. */
+  /** Returns a connection to this server that is not in use. It must be given back or destroyed. */
   take(origin: string): Connection {
     let taken: Connection | undefined;
     for (const connection of this.#idle) if (connection.origin === origin) taken = connection;
-    // The one used last: the others are closed sooner.
+    // Takes the one used last: the server closes the others sooner.
     if (taken !== undefined) this.#idle.delete(taken);
     else taken = new Connection(origin, this.#connect, (connection) => this.#idle.delete(connection));
     this.#busy.add(taken);
@@ -93,7 +96,7 @@ export class Connections {
     connection.destroy();
   }
 
-  /** All of them; requests under way fail. */
+  /** Closes all connections; running requests fail. */
   close(): void {
     for (const connection of [...this.#idle, ...this.#busy]) this.destroy(connection);
   }
@@ -108,7 +111,7 @@ export class Connection {
   #overflow: (() => void) | undefined;
   isClosed = false;
 
-  /** `closed`: it cannot be used again. */
+  /** `closed` is called when the connection cannot be used again. */
   constructor(origin: string, connect: buildConnector.connector, closed: (connection: Connection) => void) {
     this.origin = origin;
     const { Client: UndiciClient } = loadUndici();
@@ -121,7 +124,7 @@ export class Connection {
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: ({ servername: _fromHostHeader, ...options }, callback) => {
-        // The certificate has to be that of the URL's host, whatever the request's header `host` says.
+        // The certificate must be that of the URL's host, whatever the request's header `host` says.
         const servername = isIP(options.hostname) === 0 ? options.hostname : undefined;
         const socket: unknown = connect({ ...options, ...(servername !== undefined && { servername }) }, callback);
         this.#socket = socket as Socket;
@@ -133,7 +136,7 @@ export class Connection {
     });
   }
 
-  /** `overflow`: the server sends, and it is no body. */
+  /** Sends a request. `overflow` is called if the server sends bytes without end that are no body. */
   dispatch(
     options: Omit<Dispatcher.DispatchOptions, 'origin'>,
     handler: Dispatcher.DispatchHandler,
@@ -145,7 +148,7 @@ export class Connection {
     this.#client.dispatch({ ...options, origin: this.origin }, handler);
   }
 
-  /** The socket is there, and takes the request. */
+  /** Called when the socket is connected and takes the request. */
   started(): void {
     const socket = this.#socket;
     if (socket === undefined || socket === this.#watched) return;
@@ -159,7 +162,7 @@ export class Connection {
   destroy(): void {
     this.isClosed = true;
     this.#overflow = undefined;
-    // Also one that still connects.
+    // The socket may still be connecting.
     this.#socket?.on('error', () => undefined).destroy();
     this.#client.destroy().catch(() => undefined);
   }
@@ -168,7 +171,7 @@ export class Connection {
 const PRIVATE_REFUSED =
   'the address is not one of the public internet, and others are refused on this host (--outcalls-deny-private)';
 
-/** Only public addresses of a name; an error if it has none. */
+/** Resolves a name to its public addresses only; fails if it has none. */
 function publicOnly(lookup: LookupFunction): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {
@@ -185,7 +188,10 @@ function publicOnly(lookup: LookupFunction): LookupFunction {
   };
 }
 
-/** Addresses that stand in the URL itself, which nobody looks up; and whatever the socket is connected to in the end. */
+/**
+ * Checks addresses written in the URL, which are never looked up, and the address that the socket is finally connected
+ * to.
+ */
 function guarded(connect: buildConnector.connector): buildConnector.connector {
   return (options, callback) => {
     const refuse = (): void => callback(OUTCALL_FAILURES['outcall-refused'](PRIVATE_REFUSED), null);

@@ -4,15 +4,15 @@ import { ReplayedOutcalls } from './replayed-outcalls.ts';
 import { UndiciOutcalls } from './undici-outcalls.ts';
 
 export interface HostOutcallsOptions {
-  /** Refuse addresses that are not of the public internet. */
+  /** True if addresses that are not of the public internet are refused. */
   readonly denyPrivate: boolean;
-  /** Absolute path of a file that outcalls are recorded to; undefined: they are not. */
+  /** Absolute path of a file that outcalls are recorded to; undefined: no recording. */
   readonly recordFile: string | undefined;
-  /** Absolute path of a recording that answers; undefined: the network does. */
+  /** Absolute path of a recording that answers; undefined: the network answers. */
   readonly replayFile: string | undefined;
 }
 
-/** This server's own outcalls, put together as its flags say. */
+/** This server's own outcalls, composed as its flags say. */
 export class HostOutcalls implements Outcalls {
   readonly #network: UndiciOutcalls;
   readonly #recording: RecordingOutcalls | undefined;
@@ -26,7 +26,7 @@ export class HostOutcalls implements Outcalls {
     this.#way = this.#replayed ?? this.#recording ?? this.#network;
   }
 
-  /** Rejects with ServerError `outcalls-file-bad`. */
+  /** Opens the recordings. Rejects with ServerError `outcalls-file-bad`. */
   async open(): Promise<void> {
     await this.#recording?.open();
     await this.#replayed?.open();

@@ -1,6 +1,6 @@
 import { OUTCALL_FAILURES, type OutcallResponse, type Outcalls } from './index.ts';
 
-/** With `--no-outcalls`: nothing leaves this host. */
+/** Replaces the outcalls with `--no-outcalls`: no request leaves this host. */
 export class NoOutcalls implements Outcalls {
   send(): Promise<OutcallResponse> {
     return Promise.reject(OUTCALL_FAILURES['outcalls-off']('outcalls are turned off on this host (--no-outcalls)'));

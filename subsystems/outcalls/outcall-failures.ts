@@ -1,8 +1,8 @@
 import { ServerError } from '../../kernel/index.ts';
 
-/** Why an outcall has no answer, by the error's code. */
+/** Makes the errors of outcalls without an answer, by code. */
 export const OUTCALL_FAILURES = {
-  /** Nothing is wrong with the request but that this host does not send it. */
+  /** The request is correct, but this host does not send it. */
   'outcall-refused': (message: string) => new ServerError('forbidden', 'outcall-refused', message),
   /** No connection, no valid certificate, an answer that broke off or is not HTTP. */
   'outcall-failed': (message: string, cause?: unknown) =>
@@ -12,15 +12,15 @@ export const OUTCALL_FAILURES = {
   'outcalls-busy': (message: string) => new ServerError('unavailable', 'outcalls-busy', message),
   'outcalls-stopping': (message: string) => new ServerError('unavailable', 'outcalls-stopping', message),
   'outcalls-off': (message: string) => new ServerError('forbidden', 'outcalls-off', message),
-  /** No answer is recorded for it. */
+  /** No answer is recorded for the request. */
   'outcall-not-recorded': (message: string) => new ServerError('missing', 'outcall-not-recorded', message),
-  /** What came could not be written to the recording. */
+  /** The result could not be written to the recording. */
   'outcall-recording-failed': (message: string) => new ServerError('unavailable', 'outcall-recording-failed', message),
 } as const;
 
 export type OutcallFailure = keyof typeof OUTCALL_FAILURES;
 
-/** Why a signal was aborted, as an error. */
+/** Returns the reason of an aborted signal as an error. */
 export function abortReason({ reason }: AbortSignal): Error {
   return reason instanceof Error ? reason : new Error(String(reason));
 }

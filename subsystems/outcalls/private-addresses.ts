@@ -1,14 +1,17 @@
 /**
- * Addresses that are not the public internet (`--outcalls-deny-private`): this machine, its networks, what clouds answer with
- * secrets, and everything reserved. Asked of the address that a connection is made to, never of a name or of how a number is
- * written: `http://0x7f.1/` and `http://2130706433/` are 127.0.0.1 when they come here.
+ * Addresses that are not the public internet (`--outcalls-deny-private`): this machine, its networks, addresses at
+ * which clouds serve secrets, and everything reserved. The check is made on the address of a connection, never on a
+ * name or on a notation: `http://0x7f.1/` and `http://2130706433/` arrive here as 127.0.0.1.
  *
- * Of IPv6 only global unicast (2000::/3) is public. What carries an IPv4 address inside counts as that one, where packets
- * reach it (mapped, NAT64), and as private where they should not (6to4, Teredo).
+ * In IPv6 only global unicast (2000::/3) is public. An address with an embedded IPv4 address counts as that one if
+ * packets reach it (mapped, NAT64), and as private if they should not (6to4, Teredo).
  */
 import { BlockList, isIP } from 'node:net';
 
-/** IANA's special-purpose registries (RFC 6890 and later), and an address of the public range that only a cloud's guests reach. */
+/**
+ * IANA's special-purpose registries (RFC 6890 and later), and an address of the public range that only a cloud's guests
+ * can reach.
+ */
 const IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['0.0.0.0', 8], // this network: Linux takes 0.0.0.0 for itself
   ['10.0.0.0', 8],
@@ -43,10 +46,10 @@ for (const [address, bits] of IPV6) PRIVATE_IPV6.addSubnet(address, bits, 'ipv6'
 const GLOBAL_UNICAST = new BlockList();
 GLOBAL_UNICAST.addSubnet('2000::', 3, 'ipv6');
 
-/** ::ffff:0:0/96 (mapped) and 64:ff9b::/96 (NAT64), as the first six groups. */
+/** Prefixes of embedded IPv4 addresses as the first six groups: ::ffff:0:0/96 (mapped) and 64:ff9b::/96 (NAT64). */
 const EMBEDDING = ['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'];
 
-/** Whether it is not the public internet. What is no address is not. */
+/** Returns true if the address is not of the public internet, or is no address at all. */
 export function isPrivateAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return PRIVATE_IPV4.check(address, 'ipv4');
@@ -57,9 +60,9 @@ export function isPrivateAddress(address: string): boolean {
   return !GLOBAL_UNICAST.check(plain, 'ipv6') || PRIVATE_IPV6.check(plain, 'ipv6');
 }
 
-/** The IPv4 address that packets to this one reach; undefined: it is IPv6 itself. */
+/** Returns the IPv4 address that packets to this one reach; undefined if it is IPv6 itself. */
 function embeddedIpv4(address: string): string | undefined {
-  // The URL parser writes each address in one way, with its last two groups as hex.
+  // The URL parser writes each address in one form, with its last two groups as hex.
   const canonical = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [head = '', tail] = canonical.split('::');
   const front = head === '' ? [] : head.split(':');

@@ -2,32 +2,32 @@
  * Recorded outcalls: a text file of one JSON object a line, so that it can be read, compared and mended by hand.
  *
  *     {"svc-outcalls":1}
- *     {"method":"GET","url":"https://…","body":"","response":{"status":200,"headers":[["content-type","…"]],"body":"<base64>"}}
+ *     {"method":"GET","url":"https://…","body":"","response":{"status":200,"headers":[["etag","…"]],"body":"<base64>"}}
  *     {"method":"GET","url":"https://…","body":"","failure":{"code":"outcall-timeout","message":"…"}}
  *
- * The request's headers are not in it: they hold the keys, and dates and nonces that are others at every run. Whoever asks is
- * not in it either. URLs and bodies are, so the file is for its owner alone (mode 0600).
+ * The request's headers are not recorded: they hold keys, and dates and nonces that differ at every run. The calling
+ * canister is not recorded either. URLs and bodies are, so only the owner may read the file (mode 0600).
  */
 import { constants, type FileHandle, open } from 'node:fs/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { isOutcallFailure, type OutcallFailure } from './outcall-failures.ts';
 import type { OutcallRequest, OutcallResponse } from './index.ts';
 
-/** A recording of this size is read in half a second, and is in memory while it is replayed. */
+/** A recording of this size is read in half a second, and stays in memory while it is replayed. */
 export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
 /** A request and a response of two million bytes each, in base64, with headers. */
 const LINE_BYTES_MAX = 8 * 1024 * 1024;
-/** The end of a file is looked at in such pieces. */
+/** Pieces in which the end of a file is read. */
 const PIECE_BYTES = 64 * 1024;
 const FORMAT = 1;
 const HEADING = JSON.stringify({ 'svc-outcalls': FORMAT });
 
-/** What came of an outcall. */
+/** Recorded result of an outcall. */
 export type RecordedAnswer =
   | { readonly response: OutcallResponse }
   | { readonly failure: { readonly code: OutcallFailure; readonly message: string } };
 
-/** What two outcalls have in common that are the same to a recording. */
+/** Returns the key of an outcall: outcalls with equal keys are the same to a recording. */
 export function keyOf({ method, url, body }: Pick<OutcallRequest, 'method' | 'url' | 'body'>): string {
   return `${method} ${url} ${base64(body)}`;
 }
@@ -40,7 +40,7 @@ export function lineOf({ method, url, body }: OutcallRequest, answer: RecordedAn
   return inOneLine({ ...asked, response });
 }
 
-/** JSON may hold these two as they are, and many a reader of lines, Node's among them, ends a line at either. */
+/** JSON may hold these two unescaped, but many line readers, including Node's, end a line at them. */
 const LINE_SEPARATORS = /[\u2028\u2029]/gu;
 
 function inOneLine(value: object): string {
@@ -50,9 +50,9 @@ function inOneLine(value: object): string {
 }
 
 /**
- * Opens a recording for writing: goes on with one that is there, behind its last whole line. What follows it was cut off when the
- * process that wrote it died, and nobody has been told of it. Rejects with ServerError `outcalls-file-bad`, also where a replay would
- * refuse one of its lines; the file is as it was then.
+ * Opens a recording for writing: continues an existing one after its last whole line. The text after that line was cut
+ * off when the writing process died, and no caller has seen that answer. Rejects with ServerError `outcalls-file-bad`,
+ * also if a replay would refuse one of its lines; the file is unchanged then.
  */
 export async function openRecording(file: string): Promise<{ readonly handle: FileHandle; readonly bytes: number }> {
   let handle: FileHandle | undefined;
@@ -70,7 +70,7 @@ export async function openRecording(file: string): Promise<{ readonly handle: Fi
   }
 }
 
-/** Without O_NONBLOCK, opening a named pipe waits for somebody at its other end who may never come. */
+/** Without O_NONBLOCK, opening a named pipe waits for another process that may never come. */
 async function sizeOf(file: string, handle: FileHandle): Promise<number> {
   const status = await handle.stat();
   if (!status.isFile()) throw bad(file, 'it is not a regular file');
@@ -79,7 +79,7 @@ async function sizeOf(file: string, handle: FileHandle): Promise<number> {
   return status.size;
 }
 
-/** Sees to it that the next line begins on a line of its own. Returns the size of the file. */
+/** Makes sure that the next line begins on a new line. Returns the size of the file. */
 async function endLine(file: string, handle: FileHandle, size: number): Promise<number> {
   const start = await lastLineOf(handle, size);
   const isTorn = start > 0 && start < size && !(await isJson(handle, start, size));
@@ -103,7 +103,7 @@ async function isJson(handle: FileHandle, start: number, end: number): Promise<b
   }
 }
 
-/** The place behind the last newline; 0: there is none. */
+/** Returns the place after the last newline; 0 if there is none. */
 async function lastLineOf(handle: FileHandle, size: number): Promise<number> {
   for (let end = size; end > 0;) {
     const length = Math.min(end, PIECE_BYTES);
@@ -115,9 +115,7 @@ async function lastLineOf(handle: FileHandle, size: number): Promise<number> {
   return 0;
 }
 
-/**
- * Yields what the lines of the first `size` bytes say. Throws ServerError `outcalls-file-bad`, which names the line.
- */
+/** Yields the parsed lines of the first `size` bytes. Throws ServerError `outcalls-file-bad`, which names the line. */
 async function* parsedLines(
   file: string,
   handle: FileHandle,
@@ -132,7 +130,10 @@ async function* parsedLines(
   }
 }
 
-/** All answers of a recording, in order, by `keyOf`. Rejects with ServerError `outcalls-file-bad`, which names the line. */
+/**
+ * Returns all answers of a recording, in order, by `keyOf`. Rejects with ServerError `outcalls-file-bad`, which names
+ * the line.
+ */
 export async function readRecording(file: string): Promise<Map<string, RecordedAnswer[]>> {
   const answers = new Map<string, RecordedAnswer[]>();
   let handle: FileHandle | undefined;
@@ -151,9 +152,9 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
   return answers;
 }
 
-/** What newlines end, and nothing else; the carriage return of an editor's line end is taken off. */
+/** Yields lines that end with a newline, and only those; removes the carriage return of an editor's line end. */
 async function* linesOf(handle: FileHandle, size: number): AsyncGenerator<string> {
-  // A line may come in many chunks.
+  // A line may arrive in many chunks.
   let pieces: string[] = [];
   const line = (): string => pieces.join('').replace(/\r$/u, '');
   for await (const chunk of handle.createReadStream({ encoding: 'utf8', start: 0, end: size - 1, autoClose: false })) {
@@ -213,7 +214,7 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> | undefined
   return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
 }
 
-/** Node's decoder leaves out what it does not know. */
+/** Returns true for valid base64. Node's decoder silently skips other characters. */
 function isBase64(text: string): boolean {
   return Buffer.from(text, 'base64').toString('base64') === text;
 }

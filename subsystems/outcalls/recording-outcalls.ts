@@ -5,15 +5,15 @@ import { OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outca
 import { lineOf, openRecording, type RecordedAnswer, RECORDING_BYTES_MAX } from './recording-file.ts';
 
 /**
- * `--outcalls-record FILE`: sends, and writes down what came of it, in the order in which it came. Nobody is told of an answer
- * before its line is in the file, so a recording has all that a run has seen.
+ * `--outcalls-record FILE`: sends requests, and records the results in the order of their arrival. A result is written
+ * before it is returned, so a recording contains everything that a run has seen.
  */
 export class RecordingOutcalls implements Outcalls {
   readonly #outcalls: Outcalls;
   readonly #file: string;
   #handle: FileHandle | undefined;
   #bytes = 0;
-  /** One line after the other. */
+  /** Resolves when all lines so far are written; one line is written after the other. */
   #written: Promise<void> = Promise.resolve();
 
   constructor(outcalls: Outcalls, file: string) {
@@ -21,7 +21,7 @@ export class RecordingOutcalls implements Outcalls {
     this.#file = file;
   }
 
-  /** Rejects with ServerError `outcalls-file-bad`. */
+  /** Opens the recording. Rejects with ServerError `outcalls-file-bad`. */
   async open(): Promise<void> {
     const { handle, bytes } = await openRecording(this.#file);
     this.#handle = handle;
@@ -34,7 +34,7 @@ export class RecordingOutcalls implements Outcalls {
       await this.#record(request, { response });
       return response;
     } catch (error) {
-      // That the server stops is nothing that a replay should see again.
+      // A stop of the server must not be replayed.
       if (error instanceof ServerError && isOutcallFailure(error.code) && !NOT_RECORDED.has(error.code))
         await this.#record(request, { failure: { code: error.code, message: error.message } });
       throw error;
@@ -50,7 +50,7 @@ export class RecordingOutcalls implements Outcalls {
   async #record(request: OutcallRequest, answer: RecordedAnswer): Promise<void> {
     const line = `${lineOf(request, answer)}\n`;
     const write = this.#written.then(() => this.#append(line));
-    // What failed is told to whom it belongs; the next line is tried again.
+    // The caller gets the error; the next line is tried again.
     this.#written = write.catch(() => undefined);
     await write;
   }

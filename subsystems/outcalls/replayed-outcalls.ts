@@ -4,8 +4,8 @@ import { keyOf, readRecording, type RecordedAnswer } from './recording-file.ts';
 const SHOWN_URL_CHARACTERS = 200;
 
 /**
- * `--outcalls-replay FILE`: answers from a recording, and opens no connection. The same method, URL and body get the answers
- * recorded for them one after the other; what is not in the recording, or no longer, is refused.
+ * `--outcalls-replay FILE`: answers from a recording, and opens no connection. Requests with the same method, URL and
+ * body get the answers recorded for them one after the other; a request without a remaining answer is refused.
  */
 export class ReplayedOutcalls implements Outcalls {
   readonly #file: string;
@@ -15,10 +15,10 @@ export class ReplayedOutcalls implements Outcalls {
     this.#file = file;
   }
 
-  /** Rejects with ServerError `outcalls-file-bad`. */
+  /** Reads the recording. Rejects with ServerError `outcalls-file-bad`. */
   async open(): Promise<void> {
     const answers = await readRecording(this.#file);
-    // From the end, which costs nothing.
+    // Reversed, because removing from the end costs nothing.
     for (const list of answers.values()) list.reverse();
     this.#answers = answers;
   }

@@ -1,21 +1,27 @@
 /**
- * Takes one response as it comes, and never more of it than it may have. Undici unpacks nothing (that is what its `fetch`
- * does), so there is no bomb to unpack.
+ * Collects one response as it arrives, up to its limits. Undici decompresses nothing here (only its `fetch` does), so
+ * compression bombs do no harm.
  */
 import { isAscii, isUtf8 } from 'node:buffer';
 import type { Dispatcher } from 'undici';
 import { BoundedBody } from './bounded-body.ts';
 import { OUTCALL_FAILURES, type OutcallHeader, type OutcallRequest, type OutcallResponse } from './index.ts';
 
-/** Interim answers (1xx) that are read over: a server that says every 300 ms that it is at work does so for the default deadline. */
+/**
+ * Limit on interim answers (1xx) that are skipped: a server that sends one every 300 ms can do so for the default
+ * deadline.
+ */
 const INTERIM_ANSWERS_MAX = 100;
 
 const SHOWN_CHARACTERS = 100;
 
-/** Statuses without a body: `content-length` may say what another answer would have. Nor have those below 200, which are left out here. */
+/**
+ * Statuses without a body, whose `content-length` may be that of another answer. Those below 200 have none either, and
+ * are not listed.
+ */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 
-/** Headers of the connection: the body that is handed on is not in that form any more. */
+/** Headers of the connection: the body that is passed on is no longer in the form that they describe. */
 const OF_THE_CONNECTION = new Set([
   'connection',
   'keep-alive',
@@ -27,11 +33,11 @@ const OF_THE_CONNECTION = new Set([
 ]);
 
 export interface CollectorEvents {
-  /** The connection takes the request. */
+  /** Called when the connection takes the request. */
   readonly started: () => void;
-  /** All is there, and the connection may be used again. */
+  /** Called when the response is complete, and the connection may be used again. */
   readonly ended: (response: OutcallResponse) => void;
-  /** It is over; the connection must not be used again. */
+  /** Called at a failure; the connection must not be used again. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -87,7 +93,9 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
   }
 }
 
-/** `transfer-encoding` is left out, so nobody would know that the body is still in another one. */
+/**
+ * Throws for an unknown encoding: `transfer-encoding` is removed, so readers could not know that the body is encoded.
+ */
 function expectKnown(encoding: string): void {
   if (/^(?:chunked|identity)$/i.test(encoding)) return;
   const shown = JSON.stringify(encoding.slice(0, SHOWN_CHARACTERS));
@@ -95,8 +103,8 @@ function expectKnown(encoding: string): void {
 }
 
 /**
- * Blanks around a value are no part of it (RFC 9110, 5.5); those before it the parser leaves out. A regular expression would look at
- * each of many blanks again and again.
+ * Removes blanks at the end, which are no part of a value (RFC 9110, 5.5); the parser removes those at the beginning. A
+ * regular expression would take quadratic time for many blanks.
  */
 function withoutBlanksBehind(value: string): string {
   let end = value.length;
@@ -104,10 +112,10 @@ function withoutBlanksBehind(value: string): string {
   return value.slice(0, end);
 }
 
-/** UTF-8 if it is, else one character a byte: HTTP does not say which. */
+/** Decodes UTF-8 if the bytes are valid, otherwise one character for each byte: HTTP does not state the encoding. */
 function textOf(bytes: Uint8Array | string | undefined): string {
   if (bytes === undefined || typeof bytes === 'string') return bytes ?? '';
-  // As undici has it: each header would be a view more.
+  // Undici's own buffers are used directly, because each view would be another object.
   const buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   return buffer.toString(isAscii(bytes) || !isUtf8(bytes) ? 'latin1' : 'utf8');
 }

@@ -1,14 +1,15 @@
 /**
- * Mends undici's parser of responses, whose version is pinned, where it fails on what a server may send, or answers with what is for its
- * authors: `100 Continue` ended the request, a status below 100 was an assertion, and a reset ended a body as a close does.
+ * Fixes undici's parser of responses, whose version is pinned, where it fails on valid responses or reports errors
+ * meant for its authors: `100 Continue` ended the request, a status below 100 was an assertion, and a reset ended a
+ * body as a close does.
  */
 import type { Socket } from 'node:net';
 import { OUTCALL_FAILURES } from './outcall-failures.ts';
 import { loadUndici } from './load-undici.ts';
 
-/** The part of undici's parser that is mended. Its methods are called by the WebAssembly that reads the bytes. */
+/** The part of undici's parser that is fixed. The WebAssembly that reads the bytes calls its methods. */
 interface ResponseParser {
-  /** Names and values of the response's headers, one after the other. */
+  /** Alternating names and values of the response's headers. */
   readonly headers: readonly Uint8Array[];
   readonly llhttp: { llhttp_set_lenient_keep_alive(parser: number, on: 0 | 1): void };
   readonly ptr: number;
@@ -16,11 +17,14 @@ interface ResponseParser {
   contentLength: number;
   onHeadersComplete(status: number, isUpgrade: boolean, isKeptAlive: boolean): number;
   createError(error: number): Error;
-  /** The other side has closed. Returns why the response is not complete; null: it is. */
+  /**
+   * Called when the other side has closed. Returns the reason why the response is incomplete, or null if it is
+   * complete.
+   */
   finish(): Error | null;
 }
 
-/** An interim status that undici reads over. */
+/** An interim status that undici skips. */
 const READ_OVER = 102;
 const LENGTH_NAME = 'content-length';
 
@@ -41,7 +45,7 @@ const PROBLEMS: Readonly<Record<number, string>> = {
   30: 'a header is malformed',
 };
 
-/** Once for each socket, when undici has it. */
+/** Fixes the parser of a socket; called once for each socket, when undici has it. */
 export function mendParser(socket: Socket): void {
   const parser = Reflect.get(socket, loadUndici().parserOfSocket) as ResponseParser;
   const headersComplete = parser.onHeadersComplete.bind(parser);
@@ -49,14 +53,14 @@ export function mendParser(socket: Socket): void {
   parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
     expectStatus(status);
     const isInterim = status < 200;
-    // The answer follows an interim answer, also where the interim one says `connection: close` or HTTP/1.0.
+    // The answer follows an interim answer even if that one says `connection: close` or HTTP/1.0.
     parser.llhttp.llhttp_set_lenient_keep_alive(parser.ptr, isInterim ? 1 : 0);
-    // Undici takes blanks behind it for digits.
+    // Undici parses blanks after the number as digits.
     if (parser.contentLength !== -1) parser.contentLength = lengthOf(parser.headers);
     return headersComplete(isInterim ? READ_OVER : status, isUpgrade, isKeptAlive);
   };
   parser.createError = (error) => malformed(PROBLEMS[error] ?? 'it cannot be read');
-  // A reset is no end: who sends until the close may have had more to say.
+  // A reset is no valid end: a server that sends until the close may have had more to send.
   parser.finish = () => socket.errored ?? finish();
 }
 

@@ -1,8 +1,9 @@
 /**
- * Outcalls over undici: HTTP/1.1, connections used again, certificates verified, nothing followed and nothing unpacked.
+ * Outcalls through undici: HTTP/1.1, reused connections, verified certificates, no redirects followed, nothing
+ * decompressed.
  *
- * A redirect is an answer. Whoever wants to follow it makes another outcall, whose address is looked at like any other, and
- * decides which of its headers the other server may have.
+ * A redirect is an answer. An actor that wants to follow it makes another outcall, whose address is checked like any
+ * other, and decides which of its headers the other server gets.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { type Connection, type ConnectionOptions, Connections } from './connections.ts';
@@ -20,10 +21,10 @@ export type UndiciOutcallsOptions = ConnectionOptions;
 
 export class UndiciOutcalls implements Outcalls {
   readonly #options: UndiciOutcallsOptions;
-  /** Made at the first outcall: undici is loaded then. */
+  /** Made at the first outcall, when undici is loaded. */
   #connections: Connections | undefined;
   #isClosed = false;
-  /** The last one: an actor that asks once asks again, and to parse is a tenth of what a request costs here. */
+  /** The last URL: an actor that asks once asks again, and parsing is a tenth of a request's cost here. */
   #url: URL | undefined;
 
   constructor(options: UndiciOutcallsOptions) {
@@ -75,7 +76,7 @@ export class UndiciOutcalls implements Outcalls {
     return this.#url;
   }
 
-  /** Ends what is under way, and all connections. */
+  /** Ends running outcalls, and closes all connections. */
   close(): void {
     this.#isClosed = true;
     this.#connections?.close();
@@ -95,7 +96,7 @@ function dispatch(
       path: `${url.pathname}${url.search}`,
       headers: namesAndValues(headers),
       body: body.length === 0 ? null : body,
-      // Whatever `content-length` there is to be told, undici knows.
+      // Undici computes any `content-length` that must be sent.
       idempotent: false,
     },
     collector,
@@ -110,9 +111,9 @@ function namesAndValues(headers: readonly OutcallHeader[]): string[] {
   return list;
 }
 
-/** Undici writes characters as bytes, Latin-1. */
+/** Returns the text's UTF-8 bytes as characters, because undici encodes characters as Latin-1. */
 function bytesAsCharacters(text: string): string {
-  // ASCII is written alike in both.
+  // ASCII is the same in both encodings.
   return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }
 
@@ -120,7 +121,7 @@ function stopping(): ServerError {
   return OUTCALL_FAILURES['outcalls-stopping']('the server is stopping');
 }
 
-/** Words for codes whose own messages say little. */
+/** Descriptions of codes whose own messages say little. */
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nobody listens there (ECONNREFUSED)',
   ECONNRESET: 'the server closed the connection (ECONNRESET)',
@@ -150,15 +151,15 @@ const REASONS: Readonly<Record<string, string>> = {
 function explained(error: unknown): Error {
   if (error instanceof ServerError) return error;
   const { code } = error as { readonly code?: unknown };
-  // Of several addresses each has its own error; the first says enough.
+  // With several addresses each has its own error; the first one says enough.
   if (error instanceof AggregateError && error.errors.length > 0 && code === undefined)
     return explained(error.errors[0]);
   return OUTCALL_FAILURES['outcall-failed'](typeof code === 'string' ? reasonOf(code) : UNEXPLAINED, error);
 }
 
 /**
- * Messages of libraries are for their users, which actors are not: they name files, assertions and addresses of this machine. Codes
- * are enough to look up.
+ * Messages of libraries are for their users, not for actors: they name files, assertions and addresses of this machine.
+ * Codes are enough to look up.
  */
 const UNEXPLAINED = 'the request could not be sent, or what came could not be read';
 
@@ -168,6 +169,6 @@ function reasonOf(code: string): string {
   if (/^(?:EAI_)?E?[A-Z0-9]+$/.test(code)) return `the connection failed (${code})`;
   if (/^(?:ERR_SSL|ERR_TLS)_/.test(code)) return `the server speaks no TLS that is taken here (${code})`;
   if (/^(?:UND_ERR|ERR|HPE)_/.test(code)) return UNEXPLAINED;
-  // The other codes are those of OpenSSL for certificates.
+  // The other codes are OpenSSL's for certificates.
   return `the certificate is not valid (${code})`;
 }
