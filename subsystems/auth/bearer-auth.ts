@@ -3,11 +3,11 @@ import { ServerError } from '../../kernel/index.ts';
 import type { Auth } from './index.ts';
 
 export interface BearerAuthOptions {
-  /** The shared token; undefined: everybody is let in (a loopback bind, or `--insecure`). */
+  /** The shared token; undefined: every request is allowed (a loopback bind, or `--insecure`). */
   readonly token: string | undefined;
 }
 
-/** The one shared token, or no token at all. */
+/** Creates the check of the one shared token, or of no token at all. */
 export function createBearerAuth({ token }: BearerAuthOptions): Auth {
   if (token === undefined) return new OpenAuth();
   if (token === '') {
@@ -37,12 +37,13 @@ const DELETE = 0x7f;
 
 /**
  * Compares bytes of equal length in constant time; only the length can be learned, which is no secret (docs/http.md).
- * Hashing both sides first would hide it too, at twelve times the cost (1.2 instead of 0.1 µs) for every request.
+ * Hashing both sides first would hide the length, too, at twelve times the cost (1.2 instead of 0.1 µs) for every
+ * request.
  */
 class BearerAuth implements Auth {
   readonly needsToken = true;
   readonly #expected: Buffer;
-  /** Holds what a client sent, during one call. */
+  /** Buffer for the client's token, during one call. */
   readonly #received: Buffer;
 
   constructor(token: string) {
@@ -56,7 +57,7 @@ class BearerAuth implements Auth {
     if (authorization.slice(0, start).toLowerCase() !== SCHEME) return false;
     while (authorization.charCodeAt(start) === SPACE) start++;
     if (authorization.length - start !== this.#expected.length) return false;
-    // node:http hands headers over as Latin-1, one character a byte, whatever encoding the client had in mind.
+    // node:http decodes headers as Latin-1, one character for each byte, whatever encoding the client used.
     this.#received.write(authorization.slice(start), 'latin1');
     return timingSafeEqual(this.#received, this.#expected);
   }

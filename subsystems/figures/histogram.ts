@@ -1,14 +1,14 @@
-/** What a histogram has counted so far; plain data, so that it can cross threads. */
+/** Counts of a histogram so far; plain data, so that it can cross threads. */
 export interface HistogramFigures {
-  /** Upper bounds of the buckets, ascending; a value that equals one belongs to it. */
+  /** Upper bounds of the buckets, ascending; a value equal to a bound belongs to that bucket. */
   readonly bounds: readonly number[];
-  /** Values in each bucket, and above the last bound. */
+  /** Number of values in each bucket, and above the last bound. */
   readonly counts: readonly number[];
-  /** Of all values. */
+  /** Sum of all values. */
   readonly sum: number;
 }
 
-/** Seconds from 0.1 ms, which a disk's cache takes, to 10 s, with which something is wrong. */
+/** Bounds in seconds, from 0.1 ms, the time of a disk's cache, to 10 s, which indicate a problem. */
 export const SECONDS_BOUNDS: readonly number[] = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10,
 ];

@@ -1,18 +1,18 @@
 import type { Metering, MeteringPolicy } from './index.ts';
 
-/** What a message costs (docs/metering.md). */
+/** Prices of a message (docs/metering.md). */
 const CYCLES_PER_MESSAGE = 590_000;
 const CYCLES_PER_10_INSTRUCTIONS = 4;
 
 export interface MeteringOptions {
-  /** When false nothing is charged, and only the instruction limit holds. */
+  /** False: nothing is charged, and only the instruction limit applies. */
   readonly isEnabled: boolean;
   readonly instructionLimit: number;
   /** Cycles of a new canister. */
   readonly startingCycles: bigint;
 }
 
-/** The price list that docs/metering.md promises. */
+/** Creates the price list that docs/metering.md promises. */
 export function createMetering(options: MeteringOptions): Metering {
   const policy: MeteringPolicy = {
     isEnabled: options.isEnabled,

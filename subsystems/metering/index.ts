@@ -1,37 +1,37 @@
 import { defineCapability } from '../../kernel/index.ts';
 
-/** What a message costs. Plain data, so that it can be handed to executor threads. */
+/** Price of a message. Plain data, so that it can be passed to executor threads. */
 export interface MeteringPolicy {
   readonly isEnabled: boolean;
-  /** Cycles of a new canister that names no balance of its own. */
+  /** Cycles of a new canister for which no balance was given. */
   readonly startingCycles: bigint;
   /** Charged for every message. */
   readonly cyclesPerMessage: number;
   /** Charged for every ten instructions, rounded up. */
   readonly cyclesPer10Instructions: number;
-  /** Instructions after which any message is stopped. */
+  /** Instructions after which every message is stopped. */
   readonly instructionLimit: number;
 }
 
-/** The price list and the limits of this host. Balances themselves belong to the canisters. */
+/** Prices and limits of this host. The canisters keep the balances. */
 export interface Metering {
   readonly policy: MeteringPolicy;
 }
 export const Metering = defineCapability<Metering>('metering');
 
-/** Cycles charged for one message that used `instructions`. */
+/** Returns the cycles charged for one message that used `instructions`. */
 export function chargeOf(policy: MeteringPolicy, instructions: number): number {
   return policy.isEnabled
     ? policy.cyclesPerMessage + Math.ceil((instructions * policy.cyclesPer10Instructions) / 10)
     : 0;
 }
 
-/** Dry: the balance does not even pay for an empty message. */
+/** Returns true if the balance is too small even for an empty message. */
 export function isDry(policy: MeteringPolicy, balance: bigint): boolean {
   return policy.isEnabled && balance < BigInt(policy.cyclesPerMessage);
 }
 
-/** Instructions the next message may use: the limit, or what the balance still buys if that is less. */
+/** Returns the instructions that the next message may use: the limit, or fewer if the balance does not suffice. */
 export function instructionsAllowed(policy: MeteringPolicy, balance: bigint): number {
   if (!policy.isEnabled) return policy.instructionLimit;
   const rest = balance - BigInt(policy.cyclesPerMessage);
