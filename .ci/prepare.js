@@ -1,7 +1,9 @@
 /**
- * `npm ci` runs it in a clone: makes the bundle that the first start would make (config/bundle.js), which takes a second of that start.
+ * Run by `npm ci` in a clone: makes the bundle that the first start would make (config/bundle.js), which takes a second
+ * of that start.
  *
- * Plain JavaScript, and a shortcut only: where no bundle can be made, the first start says why under `--verbose`, and runs from the sources.
+ * Plain JavaScript, and only a shortcut: if no bundle can be made, the first start says why under `--verbose`, and runs
+ * from the sources.
  */
 import { fileURLToPath } from 'node:url';
 import { findProgram } from '../config/bundle.js';

@@ -1,15 +1,16 @@
 /**
- * Which code a process runs: the server's hundreds of files and the packages that they use, bundled into one file for each
- * thread and a few for the main thread, or those files themselves. Bundled, a start takes half of the time and of the memory.
+ * Chooses the code that a process runs: the server's hundreds of files and the packages that they use, bundled into one
+ * file for each thread and a few for the main thread, or those files themselves. With a bundle, a start takes half of
+ * the time and of the memory.
  *
- * A package brings its bundle (`npm run build`). A clone makes one whenever its sources have changed since the last time: half a
- * second, less than a start from sources takes the first time. It is kept below `node_modules/.cache`, in a folder named by
- * what it was made of, so that what it is never differs from what the sources say, and a process that runs from one
- * keeps it while the next is made. Without the bundler (`npm ci --omit=dev`), or where nothing can be written, the sources
+ * A package contains its bundle (`npm run build`). A clone makes one whenever its sources have changed since the last
+ * time: half a second, less than the first start from sources takes. The bundle is kept below `node_modules/.cache`, in
+ * a folder named by a hash of its inputs, so that it never differs from the sources, and a process that runs from one
+ * keeps it while the next is made. Without the bundler (`npm ci --omit=dev`), or if nothing can be written, the sources
  * themselves run.
  *
- * Plain JavaScript, as svc.js says. Of packages only `node_modules/.package-lock.json` is looked at: whoever changes a file below
- * `node_modules` by hand removes `node_modules/.cache/svc-bundle`.
+ * Plain JavaScript, for the reason in svc.js. For packages only `node_modules/.package-lock.json` is checked: after a
+ * change by hand below `node_modules`, remove `node_modules/.cache/svc-bundle`.
  */
 import {
   existsSync,
@@ -24,29 +25,35 @@ import {
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** The file of a bundle that exports `run`. */
+/** File of a bundle that exports `run`. */
 export const PROGRAM = 'main.mjs';
-/** Beside the bundles: which of them is of the sources as they were when somebody last looked. */
+/** File beside the bundles that names the one of the sources at the last check. */
 export const CURRENT = 'current.json';
 const BUILDER = join('.ci', 'build-bundle.ts');
-/** What they are made of besides the files that they hold. */
+/** Inputs of a bundle besides the files that it contains. */
 export const INGREDIENTS = ['config/bundle.js', BUILDER, 'node_modules/.package-lock.json'];
-/** Each has some 6 MB. The one goes that was started longest ago: a server that runs from it could start no more threads. */
+/**
+ * Bundles that are kept, of some 6 MB each. The one that was started longest ago is removed first, because a server
+ * that still ran from it could start no more threads.
+ */
 const BUNDLES_MAX = 12;
 /** Esbuild needs half a second; a machine may be very busy. */
 const BUILD_DEADLINE_MS = 60_000;
 
-/** Coarser than the times of any file system: what was changed longer ago than that has another time than a later change. */
+/**
+ * Coarser than the times of any file system: a file changed longer ago than this gets a different time at a later
+ * change.
+ */
 const TIME_STEP_MS = 2_000;
 
 /**
- * What `CURRENT` holds. `stamp`: times and sizes that the inputs had when they were last read and made `key`, which spares reading
- * them; they have one once they are old enough for it to tell every change.
+ * Content of `CURRENT`. `stamp`: times and sizes that the inputs had when they were last read and made `key`, which
+ * saves reading them. The stamp is there once the inputs are old enough for it to show every change.
  * @typedef {{ readonly key: string, readonly inputs: readonly string[], readonly stamp?: string | undefined }} Current
  */
 
 /**
- * Where bundles of a clone are.
+ * Returns the folder of a clone's bundles.
  * @param {string} root of the clone
  */
 export function bundlesOf(root) {
@@ -54,7 +61,7 @@ export function bundlesOf(root) {
 }
 
 /**
- * Names the content of files; rejects when one of them is not there.
+ * Returns a hash of the content of files; rejects if one of them is missing.
  * @param {string} root
  * @param {readonly string[]} inputs paths from the root
  */
@@ -85,7 +92,8 @@ function stampOf(root, inputs) {
 }
 
 /**
- * What to import: it exports `run` of main.ts. `reason`: why that are the sources; undefined: it is a bundle.
+ * Finds the module to import, which exports `run` of main.ts. `reason`: the reason why it is the sources; undefined for
+ * a bundle.
  * @param {string} root of the clone or of the built package
  * @returns {Promise<{ readonly program: URL, readonly reason: string | undefined }>}
  */
@@ -101,7 +109,7 @@ export async function findProgram(root) {
 }
 
 /**
- * The bundle of the sources as they are; undefined: there is none.
+ * Returns the bundle of the present sources; undefined if there is none.
  * @param {string} root
  * @param {string} bundles
  * @returns {Promise<Current | undefined>}
@@ -117,7 +125,7 @@ async function readCurrent(root, bundles) {
     if (readMs - newestMs > TIME_STEP_MS) writeCurrent(bundles, { ...current, stamp });
     return current;
   } catch {
-    // It is not there, is damaged, or a source is gone: another one is made.
+    // The bundle is missing or damaged, or a source has been deleted: another one is made.
     return undefined;
   }
 }
@@ -132,13 +140,13 @@ export function writeCurrent(bundles, current) {
     writeFileSync(draft, JSON.stringify(current));
     renameSync(draft, join(bundles, CURRENT));
   } catch {
-    // A shortcut only.
+    // The file is only a shortcut.
     rmSync(draft, { force: true });
   }
 }
 
 /**
- * In a process of its own: the server has nothing of the bundler.
+ * Builds in a process of its own, so that the server loads nothing of the bundler.
  * @param {string} root
  * @param {string} bundles
  * @returns {Promise<Current | { readonly reason: string }>}
@@ -161,7 +169,7 @@ async function build(root, bundles) {
 }
 
 /**
- * Marks it as used now.
+ * Marks the folder as used now.
  * @param {string} folder
  */
 function touch(folder) {
@@ -169,7 +177,7 @@ function touch(folder) {
     const now = new Date();
     utimesSync(folder, now, now);
   } catch {
-    // Somebody else's: who cannot write there removes none, either.
+    // The folder belongs to another user: a process that cannot write there removes no bundle, either.
   }
 }
 
@@ -183,6 +191,6 @@ function dropOldest(bundles) {
     const newestFirst = folders.toSorted((a, b) => (ages.get(b) ?? 0) - (ages.get(a) ?? 0));
     for (const folder of newestFirst.slice(BUNDLES_MAX)) rmSync(folder, { recursive: true, force: true });
   } catch {
-    // Another process does the same: the next start tidies up what is left.
+    // Another process does the same: the next start removes the rest.
   }
 }

@@ -1,9 +1,9 @@
 /**
- * The program behind the command (`svc`, beside this file): checks the version of Node, and runs the server's code in its
- * quickest form (`bundle.js`).
+ * The program behind the command (`svc`, beside this file): checks the version of Node, and runs the server's code in
+ * its fastest form (`bundle.js`).
  *
- * Plain JavaScript: for the first `.ts` file that a process imports, Node loads what strips types, which takes 45 ms and
- * 18 MB. What an older Node could not parse is imported only after the check of its version.
+ * Plain JavaScript: for the first `.ts` file that a process imports, Node loads its type stripper, which takes 45 ms
+ * and 18 MB. Syntax that an older Node could not parse is imported only after the check of its version.
  */
 import { fileURLToPath } from 'node:url';
 
@@ -20,14 +20,14 @@ if (major < NODE_MAJOR_MIN) {
   process.exit(1);
 }
 const ignore = () => undefined;
-// Node would open its debugger to every user of this machine.
+// Without a handler, Node would open its debugger to every user of this machine.
 process.on('SIGUSR1', ignore);
 process.on('SIGUSR2', ignore);
-// Set by `svc`: whoever has started this wants it to outlive the terminal.
+// Set by `svc` if the process is to outlive the terminal.
 const isHangupIgnored = process.env['SVC_HANGUP'] === 'ignored';
 delete process.env['SVC_HANGUP'];
 if (isHangupIgnored) process.on('SIGHUP', ignore);
-// Whoever read our output may be gone before us.
+// The reader of the output may end earlier.
 process.stdout.on('error', ignore);
 const { findProgram } = await import('./bundle.js');
 const { program, reason } = await findProgram(fileURLToPath(new URL('..', import.meta.url)));
