@@ -18,7 +18,7 @@ export const storagePlugin = definePlugin({
   create: ({ log }, { config: { directory, isSynced } }: { readonly config: StorageConfig }): OpenableStorage => {
     if (directory === undefined) return new NoStorage();
     const onFailure = (error: Error): void => {
-      // Not within somebody's call: nothing can handle it, and nothing is to be answered any more.
+      // Thrown outside of all calls: no caller can handle the error, and nothing may be answered any more.
       setImmediate(() => {
         throw error;
       });

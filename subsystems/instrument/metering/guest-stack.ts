@@ -4,9 +4,9 @@
  * A frame weighs FRAME_BYTES, and VALUE_BYTES for each parameter and local. The weight depends only on the module, so a
  * recursion ends at the same depth on every tier, machine and version of V8. V8's own frames are larger, by a factor
  * that must be limited: a message may take NATIVE_PER_GUEST times its guest stack. Code that could need more than that
- * weighs its possible need, divided by the factor. That hardly ever decides: of the two functions in which Motoko
- * deserialises a list (21 locals each, enhanced persistence) one weighs 62 bytes and the other, by V8's possible need,
- * 65 instead of 62.
+ * weighs its possible need, divided by the factor. The possible need rarely decides: of the two functions in which
+ * Motoko deserialises a list (21 locals each, enhanced persistence) one weighs 62 bytes and the other, by V8's possible
+ * need, 65 instead of 62.
  *
  * V8 14.6 may need, in words of 8 bytes (test/subsystems/instrument/stack-depth.test.ts):
  *

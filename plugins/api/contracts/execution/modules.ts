@@ -1,4 +1,4 @@
-/** Modules: what is known of them, and which are refused. */
+/** Modules: facts about them, and refusals. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
