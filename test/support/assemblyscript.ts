@@ -1,4 +1,7 @@
-/** Modules made by the AssemblyScript compiler, for tests and benchmarks. Results are kept under node_modules/.cache by a hash of the source. */
+/**
+ * Modules made by the AssemblyScript compiler, for tests and benchmarks. Results are kept under node_modules/.cache by
+ * a hash of the source.
+ */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,7 +1,7 @@
 /**
- * Does it again, up to so many times, until nothing is thrown; what the last attempt throws otherwise. For what is told by the
- * clock, or needs that nobody holds up this thread at one place: a machine that is busy with something else spoils an attempt,
- * and the bug that the test is for spoils all of them.
+ * Repeats `attempt` up to `count` times until it succeeds; throws the error of the last attempt. For tests that depend
+ * on the clock, or that need this thread not to be held up at one point: a machine that is busy with other work spoils
+ * one attempt, and the bug that the test is for spoils all of them.
  */
 export async function attempts<T>(count: number, attempt: () => Promise<T>): Promise<T> {
   for (let left = count; ; left--) {

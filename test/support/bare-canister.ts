@@ -1,7 +1,7 @@
 /**
  * Just enough of the system API to run a canister's module, for tests and benchmarks of the engine's core: an argument,
- * a caller, replies, traps, debug prints and a flat stable memory. One implementation serves both widths and plain as well
- * as instrumented modules; plain ones get their pointers as they are, so everything is converted here.
+ * a caller, replies, traps, debug prints and a flat stable memory. One implementation serves both widths and plain as
+ * well as instrumented modules; plain ones get their pointers as they are, so everything is converted here.
  */
 import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
 import { HostTrap } from '../../subsystems/execution/engine/fault.ts';
@@ -27,17 +27,17 @@ export function prepare(bytes: Uint8Array, options: InstrumentOptions = {}): Ins
   return { module: new WebAssembly.Module(code), layout };
 }
 
-/** What a canister sees of its host, and says to it. */
+/** The canister's side of its host: the argument and caller that it reads, the replies and prints that it makes. */
 export class BareHost {
   argument: Uint8Array = new Uint8Array(0);
   reply: number[] = [];
   readonly prints: string[] = [];
   stable = new Uint8Array(0);
-  /** How to reach the canister's heap; set once it exists. */
+  /** Returns the canister's heap; set once the heap exists. */
   heap: () => Uint8Array = () => new Uint8Array(0);
-  /** Before the host writes. */
+  /** Called before the host writes to the heap. */
   touch: (address: number, length: number) => void = () => undefined;
-  /** For bytes copied. */
+  /** Charges instructions for copied bytes. */
   charge: (instructions: number) => void = () => undefined;
   performanceCounter: () => number = () => 0;
 
@@ -160,7 +160,7 @@ export function startCanister(
   return { host, instance, call };
 }
 
-/** The same for the module as its compiler made it: what V8 does with it is the floor. */
+/** Starts the module as its compiler made it, without instrumentation: its speed in V8 is the floor. */
 export function startPlainCanister(
   bytes: Uint8Array,
 ): BareCanister & { readonly exports: Readonly<Record<string, unknown>> } {

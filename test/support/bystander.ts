@@ -1,12 +1,12 @@
 /**
- * A process beside a server that is tested, with nothing of the server's: what the machine gives somebody who does next to
- * nothing. It tells, a line each, from when (milliseconds since 1970) and for how long
+ * A process beside a tested server that shares nothing with it, to measure what the machine gives to a process that
+ * does almost nothing. It writes a line for each event, with its start (milliseconds since 1970) and its duration:
  *
- *     flush FROM MS    a bare flush of one page took that beyond what the disk needs for all that was to be written then, by
- *                      the server or anybody else: nobody owes that to the server
- *     stolen FROM MS   a processor of this machine was given to others by whoever runs the machine
+ *     flush FROM MS    a bare flush of one page took this much longer than the disk needs for everything that was to be
+ *                      written then, by the server or by others: the server is not to blame for that
+ *     stolen FROM MS   the host of this machine gave one of its processors to others
  *
- * It measures first what the disk takes when nobody else writes, and sends the message `ready` then.
+ * It first measures the disk while nothing else writes, then sends the message `ready`.
  *
  *     node bystander.ts FOLDER PID OUT    the folder is on the server's file system, the pid is the server's
  */
@@ -17,15 +17,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const [, , folder = '', pid = '', out = ''] = process.argv;
 const EVERY_MS = 10;
 const SLOW_FLUSH_MS = 20;
-/** What the disk takes in a millisecond is measured with so many flushes of so many bytes. */
+/** Number and size of the flushes that measure the disk's bytes per millisecond. */
 const MEASURED_FLUSHES = 5;
 const MEASURED_BYTES = 16 * 2 ** 20;
-/** The median is divided by this: in doubt the disk is slow because of what it is given. */
+/** Divisor of the median: in doubt, the disk is slow because of the bytes that it is given. */
 const SLOWER = 4;
-/** Of /proc/stat; Linux has it so on all machines. */
+/** Unit of `/proc/stat`, the same on all Linux machines. */
 const TICK_MS = 10;
 
-/** Bytes that the server has had written so far; Infinity where nobody can tell. */
+/** Returns the bytes that the server has had written so far; Infinity if the system does not tell. */
 function serverBytes(): number {
   try {
     const text = readFileSync(`/proc/${pid}/io`, 'utf8');
@@ -35,7 +35,9 @@ function serverBytes(): number {
   }
 }
 
-/** Bytes of this machine that are to be written, or are being written; Infinity where nobody can tell. */
+/**
+ * Returns the bytes of this machine that wait to be written or are being written; Infinity if the system does not tell.
+ */
 function unwrittenBytes(): number {
   try {
     const text = readFileSync('/proc/meminfo', 'utf8');
@@ -46,7 +48,7 @@ function unwrittenBytes(): number {
   }
 }
 
-/** Of all processors together; 0 where nobody can tell. */
+/** Returns the stolen ticks of all processors together; 0 if the system does not tell. */
 function stolenTicks(): number {
   try {
     return Number(/^cpu +(?:\d+ +){7}(\d+)/.exec(readFileSync('/proc/stat', 'utf8'))?.[1] ?? 0);
@@ -82,7 +84,7 @@ for (;;) {
   const fromMs = performance.now();
   const ms = flushMs(page);
   const owedMs = (unwritten + serverBytes() - before) / bytesPerMs;
-  // What nobody can tell is no number, and no excuse.
+  // An unknown number of bytes makes `owedMs` Infinity or NaN, so no flush is reported.
   if (ms - owedMs >= SLOW_FLUSH_MS) tell('flush', fromMs + owedMs, ms - owedMs);
   const ticks = stolenTicks();
   if (ticks > stolen) tell('stolen', lookedMs, Math.min((ticks - stolen) * TICK_MS, performance.now() - lookedMs));

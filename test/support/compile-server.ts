@@ -1,7 +1,7 @@
 /**
- * One warm compiler for all files of `npm test`: a compiler that has just been started takes three to five times as long for
- * an actor as one that has compiled a few. It runs in the process of `global-setup.ts`, listens on a Unix socket, and puts
- * what it compiles into the tests' cache, where the test that has asked finds it.
+ * One warm compiler for all files of `npm test`: a compiler that has just been started takes three to five times as
+ * long for an actor as one that has compiled a few. The compiler runs in the process of `global-setup.ts`, listens on a
+ * Unix socket, and puts its modules into the tests' cache, where the requesting test finds them.
  */
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
@@ -11,17 +11,17 @@ import { createCompiler, type Persistence } from '../../subsystems/compiler/moto
 import { MOTOKO_CACHE } from './caches.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-/** Names the socket in the environment of tests. */
+/** Name of the environment variable with the socket's path. */
 const SOCKET = 'SVC_TEST_COMPILER';
 
-/** What is asked for, as JSON. */
+/** Request for a compilation, as JSON. */
 interface Order {
   /** Source texts by path, the main file first. */
   readonly files: readonly (readonly [string, string])[];
   readonly persistence?: Persistence;
 }
 
-/** Processes that are started from now on find it; what is returned ends it. */
+/** Starts the server for all processes that are started from now on; the returned function ends it. */
 export async function startCompileServer(): Promise<() => Promise<void>> {
   const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 600_000 });
   const server = createServer((message, response) => {
@@ -29,7 +29,7 @@ export async function startCompileServer(): Promise<() => Promise<void>> {
       const { files, ...options } = (await json(message)) as Order;
       await compiler.compileText(new Map(files), options);
     };
-    // What is wrong with a source, the test's own compiler tells the test.
+    // Errors in a source are reported to the test by its own compiler.
     compile().then(
       () => response.end(),
       () => response.writeHead(422).end(),
@@ -46,7 +46,7 @@ export async function startCompileServer(): Promise<() => Promise<void>> {
   };
 }
 
-/** Has the cache have what was compiled, if there is a server (`npm test`) and the source can be compiled. */
+/** Has the server put the compiled module into the cache, if there is a server (`npm test`) and the source compiles. */
 export async function compileAhead(order: Order): Promise<void> {
   const socketPath = process.env[SOCKET];
   if (socketPath === undefined) return;

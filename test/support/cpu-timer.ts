@@ -1,6 +1,6 @@
 /**
- * Begins to count this thread's processor time; the function returned tells how many milliseconds of it have passed. What
- * must not take long is held against that: by the clock, a busy machine makes everything long.
+ * Starts counting this thread's processor time; the returned function returns the milliseconds counted so far. Tests of
+ * short work use this time, since on a busy machine everything takes long by the clock.
  */
 export function startCpuTimer(): () => number {
   const start = process.threadCpuUsage();

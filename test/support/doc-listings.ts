@@ -1,4 +1,4 @@
-/** Listings of a page in docs/, to be executed: what a reader is shown is what happens. */
+/** Listings of a page in docs/, to be executed, so that readers are shown what really happens. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -7,12 +7,12 @@ const DOCS = resolve(import.meta.dirname, '../../docs');
 
 export interface Listing {
   readonly language: string;
-  /** The file that is named before it. */
+  /** Name of the file that is given in front of the listing. */
   readonly file: string | undefined;
   readonly text: string;
 }
 
-/** By the titles of sections. */
+/** Returns the listings of a page, by the titles of their sections. */
 export async function listingsOf(name: string): Promise<ReadonlyMap<string, readonly Listing[]>> {
   const [, ...parts] = (await readFile(join(DOCS, `${name}.md`), 'utf8')).split(/^## /m);
   return new Map(
@@ -26,7 +26,7 @@ export async function listingsOf(name: string): Promise<ReadonlyMap<string, read
   );
 }
 
-/** Commands of a listing, each behind `$`, and what they show. */
+/** Returns the commands of a listing, each behind `$`, with the output shown for them. */
 export function commandsOf({ text }: Listing): readonly { readonly line: string; readonly expected: string }[] {
   return text
     .split(/^\$ /m)
@@ -37,7 +37,7 @@ export function commandsOf({ text }: Listing): readonly { readonly line: string;
     });
 }
 
-/** `…` stands for anything. */
+/** Asserts that `shown` matches `expected`, where `…` stands for any text. */
 export function assertShows(shown: string, expected: string): void {
   const parts = expected.trim().split('…');
   const pattern = parts.map((part) => part.replaceAll(/[^\w"\s]/g, String.raw`\$&`)).join('.*');

@@ -1,9 +1,11 @@
-/** The text exposition format of Prometheus, version 0.0.4, read strictly: what a lenient reader would pass over throws. */
+/**
+ * Strict reader of the text exposition format of Prometheus, version 0.0.4: throws where a lenient reader would go on.
+ */
 
 export interface Family {
   readonly type: string;
   readonly help: string;
-  /** By name and labels, as they were written: `svc_actor_cycles{actor="80…"}`. */
+  /** Values by name and labels as they were written: `svc_actor_cycles{actor="80…"}`. */
   readonly samples: ReadonlyMap<string, number>;
 }
 
@@ -14,7 +16,7 @@ const HELP_LINE = new RegExp(`^# HELP (${NAME}) (.+)$`);
 const TYPE_LINE = new RegExp(`^# TYPE (${NAME}) (counter|gauge|histogram)$`);
 const SAMPLE_LINE = new RegExp(`^(${NAME})(\\{${LABEL}(?:,${LABEL})*\\})? (${NUMBER})$`);
 
-/** The families by name. Throws an Error that names the line. */
+/** Returns the families by name. Throws an Error that names the line. */
 export function parseExposition(text: string): ReadonlyMap<string, Family> {
   if (!text.endsWith('\n')) throw new Error('the last line does not end');
   const families = new Map<string, Family>();
@@ -63,7 +65,10 @@ function check(name: string, { type, samples }: Family): void {
   if (type === 'histogram') checkHistogram(name, samples);
 }
 
-/** Each series of it: ascending bounds, cumulative counts, `+Inf` with all of them. `le` is the last label. */
+/**
+ * Checks each series of a histogram: ascending bounds, cumulative counts, and `+Inf` with all of them. `le` is the last
+ * label.
+ */
 function checkHistogram(name: string, samples: ReadonlyMap<string, number>): void {
   const series = new Map<string, [string, number][]>();
   for (const [sample, count] of samples) {

@@ -2,19 +2,20 @@ import type { Clock } from '../../kernel/index.ts';
 
 interface Timer {
   dueMs: number;
-  /** Undefined: it fires once. */
+  /** Undefined: the timer fires once. */
   readonly everyMs: number | undefined;
   readonly work: () => void;
 }
 
 /**
- * A clock that moves only when told to, and with it every timer. Who is due is called in the order of the moments at which
- * they were, those of one moment in the order they were made; all of them see the time to which the clock was moved, as
- * after a pause of the event loop, and what they ask for begins then. An interval is called once for each of its moments.
+ * A clock that moves, with all its timers, only when told to. Due timers are called in the order of their moments,
+ * those of one moment in the order in which they were made. All of them see the time to which the clock was moved, as
+ * after a pause of the event loop, and timers that they make begin at that time. An interval is called once for each of
+ * its moments.
  */
 export class FakeClock implements Clock {
   #nowMs: number;
-  /** In the order they were made. */
+  /** Timers in the order in which they were made. */
   readonly #timers = new Set<Timer>();
 
   constructor(startMs = Date.UTC(2026, 0, 1)) {
@@ -25,7 +26,7 @@ export class FakeClock implements Clock {
     return this.#nowMs;
   }
 
-  /** How many timers wait. */
+  /** Number of waiting timers. */
   get pending(): number {
     return this.#timers.size;
   }
@@ -47,13 +48,13 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** The clock says another time, earlier perhaps, and nobody is called. */
+  /** Sets the clock to another time, perhaps an earlier one, and calls no timer. */
   set(nowMs: number): void {
     for (const timer of this.#timers) timer.dueMs += nowMs - this.#nowMs;
     this.#nowMs = nowMs;
   }
 
-  /** As when a process ends: nobody is called any more. */
+  /** Drops all timers, as the end of a process does. */
   dropTimers(): void {
     this.#timers.clear();
   }
@@ -64,7 +65,7 @@ export class FakeClock implements Clock {
     return { [Symbol.dispose]: () => void this.#timers.delete(timer) };
   }
 
-  /** The first of those that are due. */
+  /** Returns the first of the due timers. */
   #next(): Timer | undefined {
     let first: Timer | undefined;
     for (const timer of this.#timers) {

@@ -1,27 +1,27 @@
 /**
- * A directory in memory that keeps apart what was written and what is on disk, and that fails when it is told to.
+ * A directory in memory that keeps written bytes and bytes on disk apart, and that fails when told to.
  *
- * A write goes to the system's memory; `sync` of the file brings it to the disk, `syncDirectory` does it with names.
- * After a power cut each sector of 512 bytes has, for itself, one of the versions that it had since the last sync;
- * of the changes of names, any may have happened.
+ * A write goes to the system's memory; `sync` of the file brings it to the disk, `syncDirectory` does the same with
+ * names. After a power cut each sector of 512 bytes has, independently of the others, one of the versions that it had
+ * since the last sync; any subset of the changes of names may have happened.
  */
 import { type Disk, type DiskFile, diskError } from '../../subsystems/storage/disk.ts';
 import type { Seeded } from './seeded.ts';
 
 const SECTOR_BYTES = 512;
 
-/** The process is gone: nothing that catches this may go on. */
+/** The process is gone: code that catches this must not go on. */
 export class Crash extends Error {
   override readonly name = 'Crash';
 }
 
-/** What goes wrong, each counted from now on; what is left out never happens. */
+/** Faults to come, each counted from now on; a fault that is left out never happens. */
 export interface Faults {
   /** The process ends at this write point: 1 is the next one. */
   readonly crashAt?: number;
   /** This sync of a file fails, and later ones of that file lie: they succeed, and nothing reaches the disk. */
   readonly failSyncAt?: number;
-  /** Files can grow by so many bytes together. */
+  /** Number of bytes by which all files together can grow. */
   readonly freeBytes?: number;
 }
 
@@ -31,7 +31,7 @@ type NameChange =
   | { readonly kind: 'rename'; readonly name: string; readonly to: string };
 
 export class FaultyDisk implements Disk {
-  /** As the process sees them, and as they are on disk. */
+  /** The names as the process sees them, then as they are on disk. */
   readonly #names = new Map<string, StoredFile>();
   readonly #namesOnDisk = new Map<string, StoredFile>();
   readonly #nameChanges: NameChange[] = [];
@@ -43,17 +43,17 @@ export class FaultyDisk implements Disk {
   #isCrashed = false;
   #hasFailed = false;
 
-  /** A sync has failed, or a file had no room to grow: a process that sees it ends. */
+  /** True if a sync has failed or a file had no room to grow; a process that sees this ends. */
   get hasFailed(): boolean {
     return this.#hasFailed;
   }
 
-  /** How many writes, syncs and changes of names there were. */
+  /** Number of writes, syncs and changes of names so far. */
   get writePoints(): number {
     return this.#writePoints;
   }
 
-  /** From now on, instead of what was armed before. */
+  /** Arms these faults in place of those that were armed before. */
   arm({ crashAt = Infinity, failSyncAt = Infinity, freeBytes = Infinity }: Faults): void {
     this.#crashAt = this.#writePoints + crashAt;
     this.#failSyncAt = this.#syncs + failSyncAt;
@@ -91,7 +91,7 @@ export class FaultyDisk implements Disk {
     for (const change of this.#nameChanges.splice(0)) applyChange(this.#namesOnDisk, change);
   }
 
-  /** The process was killed and the machine runs on: everything that was written is there, on disk or not. */
+  /** Returns the disk after the process was killed while the machine runs on: every write is there, on disk or not. */
   killed(): FaultyDisk {
     const disk = new FaultyDisk();
     const copies = new Map<StoredFile, StoredFile>();
@@ -108,11 +108,11 @@ export class FaultyDisk implements Disk {
     return disk;
   }
 
-  /** The power was cut: what a machine may find on this disk afterwards. */
+  /** Returns the disk as the machine may find it after a power cut. */
   survivor(random: Seeded): FaultyDisk {
     const disk = new FaultyDisk();
     const names = new Map(this.#namesOnDisk);
-    // All, none, or each by itself.
+    // All changes of names, none, or each by itself.
     const lot = random.below(4);
     for (const change of this.#nameChanges) {
       if (lot === 0 || (lot > 1 && random.oneIn(2))) applyChange(names, change);
@@ -125,14 +125,14 @@ export class FaultyDisk implements Disk {
     return disk;
   }
 
-  /** The bytes of a file as the process sees them: a view, for damaging it. */
+  /** Returns the bytes of a file as the process sees them: a view, for damaging the file. */
   bytesOf(name: string): Uint8Array {
     const file = this.#names.get(name);
     if (file === undefined) throw new Error(`no file ${name}`);
     return file.bytes;
   }
 
-  /** Cuts a file to a length, as something else than the process might. */
+  /** Cuts a file to a length, as another program might. */
   truncate(name: string, length: number): void {
     const file = this.#names.get(name);
     if (file === undefined) throw new Error(`no file ${name}`);
@@ -180,7 +180,7 @@ export class FaultyDisk implements Disk {
         }
         file.sync();
       },
-      // Also of a process that is gone: its handles are closed for it.
+      // A process that is gone closes its handles, too: the system does it.
       close: () => {
         isOpen = false;
       },
@@ -194,7 +194,9 @@ export class FaultyDisk implements Disk {
     });
   }
 
-  /** A crash comes after the write, which may not have reached the disk anyway, and before a sync. */
+  /**
+   * Counts a write point. A crash comes after the write, which may not have reached the disk anyway, and before a sync.
+   */
   #writePoint(write?: () => void): void {
     this.#assertRunning();
     write?.();
@@ -213,7 +215,7 @@ export class FaultyDisk implements Disk {
   }
 }
 
-/** A change that another one has to come before, and did not, has no effect. */
+/** Applies a change of a name; one whose prerequisite did not happen has no effect. */
 function applyChange(names: Map<string, StoredFile>, change: NameChange): void {
   if (change.kind === 'create') {
     names.set(change.name, change.file);
@@ -231,7 +233,7 @@ interface Write {
 }
 
 class StoredFile {
-  /** After a failed sync: later ones succeed and do nothing. */
+  /** Set after a failed sync: later syncs succeed and do nothing. */
   isLying = false;
   #written = new Uint8Array();
   #onDisk = new Uint8Array();
@@ -283,7 +285,7 @@ class StoredFile {
   }
 }
 
-/** For each sector, the parts of the writes that touch it, in their order. */
+/** Returns, for each sector, the parts of the writes that touch it, in their order. */
 function sectorsOf(writes: readonly Write[]): Iterable<readonly Write[]> {
   const sectors = new Map<number, Write[]>();
   for (const { at, bytes } of writes) {
@@ -299,7 +301,7 @@ function sectorsOf(writes: readonly Write[]): Iterable<readonly Write[]> {
   return sectors.values();
 }
 
-/** The same array, unless it has to grow. */
+/** Returns the same array unless it has to grow. */
 function put(into: Uint8Array<ArrayBuffer>, { at, bytes }: Write): Uint8Array<ArrayBuffer> {
   let target = into;
   if (at + bytes.length > target.length) {

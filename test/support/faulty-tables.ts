@@ -4,7 +4,7 @@ import { MemoryTables } from '../../subsystems/storage/memory-tables.ts';
 import type { Change, Entry, Family, TableReader, Tables } from '../../subsystems/storage/tables.ts';
 import type { Seeded } from './seeded.ts';
 
-/** The machine stopped: whoever catches it is not alive any more. */
+/** The machine stopped: code that catches this must not go on. */
 export class Crash extends Error {
   override readonly name = 'Crash';
 }
@@ -15,12 +15,12 @@ export type Fault = 'fail' | 'crash' | undefined;
 /** Decides what happens to a write; they are numbered from 1. */
 export type Faults = (write: { readonly number: number; readonly isSynced: boolean }) => Fault;
 
-/** The faults of those writes, and no others. */
+/** Returns the faults of the scripted writes; all other writes succeed. */
 export function scriptedFaults(script: Readonly<Record<number, Fault>>): Faults {
   return ({ number }) => script[number];
 }
 
-/** Each fault once in so many writes; 0: never. */
+/** Draws each fault once in so many writes; 0: never. */
 export function randomFaults(
   random: Seeded,
   odds: { readonly failOneIn: number; readonly crashOneIn: number },
@@ -32,20 +32,20 @@ export function randomFaults(
 }
 
 /**
- * Tables on a disk that fails, in a machine that stops. What is on that disk is every synced write and what came before
- * it; of the writes since, the first few: how many, `random` decides when the machine stops.
+ * Tables on a failing disk, in a machine that stops. The disk has every synced write and all writes before it, and the
+ * first few of the writes since then; `random` decides their number when the machine stops.
  */
 export class FaultyTables implements Tables {
   readonly #tables: Tables;
   readonly #random: Seeded;
   readonly #faults: Faults;
-  /** What is on the disk for certain. */
+  /** Entries that are certainly on the disk. */
   readonly #synced: MemoryTables;
   #unsynced: (readonly Change[])[] = [];
   #writes = 0;
   #crash: Crash | undefined;
 
-  /** What `tables` has already is on the disk. */
+  /** Takes the present content of `tables` to be on the disk. */
   constructor(tables: Tables, random: Seeded, faults: Faults = () => undefined) {
     this.#tables = tables;
     this.#random = random;
@@ -75,7 +75,7 @@ export class FaultyTables implements Tables {
       const message = `the state cannot be written: write ${this.#writes}: no space left on device`;
       throw new ServerError('unavailable', 'state-unwritable', message);
     }
-    // Buffers are the caller's, who may use them again.
+    // Copies the buffers: they are the caller's, who may reuse them.
     this.#unsynced.push(
       changes.map(({ family, key, value }) => ({ family, key: key.slice(), value: value && value.slice() })),
     );
@@ -104,17 +104,17 @@ export class FaultyTables implements Tables {
     return this.#alive().bytes;
   }
 
-  /** Also of a machine that stopped: for whoever tidies up after a test. */
+  /** Works on a stopped machine, too, so that a test can clean up. */
   close(): Promise<void> {
     return this.#tables.close();
   }
 
-  /** The machine stops now, between two writes. Returns what everything throws from here on. */
+  /** Stops the machine now, between two writes. Returns the error that every call throws from here on. */
   crash(): Crash {
     return (this.#crash ??= new Crash(`the machine stopped at write ${this.#writes}`));
   }
 
-  /** After a crash: what the disk has, for the next start. Every call cuts anew. */
+  /** Returns what the disk has after a crash, for the next start. Each call cuts anew. */
   survivors(): MemoryTables {
     assert.ok(this.#crash, 'the machine has not stopped');
     const survivors = MemoryTables.copyOf(this.#synced);
@@ -129,7 +129,7 @@ export class FaultyTables implements Tables {
   }
 }
 
-/** The next storage on the same machine has them, too. */
+/** Tables that stay open for the next storage on the same machine. */
 export class LastingTables extends FaultyTables {
   override close(): Promise<void> {
     return Promise.resolve();

@@ -13,7 +13,7 @@ export async function rightsIn(directory: string): Promise<ReadonlyMap<string, s
   return rights;
 }
 
-/** Those that are not as a state's have to be: 700 for directories, 600 for files. */
+/** Returns the paths whose rights are not those of a state: 700 for directories, 600 for files. */
 export async function exposedIn(directory: string): Promise<readonly string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const directories = new Set([

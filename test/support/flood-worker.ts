@@ -1,7 +1,7 @@
 /**
- * Connections without a token, in a thread of their own: some send requests as fast as the server takes them and never end,
- * others say nothing at all. Says `ready` when it has started, begins when it is told something, and tells from then on how many of
- * the silent ones are open.
+ * Connections without a token, in a thread of their own: some send requests without end, as fast as the server takes
+ * them; others send nothing. The thread posts `ready` when it has started, begins at the first message, and from then
+ * on reports the number of open silent connections.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

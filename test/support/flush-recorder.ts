@@ -1,9 +1,10 @@
 /**
- * Loaded into a server that is tested (`--import`): writes down when flushes of the step log or of the tables were slow. A disk
- * that other machines use, too, takes a second for a few hundred bytes now and then, and nobody who waits for that has waited for
- * the server, if a bystander waited just as long (hindrances.ts).
+ * Loaded into a tested server (`--import`) to record slow flushes of the step log and of the tables. A disk that other
+ * machines share sometimes takes a second for a few hundred bytes; such a wait is not the server's fault if a bystander
+ * waited just as long (hindrances.ts).
  *
- * A line `flush FROM MS` for each of at least SLOW_FLUSH_MS: milliseconds since 1970 when it began, and how long it took.
+ * Writes a line `flush FROM MS` for each flush of at least SLOW_FLUSH_MS: its start in milliseconds since 1970, and its
+ * duration.
  */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';

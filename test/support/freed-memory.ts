@@ -1,15 +1,18 @@
-/** A process that allocates many small blocks of the C library, frees nearly all, and tells what it has resident, in MiB: before that is given back, and after. */
+/**
+ * A process that allocates many small blocks of the C library, frees nearly all of them, and prints its resident memory
+ * in MiB before and after the freed memory is given back.
+ */
 import { trimmer } from '../../config/memory-at-rest.ts';
 
 const BLOCKS = 4096;
 const BLOCK_BYTES = 32_768;
-/** One of so many is kept, in between: nothing but the pages of the others can go. */
+/** One block in this many is kept, so that only the pages of the others can be given back. */
 const KEPT = 64;
 
 const giveBack = trimmer();
 let blocks = Array.from({ length: BLOCKS }, () => Buffer.allocUnsafeSlow(BLOCK_BYTES).fill(1));
 blocks = blocks.filter((_, index) => index % KEPT === 0);
-// What is behind buffers is freed in the background, and by then at the next collection.
+// The memory behind buffers is freed in the background, at the latest by the next collection.
 globalThis.gc?.();
 globalThis.gc?.();
 const residentMib = (): number => process.memoryUsage.rss() / 2 ** 20;

@@ -1,10 +1,10 @@
 /**
  * Runs once, before all files of `npm test`.
  *
- * The tests start some hundreds of processes, and each of their threads would strip the types of the same sources and compile
- * them: half of what a server takes to start. Node keeps what it made of a source, but only when a process ends by itself,
- * and most servers here are killed. So one is started and stopped first, and all that come later find what it left. And all
- * have one compiler of Motoko, which stays warm.
+ * The tests start some hundreds of processes, and each of their threads would strip the types of the same sources and
+ * compile them: half of a server's start. Node keeps compiled sources only when a process ends by itself, and most
+ * servers here are killed. So one server is started and stopped first, and all later ones find its compiled sources.
+ * All tests share one Motoko compiler, which stays warm.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -53,7 +53,7 @@ test('a bystander tells of slow flushes, but not of what the disk needs for all 
   const tells = async (name: string, pid: number, grown: number, dirty: number): Promise<readonly Span[]> => {
     const out = join(folder, name);
     const end = await startBystander(folder, pid, out, disk(grown, dirty));
-    // Those that are to tell nothing are given the time for some flushes.
+    // Cases that must record nothing get the time of some flushes.
     const isToTell = name === 'little' || name === 'some';
     const looks = isToTell ? 2_000 : 100;
     for (let n = 0; n < looks && (await readSpans(out, 'flush')).length < 3; n++) await sleep(15);

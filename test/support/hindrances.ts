@@ -1,7 +1,7 @@
 /**
- * What held answers up and can be shown not to be the server's: flushes of the disk that were slow for a bystander, too, who
- * flushed one page, beyond what the disk needs for all that was to be written at that moment; processors that the machine did not have; and the tester itself,
- * who did not look.
+ * Delays of answers that are provably not the server's fault: flushes that were also slow for a bystander, which
+ * flushed one page, beyond the time that the disk needed for all bytes waiting at that moment; processors that the
+ * machine did not have; and the tester itself, which was too late to look.
  */
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -10,30 +10,30 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Milliseconds since 1970, and how long. */
+/** A span of time: its start in milliseconds since 1970, and its length. */
 export interface Span {
   readonly fromMs: number;
   readonly ms: number;
 }
 
-/** Lines of `flush-recorder.ts` and `bystander.ts` by what they are about. */
+/** Lines of `flush-recorder.ts` and `bystander.ts` by their subject. */
 export interface Records {
-  /** The server waited for the disk. */
+  /** Flushes for which the server waited. */
   readonly flushes: readonly Span[];
-  /** So did a bystander. */
+  /** Flushes for which the bystander waited. */
   readonly bystanderFlushes: readonly Span[];
   readonly stolen: readonly Span[];
-  /** The tester was not there. */
+  /** Spans in which the tester did not run. */
   readonly late: readonly Span[];
 }
 
-/** The environment of a server whose slow flushes are to be written to that file. */
+/** Returns the environment for a server whose slow flushes are to be written to a file. */
 export function recordingFlushes(path: string): Record<string, string> {
   const recorder = fileURLToPath(new URL('./flush-recorder.ts', import.meta.url));
   return { NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import ${recorder}`, SVC_TEST_FLUSHES: path };
 }
 
-/** Starts a bystander, which is ready when this resolves; what it resolves to ends it, and resolves when it has ended. */
+/** Starts a bystander and resolves when it is ready. The resolved function ends it and resolves when it has ended. */
 export async function startBystander(
   folder: string,
   pid: number,
@@ -51,7 +51,7 @@ export async function startBystander(
   };
 }
 
-/** A bystander and the tester's own lateness, from now on. */
+/** Records of a bystander and of the tester's own lateness, from now on. */
 export class HindranceWatch {
   readonly #flushes: string;
   readonly #seen: string;
@@ -67,7 +67,7 @@ export class HindranceWatch {
   }
 
   /**
-   * The server has next to nothing to do meanwhile.
+   * Starts the bystander and the watch; the server should have almost nothing to do meanwhile.
    *
    * @param folder on the server's file system, of the test alone
    * @param flushes where the server writes its slow flushes, as `recordingFlushes` was told
@@ -77,7 +77,7 @@ export class HindranceWatch {
     return new HindranceWatch(flushes, seen, await startBystander(folder, serverPid, seen));
   }
 
-  /** What there was so far. */
+  /** Returns all hindrances so far. */
   async read(): Promise<Hindrances> {
     return new Hindrances({
       flushes: await readSpans(this.#flushes, 'flush'),
@@ -93,7 +93,7 @@ export class HindranceWatch {
   }
 }
 
-/** Notes when the tester's event loop had other things to do for LATE_MS; what is returned ends that. */
+/** Records spans in which the tester's event loop was busy for LATE_MS; the returned function ends that. */
 export function watchOwnLateness(late: Span[]): () => void {
   let lookedMs = performance.now();
   const timer = setInterval(() => {
@@ -108,7 +108,7 @@ export function watchOwnLateness(late: Span[]): () => void {
 const LOOK_MS = 5;
 const LATE_MS = 20;
 
-/** Spans of those lines of a file that begin with `what`; none if there is no file. */
+/** Returns the spans on lines of a file that begin with `what`; none if there is no file. */
 export async function readSpans(path: string, what: string): Promise<Span[]> {
   const text = await readFile(path, 'utf8').catch(() => '');
   return text
@@ -120,7 +120,7 @@ export async function readSpans(path: string, what: string): Promise<Span[]> {
 
 export class Hindrances {
   readonly #spans: readonly Span[];
-  /** Flushes that both the server and the bystander waited for. */
+  /** Flushes for which both the server and the bystander waited. */
   readonly flushes: readonly Span[];
 
   constructor({ flushes, bystanderFlushes, stolen, late }: Records) {
@@ -134,20 +134,20 @@ export class Hindrances {
     return this.#spans.reduce((sum, { ms }) => sum + ms, 0);
   }
 
-  /** For how much of the time between two instants something of it was there. */
+  /** Returns the milliseconds between two instants that some hindrance covers. */
   within(fromMs: number, toMs: number): number {
     const span = { fromMs, ms: toMs - fromMs };
     return this.#spans.reduce((sum, each) => sum + Math.max(0, both(each, span).ms), 0);
   }
 }
 
-/** Less than nothing where they do not meet. */
+/** Returns the common part of two spans; its length is negative if they do not meet. */
 function both(one: Span, other: Span): Span {
   const fromMs = Math.max(one.fromMs, other.fromMs);
   return { fromMs, ms: Math.min(one.fromMs + one.ms, other.fromMs + other.ms) - fromMs };
 }
 
-/** None of what it gives overlaps another. */
+/** Returns spans of which none overlaps another. */
 function union(spans: readonly Span[]): Span[] {
   const merged: Span[] = [];
   for (const span of spans.toSorted((a, b) => a.fromMs - b.fromMs)) {

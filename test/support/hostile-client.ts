@@ -1,10 +1,10 @@
 /**
- * A process of clients that do harm, for tests that measure what others feel of them:
+ * A process of harmful clients, for tests that measure their effect on others:
  *
  *     node hostile-client.ts <origin> <kind> <connections>
  *
- * Each kind keeps so many connections busy until it is killed; a connection that is closed is made anew. Every second it
- * prints a line of JSON: connections now, connections closed by the server, bytes received.
+ * Each kind keeps so many connections busy until the process is killed; a closed connection is made anew. Every second
+ * the process prints a line of JSON: connections now, connections closed by the server, bytes received.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,9 @@ const THIS_FILE = fileURLToPath(import.meta.url);
 const WRITE_BYTES = 64 * 1024;
 const AGAIN_MS = 1000;
 const DRIP_MS = 1000;
-/** At a time: a system keeps few hundred connections for a server that has not taken them yet. */
+/**
+ * Number of connections that are opened at a time: a system queues a few hundred that the server has not accepted yet.
+ */
 const OPENED_AT_ONCE = 50;
 
 const filled = (request: string): string => request.repeat(Math.ceil(WRITE_BYTES / request.length));
@@ -32,9 +34,9 @@ function pour(socket: Socket, first: string, more: string): void {
 }
 
 const KINDS = {
-  /** Asks without end and waits for no answer, but reads them. */
+  /** Sends requests without end, and reads the answers without waiting for them. */
   pipelining: (socket: Socket) => pour(socket, '', filled('GET /health HTTP/1.1\r\nHost:\r\n\r\n')),
-  /** The same, and reads nothing. */
+  /** Sends the same, and reads nothing. */
   deaf(socket: Socket) {
     socket.pause();
     pour(socket, '', filled('GET /version HTTP/1.1\r\nHost:\r\n\r\n'));
@@ -64,12 +66,15 @@ export type Hostility = keyof typeof KINDS;
 
 export interface HostileClient {
   readonly kind: Hostility;
-  /** What it last said of itself. */
+  /** Last line that the process printed. */
   readonly said: { readonly open: number; readonly closed: number; readonly bytes: number };
   stop(): Promise<void>;
 }
 
-/** Starts a process of so many clients of that kind; it is killed when the test ends. Resolves when most of them were connected. */
+/**
+ * Starts a process with so many clients of one kind; it is killed when the test ends. Resolves when most of them were
+ * connected.
+ */
 export async function startHostileClient(
   t: TestOwner,
   origin: string,

@@ -21,7 +21,7 @@ export interface Answer {
 export interface SendOptions {
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
-  /** Given: the connection is kept and reused. */
+  /** If given, the connection is kept and reused. */
   readonly agent?: Agent;
 }
 
@@ -52,10 +52,10 @@ function answerOf(status: number, headers: IncomingHttpHeaders, body: Buffer): A
   return { status, headers, body, text, json: () => JSON.parse(text) as unknown };
 }
 
-/** What comes at all comes soon; a machine that is busy elsewhere may keep both sides waiting for seconds. */
+/** Time limit of a read: answers come soon, but a machine that is busy elsewhere may delay both sides for seconds. */
 const PATIENCE_MS = 60_000;
 
-/** A client that writes bytes as they are, for everything that a proper client would not send. */
+/** A client that writes bytes as they are, for input that a proper client would not send. */
 export class RawClient implements AsyncDisposable {
   readonly #socket: Socket;
   #received = '';
@@ -74,7 +74,7 @@ export class RawClient implements AsyncDisposable {
     return this.#socket.closed;
   }
 
-  /** All that came so far, as Latin-1. */
+  /** All bytes received so far, as Latin-1. */
   get received(): string {
     return this.#received;
   }
@@ -84,7 +84,7 @@ export class RawClient implements AsyncDisposable {
     else this.#socket.write(text);
   }
 
-  /** Reads nothing any more, until `resume`. */
+  /** Stops reading until `resume`. */
   pause(): void {
     this.#socket.pause();
   }
@@ -115,7 +115,7 @@ export class RawClient implements AsyncDisposable {
     return this.#received;
   }
 
-  /** Resolves with all that was received when the server ended the connection. */
+  /** Resolves with all received text when the server has ended the connection. */
   async ended(timeoutMs = PATIENCE_MS): Promise<string> {
     if (!this.#socket.closed && !this.#socket.readableEnded) {
       const signal = AbortSignal.timeout(timeoutMs);

@@ -1,17 +1,17 @@
-/** A thread that has had much to do, then waits on a ring, and tells of its heap before and after. */
+/** A thread that works hard, then waits on a ring, and reports its heap before and after. */
 import { getHeapSpaceStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import { RingConsumer } from '../../subsystems/threads/index.ts';
 
 export interface IdleThreadData {
   readonly ring: SharedArrayBuffer;
-  /** What it keeps for ever, in objects. */
+  /** Number of objects that the thread keeps for ever. */
   readonly kept: number;
-  /** Records that it takes before. */
+  /** Number of records that it takes before it waits. */
   readonly records: number;
 }
 
-/** Bytes that its young generation and the pages of its old one take. */
+/** Bytes that a thread's young generation and the pages of its old one take. */
 export interface IdleThreadHeap {
   readonly young: number;
   readonly old: number;
@@ -25,7 +25,7 @@ function heap(): IdleThreadHeap {
   return { young: bytesOf('new_space'), old: bytesOf('old_space') };
 }
 
-/** Grows both generations. Returns what stays of it. */
+/** Grows both generations. Returns the objects that stay. */
 function work(): unknown[] {
   const stays: unknown[] = [];
   let passing: unknown[] = [];

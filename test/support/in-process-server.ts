@@ -1,6 +1,7 @@
 /**
- * A whole server in this process: all plugins over real sockets, threads and files, with a log that tests can read. It starts in a
- * third of the time of a process of its own; what a process is to show (signals, exit codes, streams) needs `server.ts`.
+ * A whole server in this process: all plugins over real sockets, threads and files, with a log that tests can read. It
+ * starts in a third of the time of a separate process; tests of a process (signals, exit codes, streams) need
+ * `server.ts`.
  */
 import { createKernel, systemClock, systemRandom } from '../../kernel/index.ts';
 import { loadConfig } from '../../config/load.ts';

@@ -1,10 +1,10 @@
 /**
- * Another process that restores a backup and is killed on its way:
+ * A process that restores a backup and is killed on its way:
  *
  *     node killed-restore.ts <file> <directory> <step>
  *
- * Steps are its calls that change the file system, from 1 on; the process ends with SIGKILL when that one is done. If it comes
- * to its end before, it says `restored in <steps> steps`.
+ * Steps are its calls that change the file system, counted from 1; the process ends with SIGKILL after the given step.
+ * If the restore ends before that, the process prints `restored in <steps> steps`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 
 const THIS_FILE = fileURLToPath(import.meta.url);
 
-/** How many steps it took if it came to its end; undefined: it was killed at that step. */
+/** Returns the number of steps if the restore came to its end; undefined if it was killed at `step`. */
 export async function restoreUntil(file: string, directory: string, step: number): Promise<number | undefined> {
   const child = spawn(process.execPath, [THIS_FILE, file, directory, String(step)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -31,7 +31,7 @@ export async function restoreUntil(file: string, directory: string, step: number
 
 type Call = (...args: never[]) => Promise<unknown>;
 
-/** Counts the calls of these functions; each step is followed by a look at whether it was the last. */
+/** Counts the calls of these functions, and calls `took` after each. */
 function countCalls(of: object, names: readonly string[], took: () => void): void {
   for (const name of names) {
     const call = Reflect.get(of, name) as Call;

@@ -8,11 +8,11 @@ export interface ListeningRing {
   readonly seen: { wakes: number; records: number };
   /** Publishes one record. */
   readonly send: () => void;
-  /** Called at each wake, behind what it has taken. */
+  /** Called at each wake, after the records were taken. */
   onWake: (() => void) | undefined;
 }
 
-/** It listens, and keeps the process alive, until the test ends. */
+/** Makes a ring whose consumer listens, and keeps the process alive, until the test ends. */
 export function listeningRing(t: TestContext): ListeningRing {
   const shared = createRing(4096);
   const producer = new RingProducer(shared);

@@ -1,4 +1,7 @@
-/** A module whose methods touch as much memory as their argument says, each by another operation, and end in several ways. */
+/**
+ * A module whose methods touch as much memory as their argument says, each by another operation and with several
+ * endings.
+ */
 import { wat } from './wat.ts';
 
 export type HogWidth = 32 | 64;
@@ -26,7 +29,10 @@ export const HOG_SEGMENT_BYTES = 2.5 * 2 ** 20;
 /** Bytes of parameters, before the part of the heap that operations work on. */
 const PARAMETERS = 12;
 
-/** Methods `<operation>_<end>`, and `prepare`, which grows both memories. The heap grows in the message where it is too small. */
+/**
+ * Methods `<operation>_<end>`, and `prepare`, which grows both memories. The heap grows in the message where it is too
+ * small.
+ */
 export function memoryHog(width: HogWidth): Uint8Array {
   const ptr = `i${width}`;
   const wide = (value: string): string => (width === 64 ? value : `(i64.extend_i32_u ${value})`);

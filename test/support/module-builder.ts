@@ -1,6 +1,6 @@
 /**
- * Modules put together byte by byte, for tests that need what no assembler would write: a million labels, sections out of
- * order, lengths that lie. Nothing is checked here; a `Section` is whatever bytes it is given.
+ * Modules put together byte by byte, for tests that need modules no assembler would write: a million labels, sections
+ * out of order, wrong lengths. Nothing is checked here; a `Section` is whatever bytes it is given.
  */
 import { ByteWriter } from '../../subsystems/wasm/index.ts';
 
@@ -72,7 +72,7 @@ export function repeat(part: Part, count: number): Uint8Array {
   return all;
 }
 
-/** What `make` gives for 0, 1, …, count − 1. */
+/** Returns the parts that `make` gives for 0, 1, …, count − 1, in a row. */
 export function sequence(count: number, make: (index: number) => Part): Uint8Array {
   const out = new ByteWriter(1 << 16);
   for (let k = 0; k < count; k++) {

@@ -1,6 +1,7 @@
 /**
- * Sizes and durations of messages as proofs draw them: on both sides of each threshold at which the code does something
- * else, and how often each was drawn. Each class comes again after all the others have, so few messages see them all.
+ * Sizes and durations of messages as proofs draw them: on both sides of each threshold at which the code changes its
+ * behaviour, with a count of each class drawn. A class comes again only after all the others, so few messages see them
+ * all.
  */
 import { LARGE_BODY_BYTES } from '../../subsystems/codec/faults.ts';
 import { DEBUG_BYTES_MAX } from '../../subsystems/execution/engine/system-api/debug-output.ts';
@@ -12,12 +13,14 @@ import { FILL_BYTES } from '../../subsystems/storage/step-log.ts';
 import { INLINE_BYTES_MAX as UNIT_BYTES } from '../../subsystems/storage/storage-wire.ts';
 import type { Seeded } from './seeded.ts';
 
-/** Of messages from outside; those of actors have less room (`actorSizesOf`). */
+/** Maximum of a message from outside; messages of actors have less room (`actorSizesOf`). */
 const PAYLOAD_BYTES_MAX = 4 * 2 ** 20;
-/** What a message has around its payload, about: so close to a threshold, it lies on either side. */
+/**
+ * Approximate bytes around a message's payload: a payload this close to a threshold puts the message on either side.
+ */
 const NEAR_BYTES = 400;
 
-/** Where the code decides by size, by what it decides. */
+/** Thresholds at which the code decides by size, with the decision's name. */
 const THRESHOLDS: readonly (readonly [string, number])[] = [
   ['a page', PAGE_BYTES],
   ['a ring record of a task', TASK_BYTES],
@@ -47,7 +50,7 @@ const ACTOR_SIZES: typeof SIZES = SIZES.map(([name, draw]) => [
   (random): number => Math.min(draw(random), REPLY_BYTES_MAX - NEAR_BYTES - random.below(NEAR_BYTES)),
 ]);
 
-/** Instructions, by how long they take beside a slice of fuel; what most messages are comes in between again and again. */
+/** Durations in instructions, compared with a slice of fuel; the typical ones come in between again and again. */
 const DURATIONS: readonly (readonly [string, Draw])[] = [
   ['no time', () => 0],
   ['less than a slice', (random) => random.below(FUEL_SLICE / 2)],
@@ -66,7 +69,7 @@ export interface Drawn {
   readonly value: number;
 }
 
-/** Draws one class after the other, from a random one on. */
+/** Draws one class after the other, beginning with a random one. */
 class Classes {
   readonly #random: Seeded;
   readonly #classes: readonly (readonly [string, Draw])[];
@@ -84,9 +87,9 @@ class Classes {
   }
 }
 
-/** Sizes of what comes from outside, in bytes. */
+/** Sizes of payloads from outside, in bytes. */
 export const sizesOf = (random: Seeded): Classes => new Classes(random, SIZES);
-/** Sizes of replies, and of what actors send each other. */
+/** Sizes of replies and of payloads between actors. */
 export const actorSizesOf = (random: Seeded): Classes => new Classes(random, ACTOR_SIZES);
 /** Durations in instructions. */
 export const durationsOf = (random: Seeded): Classes => new Classes(random, DURATIONS);
@@ -95,7 +98,7 @@ export const durationsOf = (random: Seeded): Classes => new Classes(random, DURA
 export const SIZE_NAMES: readonly string[] = SIZES.map(([name]) => name);
 export const DURATION_NAMES: readonly string[] = [...new Set(DURATIONS.map(([name]) => name))];
 
-/** How often what was seen. */
+/** Counts how often each class was drawn. */
 export class Tally {
   readonly #counts = new Map<string, number>();
 

@@ -1,4 +1,4 @@
-/** Storages on a PostgreSQL as a server has them, and what they say. */
+/** Storages on PostgreSQL as a server has them, and their messages. */
 import type { TestContext } from 'node:test';
 import { type ServerError, systemClock } from '../../kernel/index.ts';
 import type { BackupFile } from '../../subsystems/storage/index.ts';
@@ -6,15 +6,15 @@ import type { Change } from '../../subsystems/storage/tables.ts';
 import { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
 
 export const LEASE_MS = 500;
-/** All of it stays in layers. */
+/** With this limit, all changes stay in layers. */
 export const NEVER_FOLDED: number = 2 ** 30;
 
 export interface MadeStorage {
   readonly storage: PostgresStorage;
-  /** What the process would end with. */
+  /** Errors that would end the process. */
   readonly failures: ServerError[];
   readonly logged: string[];
-  /** What it has said that it waits for. */
+  /** Notes of the storage about what it waits for. */
   readonly notes: string[];
   readonly context: Parameters<PostgresStorage['own']>[0];
 }
@@ -29,7 +29,7 @@ export interface StorageOptions {
   readonly signal?: AbortSignal;
 }
 
-/** One that does not own the namespace yet. It is abandoned at the test's end. */
+/** Makes a storage that does not own the namespace yet. It is abandoned at the test's end. */
 export function makeStorage(t: TestContext, options: StorageOptions): MadeStorage {
   const { signal = new AbortController().signal } = options;
   const failures: ServerError[] = [];
@@ -57,23 +57,23 @@ export async function openStorage(t: TestContext, options: StorageOptions): Prom
 
 export const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
 
-/** Puts it under that key of the family `blob`. */
+/** Puts a value under a key of the family `blob`. */
 export function put(storage: PostgresStorage, key: string, value: string | Uint8Array = key): void {
   storage.unit.put('blob', bytesOf(key), typeof value === 'string' ? bytesOf(value) : value);
   storage.markDirty();
 }
 
-/** Everything is in the tables then. */
+/** Brings all changes into the tables. */
 export async function fold(storage: PostgresStorage): Promise<void> {
   for await (const _piece of storage.backup());
 }
 
-/** How many entries it says that the family `blob` has under keys that begin like that. */
+/** Returns the number of entries of the family `blob` that the storage lists for keys with that prefix. */
 export async function countOf(storage: PostgresStorage, prefix = ''): Promise<number> {
   return (await storage.range('blob', bytesOf(prefix))).length;
 }
 
-/** With these changes, in that many milliseconds after each other. */
+/** Returns a backup of these changes, which come `apartMs` milliseconds after each other. */
 export function backupOf(changes: readonly Change[], apartMs = 0): BackupFile {
   return {
     path: 'a backup',

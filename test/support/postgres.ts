@@ -1,4 +1,7 @@
-/** A PostgreSQL of its own in a temporary directory, run by an unprivileged user: Debian's package `postgresql` brings the programs. */
+/**
+ * A PostgreSQL of its own in a temporary directory, run by an unprivileged user. Debian's package `postgresql` has the
+ * programs.
+ */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chown, mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises';
@@ -12,35 +15,39 @@ import pg from 'pg';
 const run = promisify(execFile);
 const VERSIONS = '/usr/lib/postgresql';
 const READY_DEADLINE_MS = 60_000;
-/** What it reads and writes at once, and checks. */
+/** Size of PostgreSQL's blocks, its unit of reading, writing and checking. */
 const BLOCK_BYTES = 8192;
-/** Made by Debian's package. */
+/** User that Debian's package makes. */
 const USER = 'postgres';
-/** The one role whose password is asked for; a test makes it. */
+/** The one role that needs a password; a test makes the role. */
 export const PASSWORD_ROLE = 'with_password';
 
 export interface Postgres extends AsyncDisposable {
   readonly port: number;
   readonly url: string;
-  /** As the superuser, in the database that `url` names or another one. */
+  /** Runs a query as the superuser, in the database that `url` names or in another one. */
   query(text: string, database?: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
-  /** A database with nothing in it; its URL. */
+  /** Makes an empty database; resolves to its URL. */
   createDatabase(): Promise<string>;
-  /** At once, as a crash of the machine would (SIGQUIT); fast, as an operator would (SIGINT). */
+  /**
+   * Stops the server: `crash` at once, as a crash of the machine would (SIGQUIT); `fast` as an operator would (SIGINT).
+   */
   stop(how: 'crash' | 'fast'): Promise<void>;
   start(): Promise<void>;
-  /** Keeps what is there now, for `goBack`; it is stopped for a moment. */
+  /** Keeps the present data for `goBack`; the server is stopped for a moment. */
   keep(): Promise<void>;
-  /** A crash, behind which there is what was kept: as where a replica takes over that lacks the last transactions. */
+  /**
+   * Crashes the server and returns to the kept data, as a replica does that takes over without the last transactions.
+   */
   goBack(): Promise<void>;
-  /** Damages that block of a table: it cannot be read any more. */
+  /** Damages a block of a table, which cannot be read any more. */
   overwrite(table: string, block: number, database: string): Promise<void>;
 }
 
 export interface PostgresOptions {
-  /** `name=value` of postgresql.conf. */
+  /** Settings of postgresql.conf, each `name=value`. */
   readonly settings?: readonly string[];
-  /** Default: it is not, tests kill processes and no machines. */
+  /** True if commits wait for the disk. Default: false, since tests kill processes and no machines. */
   readonly isSynced?: boolean;
 }
 
@@ -52,7 +59,7 @@ export async function startPostgres({ settings = [], isSynced = false }: Postgre
   const data = join(directory, 'data');
   const init = ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
   await run(join(programs, 'initdb'), init, { cwd: directory, ...user });
-  // Whoever has this role needs a password.
+  // Only this role needs a password.
   const rules = `host all ${PASSWORD_ROLE} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`;
   await writeFile(join(data, 'pg_hba.conf'), rules);
   const port = await freePort();

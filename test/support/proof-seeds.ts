@@ -1,6 +1,6 @@
 /**
- * How many random cases a proof looks at: few in `npm test`, thousands in `npm run prove`, which says so with
- * `PROOF_SEEDS` and wants to know how far the proof is. Case `seed` is the same in both.
+ * Number of random cases of a proof: few in `npm test`, thousands in `npm run prove`, which sets `PROOF_SEEDS` and
+ * reports the proof's progress. Case `seed` is the same in both.
  *
  *     const seeds = new ProofSeeds(160);
  *     for (const seed of seeds) check(seed);
@@ -16,7 +16,7 @@ export class ProofSeeds implements Iterable<number> {
   /** Seeds are 1 … count. */
   readonly count: number;
 
-  /** `share`: one test of several in a proof, which looks at that part of the cases. */
+  /** `share` is the part of the cases for a test that is one of several in a proof. */
   constructor(short: number, share = 1) {
     this.count = LONG === undefined ? short : Math.ceil(Number(LONG) * share);
     if (!Number.isSafeInteger(this.count) || this.count < 1) throw new RangeError(`PROOF_SEEDS is ${LONG}`);
@@ -33,25 +33,25 @@ export class ProofSeeds implements Iterable<number> {
     }
   }
 
-  /** Enough cases for everything that may happen to happen. */
+  /** True if there are enough cases for everything possible to happen. */
   get isLong(): boolean {
     return LONG !== undefined && this.count >= LONG_MIN;
   }
 
-  /** Says in the long form what the cases were, so that everybody sees that they were not all alike. */
+  /** Prints in the long form how often each thing occurred, to show that the cases were not all alike. */
   saw(counts: Readonly<Record<string, number>>): void {
     if (LONG === undefined) return;
     const parts = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
     process.stderr.write(`  ${this.count} seeds: ${parts.join(', ')}\n`);
   }
 
-  /** Says in the long form a digest of what each case did: a change that keeps the behaviour keeps it. */
+  /** Prints in the long form a digest of each case's behaviour: a change that keeps the behaviour keeps the digest. */
   did(cases: readonly unknown[]): void {
     if (LONG !== undefined) process.stderr.write(`  digest of what they did: ${digestOf(cases)}\n`);
   }
 }
 
-/** Of plain data. */
+/** Returns a digest of plain data. */
 export function digestOf(cases: readonly unknown[]): string {
   const texts = cases.map((each) => JSON.stringify(each));
   return createHash('sha256').update(texts.join('\n')).digest('hex').slice(0, 16);

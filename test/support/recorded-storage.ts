@@ -1,4 +1,4 @@
-/** A storage whose units can be looked at one by one: what a crash between two of them leaves behind. */
+/** A storage whose units can be looked at one by one, to see what a crash between two of them leaves behind. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
 import { type Entry, FAMILIES, type Family } from '../../subsystems/storage/index.ts';
@@ -10,7 +10,7 @@ import { applyWriteBatch } from '../../subsystems/storage/write-batch.ts';
 export class RecordedStorage extends CommitQueue {
   readonly #port: RecordingPort;
 
-  /** `units`: what there is already. */
+  /** `units`: the units that are stored already. */
   constructor(units: readonly Uint8Array[] = []) {
     const port = new RecordingPort(units);
     super(port, {
@@ -22,17 +22,17 @@ export class RecordedStorage extends CommitQueue {
     void this.open();
   }
 
-  /** The sealed ones. */
+  /** The sealed units. */
   get units(): readonly Uint8Array[] {
     return this.#port.units;
   }
 
-  /** How often it was read. */
+  /** Number of reads so far. */
   get reads(): number {
     return this.#port.reads;
   }
 
-  /** Keys in hex, in order. */
+  /** Returns the entries of a family in the order of their keys, which are in hex. */
   entries(family: Family): [key: string, value: Uint8Array][] {
     return this.#port.entries(family);
   }
@@ -42,7 +42,7 @@ export class RecordedStorage extends CommitQueue {
     this.#port.damage(family, key, value);
   }
 
-  /** What a new process finds after the first `units` of them, or all; what was not sealed is gone. */
+  /** Returns the storage of a new process after the first `units` units, or all of them; unsealed changes are gone. */
   restart(units: number = this.units.length): RecordedStorage {
     return new RecordedStorage(this.units.slice(0, units));
   }
@@ -63,7 +63,7 @@ class RecordingPort implements StoragePort {
     receiver.receive({ kind: 'opened', last: this.units.length });
   }
 
-  /** Units are kept as they are: they have to be the port's own. */
+  /** Returns false: units are kept as they are, so they have to be the port's own bytes. */
   copy(): boolean {
     return false;
   }
@@ -83,7 +83,7 @@ class RecordingPort implements StoragePort {
   }
 
   async #answer({ call, request }: ToStorage & { readonly kind: 'request' }): Promise<void> {
-    // Not within the same turn, as from another thread.
+    // The answer comes in a later turn, as from another thread.
     await nextTurn();
     this.#receiver?.receive({ kind: 'answer', call, answer: this.#answerTo(request) });
   }

@@ -10,13 +10,13 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = join(ROOT, 'config/svc.js');
 export const EXAMPLES = join(ROOT, 'config/examples/actors.json');
 
-/** Cold, the examples are compiled first. */
+/** The limit allows for a cold cache, with which the examples are compiled first. */
 const READY_DEADLINE_MS = 120_000;
 
 export interface RunningServer {
   readonly origin: string;
   readonly process: ChildProcess;
-  /** Everything printed so far. */
+  /** All output so far. */
   readonly output: { stdout: string; stderr: string };
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** POST of text; the status and the body. */
@@ -28,7 +28,7 @@ export interface RunningServer {
   get(path: string, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
   /** SIGTERM; the exit code. */
   stop(): Promise<number | null>;
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL; resolves when the process is gone. */
   kill(): Promise<void>;
 }
 
@@ -37,9 +37,9 @@ export interface ServerOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Manifest text, written to a fresh folder; default: the examples. Not with `--manifest` in `args`. */
   readonly manifest?: string;
-  /** One that is there already. */
+  /** Path of an existing manifest. */
   readonly manifestFile?: string;
-  /** What is started, before its flags; default: the server of this tree. */
+  /** The command in front of its flags; default: the server of this tree. */
   readonly command?: readonly [string, ...string[]];
   /** Working directory; default: this tree. */
   readonly directory?: string;
@@ -51,7 +51,7 @@ export interface ServerOptions {
   readonly until?: 'listening' | 'ready';
 }
 
-/** Whoever ends what was started: a test, or a file of tests. */
+/** Owner of started processes: a test, or a file of tests. */
 export interface TestOwner {
   after(end: () => Promise<void>): void;
 }
@@ -76,7 +76,7 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-  // `close`: all that it printed has been read.
+  // `close` comes when all output has been read.
   const exited = once(child, 'close').then(([code]) => code as number | null);
   t.after(async () => {
     if (child.exitCode === null) child.kill('SIGKILL');
@@ -97,7 +97,7 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
   const origin = (await shows(/listening on (http:\S+)/))[1] ?? '';
   if (options.until !== 'listening') {
     await shows(/^ready: /m);
-    // The log is another pipe: what the start has said is there once this is.
+    // The log is another pipe: once this line is there, all lines of the start are.
     await shows(/^\S+ \S+ ready: |"event":"ready"/m, 'stderr');
   }
   const request = async (path: string, init: RequestInit): Promise<{ status: number; body: string }> => {

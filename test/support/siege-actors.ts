@@ -1,4 +1,4 @@
-/** Actors that lay siege: each does what could hold others up. */
+/** Actors that lay siege: each one does something that could delay others. */
 import assert from 'node:assert/strict';
 import type { send } from './http-client.ts';
 import { compileMotoko } from './motoko.ts';
@@ -38,8 +38,8 @@ const STABLE_BYTES = 2 ** 28;
 const PAGE_BYTES = 65_536;
 
 /**
- * Touches its whole heap of 1 GiB in each message but `page`: few instructions, much memory. Methods end with `_and_trap` where all
- * of that is taken back.
+ * Touches its whole heap of 1 GiB in every message except `page`: few instructions, much memory. Methods with the
+ * suffix `_and_trap` have all of that undone.
  */
 const GIANT = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
@@ -72,7 +72,7 @@ const GIANT = wat(`(module
     (call $write (i64.const 0) (i64.const 0) (i64.const ${STABLE_BYTES}))
     unreachable))`);
 
-/** Its updates. */
+/** Updates of GIANT. */
 const GIANT_METHODS = ['fill', 'fill_and_trap', 'sparse', 'sparse_and_trap', 'copy', 'stable', 'stable_and_trap'];
 
 /** Makes an actor of a module, takes snapshots of it and loads them. */
@@ -102,7 +102,7 @@ persistent actor {
 type Answer = Awaited<ReturnType<typeof send>>;
 type Post = (path: string, body: string | Uint8Array) => Promise<Answer>;
 
-/** An actor of 1 GiB that does all of its updates in turns, and who takes and loads snapshots of it. */
+/** An actor of 1 GiB that runs all of its updates in turns, and an actor that takes and loads snapshots of it. */
 export class Giant {
   /** Rounds that have ended. */
   rounds = 0;
@@ -125,12 +125,12 @@ export class Giant {
     return new Giant(post, principal);
   }
 
-  /** Resolves when each update and each snapshot has been done once, or the work has ended. */
+  /** Resolves when each update and each snapshot has been done once, or when the work has ended. */
   get firstRound(): Promise<void> {
     return this.#first.promise;
   }
 
-  /** Works until `isOver`. All of the first round has to succeed; later other actors may have taken the memory. */
+  /** Works until `isOver`. All of the first round has to succeed; later, other actors may have taken the memory. */
   async work(isOver: () => boolean): Promise<void> {
     try {
       while (!isOver()) {

@@ -1,12 +1,12 @@
 /**
- * Another process that uses a state directory, for tests of what happens between processes:
+ * A process that uses a state directory, for tests of what happens between processes:
  *
- *     node state-process.ts hold <directory>      opens the state directory, says so and waits to be killed
- *     node state-process.ts write <directory>     opens tables, writes 300 entries with one sync, says so and waits
+ *     node state-process.ts hold <directory>      opens the state directory, reports and waits to be killed
+ *     node state-process.ts write <directory>     opens tables, writes 300 entries with one sync, reports and waits
  *     node state-process.ts fill <directory>      opens tables and writes pages without end
  *     node state-process.ts open <directory>      opens the state directory and its tables, and closes them
  *
- * It says what it did on a line of its own: `ready`, or `refused <code> <message>`.
+ * The process reports its result on a line of its own: `ready`, or `refused <code> <message>`.
  */
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,11 +20,11 @@ const THIS_FILE = fileURLToPath(import.meta.url);
 
 export interface StateProcess {
   readonly child: ChildProcess;
-  /** What it said. */
+  /** Output of the process. */
   readonly said: string;
 }
 
-/** Resolves when it said something; it is killed when the test ends. */
+/** Resolves when the process has printed a line; it is killed when the test ends. */
 export async function runStateProcess(
   t: TestContext,
   action: string,
@@ -82,7 +82,7 @@ async function main(action: string, directory: string): Promise<void> {
         tables.write([{ family: 'heap', key: Uint8Array.of(index >>> 8, index), value }], { isSynced: true });
       }
     }
-    // Does not come here: the loop has no end.
+    // This point is not reached: the loop has no end.
     case 'open': {
       const state = await openStateDirectory(directory);
       const tables = await RocksdbTables.open(state.tables);

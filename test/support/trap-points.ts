@@ -1,14 +1,16 @@
 /**
- * A module with a trap that can be set to any point: before each store, call, growth, bulk operation and change of a global
- * it counts down a global of its own, and traps at zero. Done in the module's text, so the instrumenter sees an ordinary
- * program, and the place of the trap in it is one where any program might have trapped.
+ * A module with a trap that can be set to any point: before each store, call, growth, bulk operation and change of a
+ * global, the module counts down a global of its own and traps at zero. The points are added to the module's text, so
+ * the instrumenter sees an ordinary program, and a trap is at a place where any program might have trapped.
  */
 import { wat, watOf } from './wat.ts';
 
 const POINT =
   /^\s+(?:\w+\.store\S*|v128\.store\S*|call|call_indirect|return_call|return_call_indirect|global\.set|memory\.(?:grow|copy|fill|init)|data\.drop|elem\.drop)\b/;
 
-/** The counter is the module's last mutable global, an i64 that begins with 0; it never gets there by counting down from 0. */
+/**
+ * The counter is the module's last mutable global, an i64 that begins at 0; counting down from there never reaches 0.
+ */
 export function withTrapPoints(bytes: Uint8Array): Uint8Array {
   const lines = watOf(bytes).split('\n');
   const end = lines.findLastIndex((line) => line.endsWith(')'));
