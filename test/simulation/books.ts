@@ -1,30 +1,30 @@
-/** What canisters without code know of themselves, and how that is told to storage. */
+/** State of canisters without code, and the changes of it that storage is told of. */
 import assert from 'node:assert/strict';
 import { deserialize, serialize } from 'node:v8';
 import { seal, unseal } from './sealed.ts';
 
 /**
- * Kinds of calls: those that a timer or a heartbeat makes, those to the canister itself, to the management canister,
- * without callbacks, and all others.
+ * Kinds of calls: made by a timer or a heartbeat, to the canister itself, to the management canister, without
+ * callbacks, and all others.
  */
 export const CALL_KINDS = ['timer', 'own', 'system', 'oneWay', 'other'] as const;
 export type CallKind = (typeof CALL_KINDS)[number];
 
-/** What is to be stored of a canister. */
+/** The part of a canister's state that is stored. */
 export class Books {
   balance = 0n;
   version: number | undefined = undefined;
-  /** In place of a heap. */
+  /** Stands for a heap. */
   memory = 0;
-  /** How often something was told: what is lost on the way shows. */
+  /** Number of change sets told; a lost set shows as a gap. */
   told = 0;
-  /** Counts what has taken the place of its code. */
+  /** Counts the instances of the canister: its code's, and those without code. */
   instance = 0;
-  /** Nothing that earlier instances have asked for comes to this one, nor to a later one. */
+  /** Requests of instances before this one must not come to it or to a later one. */
   sealedInstance = 0;
-  /** The timer was set since the code has changed. */
+  /** True if the timer was set after the last change of code. */
   isArmed = false;
-  /** Its calls that are not answered, by number. */
+  /** Unanswered calls of the canister, by number. */
   openCalls = new Map<number, CallKind>();
   /** Calls of others that have started here, by number. */
   started = new Set<number>();
@@ -78,7 +78,7 @@ export class Books {
     }
   }
 
-  /** As stored, in so many bytes. */
+  /** Encodes the books as they are stored, in so many bytes. */
   encode(bytes: number): Uint8Array {
     return seal(serialize(Object.assign({}, this)), bytes);
   }
@@ -90,7 +90,10 @@ export class Books {
 
 export type Change =
   | { readonly kind: 'balance'; readonly by: bigint }
-  /** Operators seal it off from those before, as does whoever drops code; canisters that install code or load a snapshot do not. */
+  /**
+   * Changes of code by operators, and changes that drop code, seal the new instance off from earlier ones; changes by
+   * canisters that install code or load a snapshot do not.
+   */
   | {
       readonly kind: 'code';
       readonly version: number | undefined;
@@ -98,18 +101,18 @@ export type Change =
     }
   | { readonly kind: 'armed' }
   | { readonly kind: 'memory'; readonly value: number }
-  /** The last call to that canister has this number. */
+  /** Number of the last call to that canister. */
   | { readonly kind: 'numbered'; readonly to: number; readonly number: number }
   | { readonly kind: 'called'; readonly call: number; readonly as: CallKind }
   | { readonly kind: 'answered'; readonly call: number }
-  /** No call of its will be answered. */
+  /** No open call of the canister will be answered. */
   | { readonly kind: 'emptied' }
   | { readonly kind: 'started'; readonly call: number; readonly caller: string; readonly number: number };
 
-/** What is told at once. */
+/** Changes that are told together. */
 export interface ChangeSet {
   readonly handle: number;
-  /** Counts the sets of the canister. */
+  /** Place of this set among those of the canister, counted from 1. */
   readonly number: number;
   readonly changes: readonly Change[];
 }

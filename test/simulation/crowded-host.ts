@@ -1,7 +1,8 @@
 /**
- * One seed of a host with more actors than may be live: the shipped scheduler over executors and loads that take as long as a clock says.
- * Sizes are on both sides of the bound; clients call in closed loops, actors call each other, some have heartbeats and timers. Watched
- * are how long anybody waits for a place, how long heartbeats do, and what loads for heartbeats and timers alone take of the time.
+ * One seed of a host with more actors than may be live: the shipped scheduler over executors and loads whose times a
+ * clock decides. Actors' sizes lie on both sides of the bound; clients call in closed loops, actors call each other,
+ * and some have heartbeats and timers. The simulation watches how long anybody waits for a place, how long heartbeats
+ * do, and the share of time that loads for heartbeats and timers take alone.
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * More actors than may be live: whoever waits for one gets its turn within a round of all of them, whatever their sizes, and heartbeats and
- * timers get theirs, too, without taking the time of those who wait.
+ * More actors than may be live: each waiting actor gets its turn within a round of all of them, whatever their sizes.
+ * Heartbeats and timers get theirs, too, without taking the time of waiting actors.
  *
  *     npm run prove -- schedules 300        the long form
  */

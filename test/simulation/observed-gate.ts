@@ -1,9 +1,9 @@
-/** The shipped gate, under observation; and with the mistake in it that let a message run inside of another one. */
+/** The shipped gate under observation, and the same gate with the mistake that let a message run inside another one. */
 import { CanisterGate } from '../../subsystems/execution/thread/canister-gate.ts';
 import { ownWork, type Work } from '../../subsystems/execution/thread/executor-thread.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
-/** Told of each piece of work as it comes; `isAdmitted`: it need not wait. */
+/** Called with each piece of work as it comes; `isAdmitted`: the work need not wait. */
 export type WorkSeen = (handle: number, work: Work, isAdmitted: boolean) => void;
 
 export class ObservedGate extends CanisterGate<Work> {
@@ -24,21 +24,24 @@ export class ObservedGate extends CanisterGate<Work> {
     return this.letsIn(handle, work) || super.admits(handle, work);
   }
 
-  /** Whether it need not even ask. */
+  /** Returns true if the work is let in without asking the shipped gate. */
   protected letsIn(_handle: number, _work: Work): boolean {
     return false;
   }
 }
 
-/** Planted: what is too large for the ring does not wait for the message that is under way. */
+/** Planted: work that is too large for the ring does not wait for the message under way. */
 export class LeakyGate extends ObservedGate {
   readonly #keepsOrder: boolean;
-  /** How much waits, by canister that is closed. */
+  /** Number of waiting pieces of work, by closed canister. */
   readonly #waiting = new Map<number, number>();
-  /** Long messages that have begun inside of others, by canister. */
+  /** Long messages that have begun inside others, by canister. */
   readonly #inside = new Map<number, number>();
 
-  /** `keepsOrder`: it is let in only where nothing else waits, so that nothing but the one message at a time goes wrong. */
+  /**
+   * `keepsOrder`: the work is let in only if nothing else waits, so that only the rule of one message at a time is
+   * broken.
+   */
   constructor(seen: WorkSeen, keepsOrder = false) {
     super(seen);
     this.#keepsOrder = keepsOrder;
@@ -83,7 +86,7 @@ export class LeakyGate extends ObservedGate {
   }
 }
 
-/** Bytes that a task brings, as they are carried. */
+/** Returns the number of bytes that a task carries. */
 export function bytesOf(work: Work): number {
   if ('kind' in work) return 0;
   const { task } = work;

@@ -1,10 +1,11 @@
 /**
- * An engine without code: what the messages of its canisters do is drawn at random, and so is how long they take and how
- * large their payloads are. The shipped threads drive it as they drive the real one.
+ * An engine without code: the effects of its canisters' messages are drawn at random, and so are their durations and
+ * the sizes of their payloads. The shipped threads drive this engine as they drive the real one.
  *
- * It checks what the real one relies on. A canister has one message at a time, whoever brings it; nothing gets in between
- * one that was too long and its second try; what has come for a canister is done in the order in which it came, and all of
- * it; an engine has one message at a time, for it has one journal. `RandomSteps` has what a message does.
+ * The engine checks the rules on which the real one relies. A canister has one message at a time, from whatever source;
+ * nothing comes between a message that was too long and its second try; work for a canister is done completely and in
+ * the order in which it came; an engine has one message at a time, since it has one journal. `RandomSteps` decides what
+ * a message does.
  */
 import assert from 'node:assert/strict';
 import { type CanisterState, CanisterState as State } from '../../subsystems/execution/engine/canister-state.ts';
@@ -43,7 +44,7 @@ export const POLICY: MeteringPolicy = {
 
 /** Instructions of a slice of fuel. */
 const SLICE = 2 ** 20;
-/** Sizes of journals: an engine with more than 64 MiB of it is not used again. */
+/** Sizes of journals: an engine whose journal exceeds 64 MiB is not used again. */
 const JOURNAL_BYTES_MAX = 2 ** 27;
 const NO_BYTES = new Uint8Array(0);
 
@@ -53,9 +54,9 @@ export class RandomEngine implements ThreadEngine {
   readonly #thread: ThreadNotes;
   readonly #host: EngineHost;
   readonly #steps: RandomSteps;
-  /** Whose message it has. */
+  /** Canister whose message the engine runs. */
   #open: Subject | undefined;
-  /** Of whom something is to be told. */
+  /** Canister with changes to be told. */
   #told: Subject | undefined;
   #journalBytes = 0;
 
@@ -83,7 +84,7 @@ export class RandomEngine implements ThreadEngine {
 
   removeCanister(state: CanisterState): void {
     const subject = this.#subjectOf(state);
-    // One that could not be woken is given up with that.
+    // A canister that could not be woken is given up by this.
     if (subject.isAwake) {
       this.#enter(subject, 'remove');
       this.#host.removed(subject);
@@ -100,7 +101,7 @@ export class RandomEngine implements ThreadEngine {
     return this.#host.draw(2) === 0 ? undefined : this.#packed(subject);
   }
 
-  /** What its executor may keep of it: what is told of it, when all of it is. */
+  /** Returns the state that the executor may keep: the told state, with the pending change set counted. */
   #packed({ state, books }: Subject): PackedCanister {
     const kept = books.copy();
     if (this.#told !== undefined) kept.told++;
@@ -148,7 +149,7 @@ export class RandomEngine implements ThreadEngine {
     const subject = this.#subjectOf(state);
     assert.equal(subject.again !== undefined, isAgain, 'who is begun again is told so');
     return yield* this.#message(subject, task.kind, nowMs, {
-      // What a response brings is the canister's before anything runs, and stays so.
+      // A response's effects are the canister's before anything runs, and stay so.
       begun: () => (task.kind === 'callback' ? this.#steps.respond(subject, task) : undefined),
       run: (instructions) => this.#steps.run(subject, task, instructions),
     });
@@ -195,7 +196,7 @@ export class RandomEngine implements ThreadEngine {
         this.#host.tally.tooLong++;
         return TOO_LONG;
       }
-      // What its first try has taken in is told with it.
+      // Changes that the message's first try has made are told with the second.
       if (subject.untold.length > 0) this.#tell(subject);
       state.instant(nowMs);
       const result = work.run(slices === 0 ? 1 + this.#host.draw(1000) : slices * SLICE);
@@ -218,7 +219,7 @@ export class RandomEngine implements ThreadEngine {
     this.#open = undefined;
   }
 
-  /** What is left of a message when it has used up its first slice; 0: it has not. */
+  /** Draws the number of slices that a message needs after its first; 0: the first is enough. */
   #drawSlices({ longOneIn }: Subject): number {
     const { draw, tally } = this.#host;
     if (draw(longOneIn) > 0) return 0;
@@ -317,7 +318,7 @@ export class RandomEngine implements ThreadEngine {
     return undefined;
   }
 
-  /** Of a checkpoint, or before sleep, which follows at once if there is little to write. */
+  /** Prepares a checkpoint, or sleep, which follows at once if there is little to write. */
   prepareCheckpoint(state: CanisterState): boolean {
     const isReady = this.#host.draw(3) > 0;
     const subject = this.#subjectOf(state);
@@ -345,7 +346,7 @@ export class RandomEngine implements ThreadEngine {
     try {
       return yield* this.#waking(subject, code, stored);
     } catch (error) {
-      // A thread answers what goes wrong here with the reason why it cannot be woken.
+      // A thread reports an error here as the reason why the canister cannot be woken.
       this.#host.problem(error);
       throw error;
     }
@@ -408,7 +409,7 @@ export class RandomEngine implements ThreadEngine {
     assert.equal(state.account.balance, books.balance, 'account and books agree');
   }
 
-  /** Something that changes nothing, as checkpoints do. */
+  /** Sometimes tells of a change that changes nothing, as checkpoints do. */
   #perhapsTell(subject: Subject): void {
     if (this.#host.draw(2) === 0) this.#tell(subject);
   }
@@ -424,7 +425,7 @@ export class RandomEngine implements ThreadEngine {
     const { state, handle } = subject;
     if (subject.isAwake) this.#mayDie();
     assert.ok(!state.isInMessage, `canister ${handle}: ${kind} while a message of its is under way`);
-    // One that was undone to be begun again has been ended by a deletion.
+    // A message that was undone to be begun again was ended by a deletion.
     if (this.#host.isDoomed(handle)) subject.again = undefined;
     assert.equal(subject.again, undefined, `canister ${handle}: ${kind} before its message was begun again`);
     assert.ok(!subject.isGone, `canister ${handle}: ${kind} after it has gone`);
@@ -447,7 +448,7 @@ export class RandomEngine implements ThreadEngine {
 
 const nothing = (): undefined => undefined;
 
-/** A promise suspends the message; a fault ends it. */
+/** Calls `onYield`; returns its promise, which suspends the message, or its fault, which ends the message. */
 function yieldOrFault(onYield: () => unknown): Promise<unknown> | Fault | undefined {
   try {
     const waiting = onYield();

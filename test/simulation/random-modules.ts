@@ -1,10 +1,10 @@
-/** Modules without code: what entry points they have, and how long their messages take. */
+/** Modules without code: their entry points, and the durations of their messages. */
 import type { InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
 import type { LoadedModule } from '../../subsystems/execution/pool/module-loader.ts';
 
-/** Entry points have other numbers in each version: one that is run on the wrong code shows. */
+/** Entry points have other numbers in each version, so that a run on the wrong code shows. */
 export const ENTRIES_PER_VERSION = 16;
-/** By place, from the version's first number on. */
+/** Exports in the order of their numbers, from the version's first number on. */
 const EXPORTS = [
   ['canister_update m', 'm', 'update'],
   ['canister_query q', 'q', 'query'],
@@ -12,17 +12,17 @@ const EXPORTS = [
   ['canister_heartbeat'],
   ['canister_global_timer'],
   ['canister_inspect_message'],
-  // Its argument is empty.
+  // Method with an empty argument.
   ['canister_update n', 'n', 'update'],
 ] as const;
 export const COMPOSITE = 2;
 export const TIMER = 4;
 export const EMPTY = 6;
 
-/** What executors get in place of code. */
+/** Stands for code in executors. */
 export interface RandomCode {
   readonly version: number;
-  /** One in so many of its messages is long. */
+  /** One message in this many is long. */
   readonly longOneIn: number;
 }
 
@@ -38,7 +38,7 @@ export function moduleBytes(version: number): Uint8Array {
   return Buffer.from(String(version));
 }
 
-/** The module of `moduleBytes`. */
+/** Returns the module of `moduleBytes`. */
 export function randomModule(bytes: Uint8Array): LoadedModule {
   const version = Number(Buffer.from(bytes).toString());
   const entries = new Map(EXPORTS.map(([exported], at) => [exported as string, version * ENTRIES_PER_VERSION + at]));
@@ -60,7 +60,7 @@ export function randomModule(bytes: Uint8Array): LoadedModule {
       candid: undefined,
       candidArgs: undefined,
     },
-    // A canister with long messages soon counts as one; others come back from it (`CanisterState.isLong`).
+    // A canister with long messages is soon treated as long; others become short again (`CanisterState.isLong`).
     code: asCode({ version, longOneIn: version % 3 === 0 ? 8 : 150 }),
   };
 }

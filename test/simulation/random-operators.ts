@@ -1,4 +1,7 @@
-/** Those who run the host in one of its lives: they change code, capture and restore state, pay, checkpoint, and delete. */
+/**
+ * Operators of the host in one of its lives: they change code, capture and restore state, add cycles, checkpoint, and
+ * delete.
+ */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../kernel/index.ts';
 import type { RecordedCode } from '../../subsystems/canisters/canister-record.ts';
@@ -20,17 +23,17 @@ const UPGRADE = { keepsHeap: false, skipsPreUpgrade: false };
 const nothing = (): void => undefined;
 const NO_LOG = { event: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing, announce: nothing };
 const NO_DIFFERENCES = { compatible: true, added: [], removed: [], changed: [] };
-/** Nobody compares modules without code. */
+/** Findings for modules without code, which are not compared. */
 const SAME: UpgradeFindings = {
   stable: { ...NO_DIFFERENCES, checked: true, checker: null, message: null },
   candid: NO_DIFFERENCES,
   refusal: undefined,
   warnings: [],
 };
-/** What is asked of an executor directly. */
+/** Requests that go to an executor directly. */
 const ERRANDS = ['capture', 'restore', 'pay', 'checkpoint'] as const;
 
-/** Mistakes of theirs. */
+/** Mistakes of operators. */
 export type PlantedOperators = 'reinstall-ends-nothing' | 'upgrade-stops-nothing';
 
 export interface RandomOperatorsOptions {
@@ -39,7 +42,7 @@ export interface RandomOperatorsOptions {
   readonly tally: Tally;
   readonly threads: RandomThreads;
   readonly scheduler: RoundScheduler;
-  /** Cycles have been made. */
+  /** Called when cycles have been made. */
   readonly minted: (amount: bigint) => void;
 }
 
@@ -47,7 +50,7 @@ export class RandomOperators {
   readonly #with: RandomOperatorsOptions;
   readonly #modules = new Map<number, ModuleInfo>();
   readonly #images = new Map<number, CanisterImage>();
-  /** End of the last change that waits or is made, by canister. */
+  /** End of the last waiting or running change, by canister. */
   readonly #turns = new Map<number, Promise<void>>();
 
   constructor(options: RandomOperatorsOptions) {
@@ -64,7 +67,7 @@ export class RandomOperators {
 
   // ---- code, in turn with each other change of the canister
 
-  /** As a canister changes code through the management canister: whatever is open. */
+  /** Changes code as a canister does through the management canister, whatever calls are open. */
   async install(handle: number, module: ModuleInfo): Promise<void> {
     await this.#inTurn(handle, async () => void (await this.#change(handle, module, this.#changeBy('canister'))));
   }
@@ -73,7 +76,7 @@ export class RandomOperators {
     await this.#inTurn(handle, () => this.#pinned(handle, () => this.#with.scheduler.uninstall(handle)));
   }
 
-  /** As `?mode=reinstall` on /install. */
+  /** Does the same as `?mode=reinstall` on /install. */
   async reinstall(handle: number, module: ModuleInfo): Promise<void> {
     const { planted, tally } = this.#with;
     const endsCalls = planted !== 'reinstall-ends-nothing';
@@ -83,7 +86,7 @@ export class RandomOperators {
     });
   }
 
-  /** As /upgrade and `--watch`: by what the server runs. */
+  /** Does the same as /upgrade and `--watch`, by the server's own code. */
   async upgrade(handle: number, module: ModuleInfo): Promise<void> {
     const { scheduler, tally, threads } = this.#with;
     const record = {
@@ -146,7 +149,7 @@ export class RandomOperators {
     }
   }
 
-  /** Makes a change in its turn. A refusal is none of the simulation's business. */
+  /** Makes a change in its turn. Refusals are ignored. */
   async #inTurn(handle: number, change: () => Promise<void>): Promise<void> {
     await this.#withoutRefusal(handle, () => this.#takeTurn(handle, change));
   }
@@ -176,7 +179,10 @@ export class RandomOperators {
 
   // ---- the end of a canister
 
-  /** Deletes a stopped one, or one with the calls that it has open; false: its executor died before that, or it runs. */
+  /**
+   * Deletes a stopped canister, or one with its open calls. Returns false if its executor died before that, or if it
+   * runs.
+   */
   async remove(handle: number, endsCalls: boolean): Promise<boolean> {
     const { scheduler, threads } = this.#with;
     const letStop = endsCalls ? scheduler.beginDeletion(handle) : undefined;
@@ -199,7 +205,7 @@ export class RandomOperators {
 
   // ---- errands
 
-  /** Does one of them with that canister, or with one of which there is an image. */
+  /** Runs an errand on that canister, or on one of which there is an image. */
   async runErrand(any: number, what: number): Promise<void> {
     const { draw, threads, scheduler } = this.#with;
     const errand = ERRANDS[what % ERRANDS.length];

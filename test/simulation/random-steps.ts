@@ -1,9 +1,9 @@
 /**
- * What messages of canisters without code do, drawn at random.
+ * Effects of messages of canisters without code, drawn at random.
  *
- * A task is checked first: its entry point belongs to the code that is there, its payload is whole, a call is answered once
- * and with what belongs to it, calls from one canister to another start in the order in which they were made. Every call has
- * a number, and whatever answers it echoes that.
+ * A task is checked first: its entry point belongs to the installed code, its payload is whole, a call is answered once
+ * and with the answer that belongs to it, and calls from one canister to another start in the order in which they were
+ * made. Every call has a number, which its answer echoes.
  */
 import assert from 'node:assert/strict';
 import type { EngineResult } from '../../subsystems/execution/engine/engine.ts';
@@ -25,69 +25,69 @@ import type { Subject } from './random-subject.ts';
 import { type Draw, drawBytes, seal, sealText, unseal, unsealText } from './sealed.ts';
 import type { Tally } from './tally.ts';
 
-/** What engines need of the simulation around them. */
+/** The part of the simulation that engines use. */
 export interface EngineHost {
   readonly draw: Draw;
-  /** Chance of messages that make more calls than one turn sends; undefined: none does. */
+  /** Chance of messages that make more calls than one turn sends; undefined: no message does. */
   readonly drawBurst: Draw | undefined;
   readonly tally: Tally;
-  /** Best-effort calls. */
+  /** True if calls may be best-effort calls. */
   readonly hasTimeouts: boolean;
-  /** Canisters cannot always be woken. */
+  /** True if waking a canister may fail. */
   readonly hasFailures: boolean;
-  /** Replies without any bytes, by the number of the call. */
+  /** Numbers of calls that get replies without any bytes. */
   readonly emptyReplies: Set<number>;
-  /** Canisters so far. */
+  /** Number of canisters so far. */
   readonly count: number;
-  /** For the next call. */
+  /** Returns the number for the next call. */
   nextNumber(): number;
   handleOf(id: Uint8Array): number;
-  /** Whether the thread dies now. */
+  /** Returns true if the thread dies now. */
   dies(): boolean;
-  /** An executor has a canister from now on. */
+  /** Called when an executor has got a canister. */
   arrived(subject: Subject): void;
-  /** Returns whether a canister is about to be deleted, so that its executing message is ended. */
+  /** Returns true if a canister is about to be deleted, so that its executing message is ended. */
   isDoomed(handle: number): boolean;
-  /** A canister is gone for good. */
+  /** Called when a canister is gone for good. */
   removed(subject: Subject): void;
-  /** Something is wrong. */
+  /** Reports a problem. */
   problem(error: unknown): void;
 }
 
 /** Argument of an installation by somebody who runs the host. */
 export const OPERATOR = 'operator';
 
-/** Messages that may call. */
+/** One message in this many may make a burst of calls. */
 const BURST_ONE_IN = 60;
 
 const FAULTS = ['trap', 'limit', 'calledTrap', 'noCallback'] as const;
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
 
-/** What the callbacks of a call know of it. */
+/** Data that a call passes to its callbacks. */
 interface CallNote {
   readonly call: number;
   readonly fuel: number;
   readonly isComposite: boolean;
-  /** It was made without any bytes. */
+  /** True if the call was made without any bytes. */
   readonly isEmpty: boolean;
-  /** The call that its context answers; 0: nobody's, or nobody knows whose. */
+  /** The call that the caller's context answers; 0: none, or an unknown one. */
   readonly cause: number;
-  /** Instance of the code that has made the call. */
+  /** Instance of the code that made the call. */
   readonly instance: number;
   readonly as: CallKind;
 }
 
-/** What one message has to do with. */
+/** Parameters of one message. */
 interface Message {
   readonly subject: Subject;
-  /** How deep its calls may go. */
+  /** Maximum depth of further calls. */
   readonly fuel: number;
   readonly canAnswer: boolean;
-  /** Cycles that it may accept. */
+  /** Cycles that the message may accept. */
   readonly available: bigint;
   readonly isComposite: boolean;
-  /** Calls of a composite query that are open already. */
+  /** Number of calls that a composite query has open already. */
   readonly open: number;
   readonly cause: number;
   /** The message is a timer or a heartbeat. */
@@ -99,8 +99,8 @@ export function simulatedId(handle: number): Uint8Array {
 }
 
 /**
- * Returns the argument of a call of `m` or `c`: how deep calls may go, the call's place among the calls of the pair,
- * the call's number, the caller's instance.
+ * Returns the argument of a call of `m` or `c`: the maximum depth of calls, the call's place among the calls of the
+ * pair, the call's number, the caller's instance.
  */
 export function sealArgument(fuel: number, place: number, call: number, bytes: number, instance = 0): Uint8Array {
   const content = Buffer.alloc(16);
@@ -111,12 +111,12 @@ export function sealArgument(fuel: number, place: number, call: number, bytes: n
   return seal(content, bytes);
 }
 
-/** What answers a call. */
+/** Returns the answer of a call. */
 export function sealEcho(call: number, bytes: number): Uint8Array {
   return seal(Buffer.from(String(call)), bytes);
 }
 
-/** Checks that it is the answer of that call, if it says whose. */
+/** Checks that an answer belongs to the call, if the answer says so. */
 export function checkEcho(answer: Response, call: number, mayBeEmpty: boolean): void {
   const what = `the answer of call ${call}`;
   if (answer.kind === 'reply' && answer.data.length === 0) {
@@ -136,7 +136,7 @@ export class RandomSteps {
     this.#change = change;
   }
 
-  /** A response has come: the call is open no longer, and what it did not take is back. */
+  /** Handles a response: the call is no longer open, and its refund is back. */
   respond(subject: Subject, { callbacks, response, refunded, frame }: CallbackTask): void {
     const { call, isEmpty } = noteOf(callbacks);
     const isOpen = frame === 0 ? subject.books.openCalls.has(call) : subject.queryCalls.delete(call);
@@ -189,7 +189,7 @@ export class RandomSteps {
     }
     if (task.kind === 'callback') return this.#callback(subject, task);
     const version = Math.floor(task.entry / ENTRIES_PER_VERSION);
-    // The engine's answer to a task whose code went while it was on its way.
+    // Answers as the real engine does to a task whose code has gone meanwhile.
     if (subject.books.version === undefined) return unavailable('the canister contains no Wasm module');
     assert.equal(version, subject.books.version, 'the entry point belongs to the code that is there');
     if (task.kind === 'inspect') {
@@ -235,7 +235,7 @@ export class RandomSteps {
     return this.#step({ subject, fuel, canAnswer, available, isComposite, open, cause });
   }
 
-  /** Checks that what an instance has asked for comes to another only where a canister has changed code. */
+  /** Checks that requests of one instance come to another only where a canister has changed code. */
   #checkInstance({ handle, books }: Subject, instance: number, call: number): void {
     const { sealedInstance } = books;
     const what = `canister ${handle}: call ${call} of instance ${instance} comes back to instance ${books.instance}`;
@@ -301,7 +301,7 @@ export class RandomSteps {
     return { kind: 'reply', data };
   }
 
-  /** Around what one turn of the main thread sends: calls that make no further ones, or few with much. */
+  /** Draws calls about the limit of one turn of the main thread: many calls without further ones, or few large ones. */
   #burst(message: Message): readonly OutgoingCall[] {
     const { drawBurst, tally } = this.#host;
     if (drawBurst === undefined || drawBurst(BURST_ONE_IN) > 0) return [];
@@ -347,7 +347,7 @@ export class RandomSteps {
     return { ...NOTHING_RAN, fault: { kind, code: 5, message } };
   }
 
-  /** Lines of a step, the last of which says how many there are. */
+  /** Draws the lines of a step; the last one has their number. */
   #lines(): readonly OutputLine[] {
     const { draw, tally } = this.#host;
     if (draw(4) > 0) return [];

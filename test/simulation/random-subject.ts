@@ -1,4 +1,4 @@
-/** What the engines of one thread know of its canisters, and of the work that has come for them. */
+/** Notes of one thread's engines about its canisters and the work that has come for them. */
 import assert from 'node:assert/strict';
 import type { CanisterState } from '../../subsystems/execution/engine/canister-state.ts';
 import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
@@ -13,21 +13,21 @@ export class Subject {
   readonly state: CanisterState;
   readonly thread: ThreadNotes;
   books = new Books();
-  /** One in so many messages of its code is long. */
+  /** One message in this many is long. */
   longOneIn = 1;
-  /** Calls of its composite queries that are not answered. */
+  /** Unanswered calls of the canister's composite queries. */
   readonly queryCalls = new Set<number>();
-  /** Suspended composite queries, each with the number of its open calls. */
+  /** Suspended composite queries, each with its number of open calls. */
   readonly frames = new Map<number, number>();
-  /** Those that went with their code. */
+  /** Composite queries that were dropped with their code. */
   readonly lostFrames = new Set<number>();
-  /** Its message that was too long, until that is begun again. */
+  /** The canister's message that was too long, until it is begun again. */
   again: { readonly nowMs: number; readonly slices: number } | undefined = undefined;
-  /** The engine that it lives in. */
+  /** The engine that has the canister. */
   home: object;
-  /** What is to be told of it, perhaps nothing but that. */
+  /** Changes to be told, possibly none. */
   untold: Change[] = [];
-  /** What it was woken with is there. */
+  /** True if the canister has the state with which it was woken. */
   isAwake = false;
   isGone = false;
 
@@ -38,7 +38,7 @@ export class Subject {
     this.home = home;
   }
 
-  /** Its composite queries have lost what they waited with. */
+  /** Drops the composite queries that wait. */
   dropFrames(): void {
     for (const frame of this.frames.keys()) this.lostFrames.add(frame);
     this.frames.clear();
@@ -49,25 +49,25 @@ export class Subject {
 interface Arrival {
   readonly kind: Entry;
   readonly nowMs: number | undefined;
-  /** `leftOut`: something that came later has begun. */
+  /** `leftOut`: work that came later has begun. */
   fate: 'waiting' | 'begun' | 'ended' | 'leftOut' | 'takenBack';
 }
 export type Entry = Task['kind'] | Extract<Work, { readonly kind: string }>['kind'];
 
-/** What is asked of a canister that is not there, too, and comes to nothing then. */
+/** Work that may also be requested for a canister that is not there, and then has no effect. */
 const OF_ANY: readonly Entry[] = ['sleep', 'rouse', 'checkpoint', 'remove'];
 
-/** What the engines of one thread have in common. */
+/** Notes that the engines of one thread share. */
 export class ThreadNotes {
   readonly subjects = new WeakMap<CanisterState, Subject>();
   isDead = false;
-  /** Messages that are suspended now. */
+  /** Number of suspended messages. */
   suspended = 0;
-  /** Returns whether the thread starts nothing new: work that has come may be answered without having begun. */
+  /** Returns true if the thread starts nothing new: work that has come may be answered without having begun. */
   readonly isStopping: () => boolean;
-  /** Returns whether work of a canister that has not begun is taken back, or was a moment ago. */
+  /** Returns true if work of a canister that has not begun is taken back, or was a moment ago. */
   readonly isRecalled: (handle: number) => boolean;
-  /** Code that has come, by version. */
+  /** Code received so far, by version. */
   readonly #codes = new Map<number, InstrumentedCode>();
   /** Work that has not begun, by canister. */
   readonly #arrivals = new Map<number, Arrival[]>();
@@ -79,7 +79,7 @@ export class ThreadNotes {
     this.isRecalled = isRecalled;
   }
 
-  /** Code that has come, or none. */
+  /** Notes received code, if any. */
   seen(code: InstrumentedCode | undefined): void {
     if (code !== undefined) this.#codes.set(fromCode(code).version, code);
   }
@@ -90,7 +90,7 @@ export class ThreadNotes {
     return code;
   }
 
-  /** Work has come to the gate. */
+  /** Notes work that has come to the gate. */
   arrived(handle: number, work: Work): void {
     const kind = 'kind' in work ? work.kind : work.task.kind;
     const nowMs = 'nowMs' in work ? work.nowMs : undefined;
@@ -107,7 +107,7 @@ export class ThreadNotes {
     arrival.fate = 'ended';
   }
 
-  /** The main thread has been told of the nth of a canister's tasks. */
+  /** Notes that the main thread has been told the result of the nth task of a canister. */
   told(handle: number, place: number, isTakenBack: boolean): void {
     const arrival = this.#tasks.get(handle)?.[place];
     assert.ok(arrival, `canister ${handle}: what is told of had come`);
@@ -119,7 +119,7 @@ export class ThreadNotes {
     }
   }
 
-  /** It begins. */
+  /** Notes that work begins. */
   begun(handle: number, kind: Entry, nowMs?: number): void {
     const arrivals = this.#arrivals.get(handle) ?? [];
     for (;;) {
@@ -137,7 +137,7 @@ export class ThreadNotes {
     }
   }
 
-  /** What comes next for a canister; unless `ofAny`, of what cannot come to nothing. */
+  /** Returns the kind of the next work for a canister; unless `ofAny`, only of work that always takes effect. */
   next(handle: number, ofAny = false): Entry | undefined {
     return this.#arrivals.get(handle)?.find(({ kind }) => ofAny || !OF_ANY.includes(kind))?.kind;
   }

@@ -1,6 +1,6 @@
 /**
- * Stepped threads with engines without code, and what the main thread has been told of their canisters: that is what is
- * stored, and what those that slept or died are woken with.
+ * Stepped threads with engines without code, and the canisters' state as the main thread was told: that state is
+ * stored, and canisters that slept or whose executor died are woken with it.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import assert from 'node:assert/strict';
@@ -30,23 +30,23 @@ import type { AMID, Tally } from './tally.ts';
 /** One canister as the main thread knows it. */
 export interface RandomCanister {
   readonly handle: number;
-  /** As of what has been told. */
+  /** State by all change sets told so far. */
   told: Books;
   /** Cycles that operators have added. */
   added: bigint;
-  /** What an executor has of it, or had when it left. */
+  /** The canister in its executor, or as it was when it left. */
   subject: Subject | undefined;
   isAsleep: boolean;
   isRemoved: boolean;
-  /** Its executor has died with it. */
+  /** True if the canister's executor has died with it. */
   isLost: boolean;
-  /** Tasks given and not ended. */
+  /** Number of given tasks that have not ended. */
   underWay: number;
-  /** The calls of a message of it are being sent. */
+  /** True while the calls of one of the canister's messages are being sent. */
   isSending: boolean;
-  /** Tasks and changes of code that its executor has been given. */
+  /** Number of tasks and changes of code that its executor was given. */
   given: number;
-  /** That executor: one that dies while the canister sleeps tells nobody. */
+  /** Notes of that executor: one that dies while the canister sleeps tells nobody. */
   givenTo: ThreadNotes | undefined;
   /** Debug lines of the step that ends next. */
   lines: OutputLine[];
@@ -55,31 +55,31 @@ export interface RandomCanister {
 export interface RandomThreadsOptions {
   readonly lanes: number;
   readonly draw: Draw;
-  /** As of `EngineHost`. */
+  /** As in `EngineHost`. */
   readonly drawBurst: Draw | undefined;
   readonly tally: Tally;
   readonly clock: Clock;
   readonly isKept: boolean;
   readonly hasTimeouts: boolean;
   readonly hasFailures: boolean;
-  /** For the next call: numbers are never used again. */
+  /** Returns the number of the next call; numbers are never reused. */
   readonly nextNumber: () => number;
-  /** Calls that were replied to without any bytes. */
+  /** Numbers of calls that got replies without any bytes. */
   readonly emptyReplies: Set<number>;
-  /** Something is wrong. */
+  /** Reports a problem. */
   readonly problem: (error: unknown) => void;
-  /** An executor has died with that canister. */
+  /** Called when an executor has died with that canister. */
   readonly lost: (handle: number) => void;
-  /** Something has been told that is to be stored. */
+  /** Called when changes were told that are to be stored. */
   readonly touched: () => void;
   readonly settled: () => Promise<void>;
-  /** In place of the shipped gate, with a bug in it. */
+  /** Makes a gate with a bug, in place of the shipped one. */
   readonly createGate?: ((seen: WorkSeen) => CanisterGate<Work>) | undefined;
-  /** In place of what is called when a task has ended, with a bug in it. */
+  /** Wraps the function that is called when a task has ended, to plant a bug. */
   readonly plant?: ((task: Task, ended: Done, isRecalled: () => boolean) => Done) | undefined;
 }
 
-/** Function that is called when a task has ended; a promise: its step is still being told. */
+/** Function that is called when a task has ended; a returned promise means that its step is still being handled. */
 export type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
 
 export class RandomThreads extends SteppedThreads {
@@ -91,7 +91,7 @@ export class RandomThreads extends SteppedThreads {
     isStopping: boolean;
     deathIn: number;
     destroyed: bigint;
-    /** Canisters of which something is being taken back. */
+    /** Canisters with tasks that are being taken back. */
     readonly recalled: Set<number>;
     /** Canisters that are to be deleted. */
     readonly doomed: Set<number>;
@@ -159,7 +159,7 @@ export class RandomThreads extends SteppedThreads {
     return this.#world.destroyed;
   }
 
-  /** What all canisters have, executors and store together. */
+  /** Sum of the balances of all canisters, in executors and in the store. */
   get balances(): bigint {
     return this.canisters.reduce((sum, { subject, told, isRemoved }) => {
       if (isRemoved) return sum;
@@ -171,13 +171,13 @@ export class RandomThreads extends SteppedThreads {
     return !this.#isSending && this.#notes.every((_, lane) => !this.canExecute(lane) && !this.canTell(lane));
   }
 
-  /** One thread works, or is heard. */
+  /** Lets one thread work, or tells the main thread its results. */
   async advance(): Promise<void> {
     const { draw } = this.#options;
     const lane = draw(this.executorCount);
     if (draw(2) === 0) {
       if (this.canTell(lane)) this.tell(lane);
-      // Calls of a message are being sent, over turns of the event loop.
+      // The calls of a message are being sent, over turns of the event loop.
       if (this.#isSending || this.canTell(lane)) await nextTurn();
     } else if (this.canExecute(lane)) {
       this.execute(lane);
@@ -185,17 +185,17 @@ export class RandomThreads extends SteppedThreads {
     }
   }
 
-  /** Messages that are suspended now. */
+  /** Number of suspended messages. */
   get suspended(): number {
     return this.#notes.reduce((sum, { suspended }) => sum + suspended, 0);
   }
 
-  /** A thread will die soon, in the middle of what it does then: what it has not published is lost. */
+  /** Makes a thread die soon, in the middle of its work: unpublished results are lost. */
   doom(): void {
     this.#world.deathIn = 1 + this.#options.draw(20);
   }
 
-  /** A canister that is new. */
+  /** Adds a new canister. */
   add(balance: bigint): number {
     const canister = this.#add();
     canister.told.balance = balance;
@@ -204,7 +204,7 @@ export class RandomThreads extends SteppedThreads {
     return canister.handle;
   }
 
-  /** A canister that was there before. */
+  /** Adds a canister of an earlier life. */
   addAsleep(told: Books, added: bigint): number {
     const canister = this.#add();
     Object.assign(canister, { told: told.copy(), added, isAsleep: true });
@@ -241,7 +241,7 @@ export class RandomThreads extends SteppedThreads {
     };
   }
 
-  /** Wakes a canister with what has been told of it. */
+  /** Wakes a canister with its told state. */
   async wakeAsTold(handle: number, status: CanisterStatus, module: ModuleInfo | undefined): Promise<void> {
     const canister = this.#canisterAt(handle);
     assert.ok(canister.isAsleep, 'it is woken once');
@@ -257,7 +257,7 @@ export class RandomThreads extends SteppedThreads {
       module,
       openCalls: [],
     };
-    // As the host does it, but for those whom it asks to no purpose.
+    // Rouses the canister as the host does, but also if its executor keeps nothing of it.
     if (draw(8) > 0 && (await this.rouse(handle, dozing))) {
       canister.isAsleep = false;
       return;
@@ -309,14 +309,14 @@ export class RandomThreads extends SteppedThreads {
     canister.isSending = false;
   }
 
-  /** Counts what comes while calls of a message are being sent: of that canister, or of any. */
+  /** Counts an event that comes while calls of a message are being sent: of that canister, or of any. */
   cameAmid(what: (typeof AMID)[number], handle?: number): void {
     const { tally } = this.#options;
     if (this.canisters.some((each) => each.isSending && (handle === undefined || each.handle === handle)))
       tally.amid[what]++;
   }
 
-  /** Checks that what is told of the next task is true. */
+  /** Returns a check of the result of the canister's next task. */
   #toldOf(canister: RandomCanister): (step: Step) => void {
     const { handle } = canister;
     const notes = this.#notes[this.executorOf(handle)];
@@ -347,7 +347,7 @@ export class RandomThreads extends SteppedThreads {
   override change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
     const canister = this.#canisterAt(handle);
     canister.underWay++;
-    // One that sleeps has no executor that is asked.
+    // A sleeping canister has no executor to ask.
     const told = canister.isAsleep ? undefined : this.#toldOf(canister);
     super.change(handle, module, change, (step) => {
       told?.(step);
@@ -382,7 +382,7 @@ export class RandomThreads extends SteppedThreads {
 
   #observerOf(canister: RandomCanister): CanisterObserver {
     const { problem, isKept, touched, settled, lost } = this.#options;
-    // What throws here would end the process from inside of a callback.
+    // An error thrown here would end the process from inside a callback.
     const checked = (check: () => void): void => {
       try {
         check();
@@ -470,7 +470,7 @@ function hostOf(
   };
 }
 
-/** Whatever a host reports as wrong, is. */
+/** Returns a logger that reports every problem of the host. */
 function logTo(problem: (error: unknown) => void): Logger {
   const nothing = (): void => undefined;
   const wrong = (text: string, cause?: unknown): void =>

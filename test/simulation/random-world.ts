@@ -1,9 +1,9 @@
 /**
- * One seed of the scheduler's simulation: the real scheduler over the shipped executors, whose engines draw what messages
- * do; clients, operators, deaths of executors and crashes of the host.
+ * One seed of the scheduler's simulation: the real scheduler over the shipped executors, whose engines draw the effects
+ * of messages; clients, operators, deaths of executors and crashes of the host.
  *
- * Where state is kept, the host also crashes: after any unit that nobody was told of, or before it. What comes after goes on
- * with what was durable, and the same holds; in the end nothing is left in the store.
+ * If state is kept, the host also crashes: before or after any unit that nobody was told of. The next life goes on with
+ * the durable state under the same rules; in the end the store is empty.
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -27,12 +27,12 @@ import { Tally } from './tally.ts';
 
 const BALANCE = 1000n;
 const CALLER = Uint8Array.of(4);
-/** Turns that anything takes at most. */
+/** Maximum of turns for any work. */
 const TURNS_MAX = 200_000;
-/** Rests at the end until everybody has stopped; all together are less than stopping may take. */
+/** Rests at the end until all actors have stopped; together they take less time than stopping may. */
 const RESTS_MAX = 1000;
 
-/** What a unit holds besides what the scheduler says. */
+/** State in a unit besides the scheduler's. */
 type State = readonly {
   readonly books: Books;
   readonly added: bigint;
@@ -40,7 +40,7 @@ type State = readonly {
   readonly timerMs: number | undefined;
 }[];
 
-/** An answer that a crash has swallowed. */
+/** Outcome of a message that a crash has lost. */
 const CRASHED: Outcome = { kind: 'unavailable', code: 2, message: 'crashed', instructions: 0, charge: 0 };
 const LATE = { kind: 'update', method: 'm', caller: CALLER, argument: sealArgument(1, 0, 0, 0) } as const;
 
@@ -60,14 +60,14 @@ class World {
   #journal: RecordingJournal<State> | undefined;
   #outcomes: (Outcome | undefined)[] = [];
   #promises: Promise<unknown>[] = [];
-  /** Calls at the management canister. */
+  /** Calls to the management canister. */
   #atSystem: Waiting[] = [];
   /** Actors that are about to be awake. */
   #wakes: Waiting[] = [];
   #versions = 0;
   #numbers = 0;
   readonly #emptyReplies = new Set<number>();
-  /** Some were deleted with calls open: what would have come back to them is gone. */
+  /** True if actors were deleted with calls open: cycles that would have come back to them are gone. */
   #hasEnded = false;
   #problems: unknown[] = [];
   readonly #clock = new FakeClock(1000);
@@ -115,7 +115,7 @@ class World {
       draw: this.#draw,
       drawBurst: this.#drawBurst,
       tally: this.tally,
-      // No two tasks have the same instant: it says in an executor which is which.
+      // No two tasks have the same instant, so that an instant identifies a task in an executor.
       clock: {
         nowMs: () => clock.nowMs() + ++this.#ticks / 2 ** 30,
         after: (ms, work) => clock.after(ms, work),
@@ -147,7 +147,7 @@ class World {
           this.#atSystem.push({ finish: () => resolve({ response, refunded: call.cycles }) });
         }),
     });
-    /** Those that are being put to sleep. */
+    /** Canisters whose eviction is under way. */
     const falling = new Map<number, Promise<void>>();
     scheduler.attachHost({
       wake: (handle) => this.#wake(handle, threads, scheduler, falling),
@@ -195,7 +195,7 @@ class World {
     }));
   }
 
-  /** The end of one turn of the event loop. */
+  /** Ends one turn of the event loop. */
   async #endTurn(): Promise<void> {
     await nextTurn();
     this.#journal?.seal(() => this.#state());
@@ -216,7 +216,7 @@ class World {
     this.#promises = [];
     this.#atSystem = [];
     this.#wakes = [];
-    // What the old host still says does not count.
+    // Reports of the old host do not count any more.
     this.#problems = [];
     this.#journal = this.#newJournal(state, entries);
     this.#threads = this.#newThreads();
@@ -274,18 +274,18 @@ class World {
     const handle = this.#threads.add(BALANCE);
     this.#minted += BALANCE;
     this.#scheduler.admit(handle, idToText(simulatedId(handle)));
-    // Whatever a unit holds of it, it holds it with its being there.
+    // The unit has to record the canister's existence with whatever else it holds of it.
     this.#journal?.markDirty();
     await this.#change(handle);
   }
 
   async #change(handle: number, how: 'install' | 'upgrade' | 'reinstall' = 'install'): Promise<void> {
     const module = await this.#operators.moduleOf(++this.#versions);
-    // It may have been deleted meanwhile.
+    // The canister may have been deleted meanwhile.
     if (this.#threads.canisters[handle]?.isRemoved === true) return;
     this.#journal?.markDirty();
     this.#threads.cameAmid('change', handle);
-    // A composite query is likely to wait for others then.
+    // A composite query is then likely to wait for others.
     if (how !== 'install' && this.#threads.canisters[handle]?.isLost !== true) this.#deliver(handle, 80);
     this.#promises.push(this.#watched(this.#operators[how](handle, module)));
   }
@@ -297,10 +297,10 @@ class World {
   async #act(): Promise<void> {
     const handles = this.#handles;
     const handle = handles[this.#draw(handles.length)] ?? 0;
-    // A canister that is deleted leaves nothing for a crash to bring back.
+    // A deleted canister leaves nothing that a crash could bring back.
     const changes = this.#journal === undefined ? 18 : 15;
     const what = this.#draw(this.#mix.hasChanges === true ? 96 + changes : 96);
-    // Now and then more than an executor's window holds: then messages wait in the actors' own queues.
+    // Sometimes sends more messages than an executor's window holds, so that some wait in the actors' own queues.
     if (what < 86) for (let n = this.#draw(50) === 0 ? 150 : 1; n > 0; n--) this.#deliver(handle, what);
     else if (what < 88) {
       if (this.#mix.hasDeaths === true && this.#draw(4) === 0) await this.#kill();
@@ -347,14 +347,14 @@ class World {
     this.#promises.push(this.#watched(delivered.then(answered)));
   }
 
-  /** A client that is answered twice is a problem. */
+  /** Returns a function that reports a problem when a client is answered twice. */
   #once(): () => void {
     const problems = this.#problems;
     let count = 0;
     return () => void (++count > 1 && problems.push(new Error(`a client was answered ${count} times`)));
   }
 
-  /** What goes wrong in it is a problem of the host that lives now. */
+  /** Reports an error as a problem of the present host. */
   #watched(promise: Promise<void>): Promise<void> {
     const problems = this.#problems;
     return promise.catch((error: unknown) => void problems.push(error));
@@ -374,7 +374,7 @@ class World {
     }
   }
 
-  /** Lets everything end that can, without time passing. */
+  /** Lets all possible work end without time passing. */
   async #settle(): Promise<void> {
     let turns = 0;
     for (let quiet = 0; quiet < 3; quiet++) {
@@ -396,13 +396,13 @@ class World {
 
   async #rest(): Promise<void> {
     await this.#settle();
-    // Stopped by all, so that heartbeats and timers end; deadlines pass.
+    // All actors are stopped, so that heartbeats and timers end; deadlines pass.
     const stopped = this.#handles.map((handle) => this.#scheduler.stop(handle));
     if (this.#mix.hasTimeouts === true) this.#pass(10_000);
     await this.#settle();
     const open = (): number[] => this.#handles.filter((handle) => this.#scheduler.statusOf(handle) !== 'stopped');
     if (this.#journal !== undefined) {
-      // Those that could not be woken are tried again; those that wait for a place have patience, one after the other.
+      // Canisters that could not be woken are tried again; those that wait for a place get it one after the other.
       for (let n = 0; n < 20; n++) await this.#restFor(6_000);
       for (let n = 0; n < RESTS_MAX && open().length > 0; n++) await this.#restFor(150);
     }
@@ -467,7 +467,7 @@ function answerOf(outcome: Outcome): Response {
   return { kind: 'reject', code: outcome.code, message: outcome.message };
 }
 
-/** Runs one seed; throws what it has found. */
+/** Runs one seed; throws its findings. */
 export async function simulateScheduler(
   seed: number,
   mix: Mix,

@@ -1,11 +1,13 @@
-/** Units as a storage keeps them, without a disk: what is durable when, and what survives a crash, the test says. */
+/**
+ * Units as a storage keeps them, without a disk: the test decides when units become durable and which survive a crash.
+ */
 import assert from 'node:assert/strict';
 import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
 import type { Entry, Family } from '../../subsystems/storage/index.ts';
 import type { ToStorage } from '../../subsystems/storage/storage-wire.ts';
 import { applyWriteBatch } from '../../subsystems/storage/write-batch.ts';
 
-/** The shipped commit queue of a scheduler alone. `State`: whatever else a unit holds. */
+/** The shipped commit queue of a scheduler alone. `State`: the other content of a unit. */
 export class RecordingJournal<State> extends CommitQueue {
   readonly #port: HeldPort<State>;
   readonly #turn: { seal: (() => void) | undefined };
@@ -40,41 +42,41 @@ export class RecordingJournal<State> extends CommitQueue {
     return this.#port.written;
   }
 
-  /** How often a unit was said to be coming. */
+  /** Number of times that a unit was announced. */
   get expected(): number {
     return this.#port.expected;
   }
 
-  /** Units that are sealed and not durable. */
+  /** Number of units that are sealed and not durable. */
   get pending(): number {
     return this.#port.units.length;
   }
 
-  /** Makes so many more units durable. */
+  /** Makes so many further units durable. */
   commit(units: number): void {
     this.#port.commit(units);
     this.#port.tell();
   }
 
-  /** What is found afterwards when so many units that nobody was told of have been written all the same. */
+  /** Returns the state found after a crash in which so many units were written that nobody was told of. */
   crash(units: number): { readonly entries: readonly Entry[]; readonly state: State } {
     this.#port.commit(units);
     return { entries: this.entries(), state: this.#port.durableState };
   }
 
-  /** What is durable. */
+  /** Returns the durable entries. */
   entries(): readonly Entry[] {
     return this.#port.entries();
   }
 }
 
 class HeldPort<State> implements StoragePort {
-  /** Sealed and not durable. */
+  /** Units that are sealed and not durable. */
   readonly units: { readonly operations: Uint8Array; readonly state: State }[] = [];
   written = 0;
   expected = 0;
   durableState: State;
-  /** What the unit that is sealed next holds besides. */
+  /** Returns the other content of the unit that is sealed next. */
   state: () => State;
   readonly #stored: Map<string, Entry>;
   #receiver: StorageReceiver | undefined;
@@ -91,7 +93,7 @@ class HeldPort<State> implements StoragePort {
     receiver.receive({ kind: 'opened', last: 0 });
   }
 
-  /** Units are kept as they are: they have to be the port's own. */
+  /** Returns false: units are kept as they are, so they have to be the port's own bytes. */
   copy(): boolean {
     return false;
   }
@@ -137,7 +139,7 @@ class HeldPort<State> implements StoragePort {
         this.#stored.set(hex(key), [key.slice(), value.slice()]);
       },
       delete: (family, key) => {
-        // A unit without operations deletes what never was.
+        // A unit without operations deletes keys that never existed.
         if (family === 'meta') return;
         assert.equal(family, 'queue');
         assert.ok(this.#stored.delete(hex(key)), 'only what is there is deleted');

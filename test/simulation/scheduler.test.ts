@@ -1,10 +1,10 @@
 /**
- * The scheduler over the shipped placement, wire, gate and threads, whose engines draw what messages do, how long they take
- * and how large their payloads are: calls, traps, stops, upgrades, deletions, deaths and crashes in any order.
+ * The scheduler over the shipped placement, wire, gate and threads, whose engines draw the effects of messages, their
+ * durations and the sizes of their payloads: calls, traps, stops, upgrades, deletions, deaths and crashes in any order.
  *
- * Whatever happens, each client gets one answer, and its own; cycles are neither made nor lost; calls between two actors keep
- * their order; no payload is damaged; no actor has two messages at once; and in the end nothing is left open. A failing seed
- * is named in the message.
+ * In every case each client gets one answer, and its own; cycles are neither made nor lost; calls between two actors
+ * keep their order; no payload is damaged; no actor has two messages at once; and in the end nothing is left open. A
+ * failing seed is named in the message.
  *
  *     npm run prove -- schedules 300        the long form
  */
@@ -20,10 +20,10 @@ import { Tally } from './tally.ts';
 
 const SEEDS = 10;
 const OPERATIONS = 250;
-/** A planted bug is found within so many; it takes one to ten. */
+/** A planted bug is found within this many seeds; most are found within ten. */
 const SEEDS_UNTIL_FOUND = 40;
 
-/** What each mix must have seen. */
+/** Counts that must not be 0 in any mix. */
 const ALWAYS = [
   'long',
   'endless',
@@ -74,7 +74,7 @@ async function simulate(mix: Mix): Promise<void> {
   const seen = tally.flat();
   seeds.saw(seen);
   seeds.did(cases);
-  // Somebody looks at a few seeds only.
+  // A run of a few seeds is somebody's closer look at them.
   if (seeds.count < SEEDS) return;
   assert.ok(
     tally.entries > (seeds.count * OPERATIONS) / 2,
@@ -84,7 +84,7 @@ async function simulate(mix: Mix): Promise<void> {
     ...ALWAYS,
     ...(mix.hasChanges === true ? CHANGES : []),
     ...(isDeleting ? DELETIONS : []),
-    // Rare where a drain comes soon.
+    // Rare in seeds that are drained soon.
     ...(mix.hasChanges === true && mix.isDrained !== true ? ['framesLost'] : []),
     ...(mix.hasDeaths === true ? DEATHS : []),
     ...(mix.isKept === true ? KEPT : []),
@@ -106,12 +106,12 @@ test('with stops, upgrades, uninstallations and deletions: cycles conserved, not
   await simulate({ lanes: 2, hasChanges: true });
 });
 
-// Cycles that were on their way ended last, behind what was taken back, and nobody gave the rest its turn.
+// Regression: cycles that were on their way ended last, after the recalled work, and the rest never got its turn.
 test('what was taken back goes on, whatever ends last', { timeout: 60_000 }, async () => {
   for (const seed of [14, 58]) await simulateScheduler(seed, { lanes: 2, hasChanges: true }, OPERATIONS);
 });
 
-// It came back by the numbers of calls, which are used again.
+// Regression: the work came back in the order of the calls' numbers, which are reused.
 test(
   'what an executor owes when it dies comes back in the order in which it was given',
   { timeout: 60_000 },
@@ -178,7 +178,7 @@ for (const [bug, plant, mixes] of BUGS) {
         await simulateScheduler(seed, mix, OPERATIONS, plant()).catch((error: unknown) => (found = error));
       }
       assert.ok(found, `nothing was found in ${SEEDS_UNTIL_FOUND} seeds`);
-      // By what was planted: without, the seed holds.
+      // Without the planted bug, the same seed must pass.
       await simulateScheduler(seed, mix, OPERATIONS);
     });
   }

@@ -1,11 +1,10 @@
 /**
- * Payloads of a simulation: whatever their size, they say by themselves if something of them was lost, damaged or put in
- * the place of something else.
+ * Payloads of a simulation: whatever their size, each shows by itself if a part of it was lost, damaged or replaced.
  *
  *     bytes   u32 length of the content · u32 CRC-32 of what follows · content · filling
  *     text    MARK · the CRC-32, 8 hex digits · length of the content, 4 hex digits · content · filling
  *
- * Sizes lie on both sides of what travels in a ring and what by the port, and now and then exactly there.
+ * Sizes lie on both sides of the bound between the ring and the port, and sometimes exactly at it.
  */
 import assert from 'node:assert/strict';
 import { crc32 } from 'node:zlib';
@@ -27,7 +26,7 @@ for (let at = 0, state = 1; at < FILLING.length; at += 4) {
 /** Letters, one byte each. */
 const FILLING_TEXT = Buffer.from(FILLING.map((byte) => 97 + (byte % 26))).toString('latin1');
 
-/** Bytes of one payload: most are small, many lie around the bound, some are far above. */
+/** Draws the bytes of one payload: most are small, many lie around the bound, some are far above. */
 export function drawBytes(draw: Draw): number {
   if (draw(10) > 0) return draw(200);
   const what = draw(40);
@@ -36,11 +35,11 @@ export function drawBytes(draw: Draw): number {
   return draw(4) === 0 ? PAYLOAD_BYTES_MAX - draw(2) : draw(PAYLOAD_BYTES_MAX);
 }
 
-/** `content` in a payload of so many bytes, or of as many as it needs. */
+/** Returns `content` in a payload of so many bytes, or of as many as it needs. */
 export function seal(content: Uint8Array, bytes: number): Uint8Array {
   const length = Math.max(bytes, HEADER_BYTES + content.length);
   const from = crc32(content) % 4096;
-  // Some are a view of more than themselves.
+  // Some payloads are views of larger buffers.
   const sealed = Buffer.alloc(length + (from % 3 === 0 ? 16 : 0)).subarray(0, length);
   sealed.set(content, HEADER_BYTES);
   const rest = HEADER_BYTES + content.length;
@@ -50,7 +49,7 @@ export function seal(content: Uint8Array, bytes: number): Uint8Array {
   return new Uint8Array(sealed.buffer, sealed.byteOffset, sealed.length);
 }
 
-/** What `seal` was given, in bytes of its own. */
+/** Returns the content that was given to `seal`, in a buffer of its own. */
 export function unseal(sealed: Uint8Array, what: string): Buffer {
   const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.length);
   assert.ok(bytes.length >= HEADER_BYTES, `${what} has ${bytes.length} bytes`);
@@ -59,7 +58,7 @@ export function unseal(sealed: Uint8Array, what: string): Buffer {
   return Buffer.from(content);
 }
 
-/** Content of ASCII; some texts have more bytes than letters. */
+/** Returns ASCII content in a text; some texts have more bytes than letters. */
 export function sealText(content: string, bytes: number): string {
   const ending = crc32(content) % 2 === 0 ? 'ü€' : '';
   const filling = Math.max(0, bytes - TEXT_HEADER - content.length - Buffer.byteLength(ending));
@@ -68,7 +67,7 @@ export function sealText(content: string, bytes: number): string {
   return MARK + hex(crc32(rest), 8) + hex(content.length, 4) + rest;
 }
 
-/** What `sealText` was given; undefined: this is no such text. */
+/** Returns the content that was given to `sealText`; undefined if the text was not made by it. */
 export function unsealText(text: string, what: string): string | undefined {
   if (!text.startsWith(MARK)) return undefined;
   const rest = text.slice(TEXT_HEADER);

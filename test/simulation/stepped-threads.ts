@@ -1,8 +1,8 @@
 /**
  * The executors of a server, all in this thread: the shipped pool, wire and threads (`ExecutorPool`, `Executor`,
- * `ExecutorThread`) over real rings and ports. What a simulation decides is when a thread works, when the main thread is
- * told, and when a thread dies; and how time passes for it, which says when messages give way. Its engines, and how modules
- * get their code, it brings along.
+ * `ExecutorThread`) over real rings and ports. The simulation decides when a thread works, when the main thread is
+ * told, when a thread dies, and how time passes for it, on which the turns of messages depend. It brings its own
+ * engines and its own loader of modules.
  */
 import type { MessagePort } from 'node:worker_threads';
 import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
@@ -16,10 +16,10 @@ import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { type RingListener, RingProducer } from '../../subsystems/threads/index.ts';
 import { TAIL } from '../../subsystems/threads/message-ring.ts';
 
-/** Whatever throws this inside of a thread is its death, and no mistake. */
+/** An error with this message inside a thread is the thread's planned death, and no mistake. */
 export const KILLED = 'the simulation killed it';
 
-/** A thread would have to wait for room in its ring, which the main thread does not make now: in one thread nobody can. */
+/** Thrown when a thread would have to wait for room in its ring: within one thread, nobody can make that room. */
 export class CannotWait extends Error {}
 
 export interface SteppedThreadsOptions {
@@ -28,42 +28,45 @@ export interface SteppedThreadsOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly wasmStackBytes: number;
-  /** Milliseconds that pass for a thread each time it looks. */
+  /** Returns the milliseconds that pass for a thread at each look. */
   readonly passMs: () => number;
-  /** Whether the main thread works while a long message runs, which is asked at each of its yields; whether it is awake when a step is done. */
+  /**
+   * Returns true if the main thread works while a long message runs (asked at each of the message's yields), or is
+   * awake when a step is done.
+   */
   readonly isHeard: () => boolean;
   readonly loader: NonNullable<ExecutionParts['loader']>;
-  /** As shipped unless given. */
+  /** Default: the shipped sizes. */
   readonly pieceSizes?: PieceSizes | undefined;
-  /** What a thread has of its own that starts now. */
+  /** Returns the parts of a thread that starts now. */
   readonly partsOf: (options: ExecutorOptions) => SteppedParts;
 }
 
 export type SteppedParts = ThreadParts & { readonly createEngine: CreateEngine };
 
-/** The one end of a thread that the simulation has, by the number of its executor. */
+/** The simulation's side of a thread, by the number of its executor. */
 interface SteppedThread {
   readonly thread: ExecutorThread;
   readonly port: MessagePort;
   readonly ended: (reason: string) => void;
-  /** A long message has its turn, until this resolves. */
+  /** Resolves when the turn of a long message ends; undefined if no message has a turn. */
   turn: Promise<void> | undefined;
   isDead: boolean;
-  /** The main thread takes nothing at the moment: it still sends what a message before has called. */
+  /** True while the main thread takes nothing, since it still sends the calls of an earlier message. */
   isHeldUp: boolean;
   outbox: RingListener | undefined;
   drain: () => unknown;
 }
 
 export class SteppedThreads extends ExecutorPool {
-  /** By lane; one starts with the first canister of its lane. */
+  /** Threads by lane; each starts with the first canister of its lane. */
   readonly #threads: readonly (SteppedThread | undefined)[];
   readonly #log: Logger;
   #isAbandoned = false;
 
   constructor({ lanes, policy, clock, log, wasmStackBytes, loader, pieceSizes, ...rest }: SteppedThreadsOptions) {
     const threads: SteppedThread[] = [];
-    // That a thread dies when the simulation kills it is no problem of the host's.
+    // The death of a thread that the simulation kills is no problem of the host.
     const error: Logger['error'] = (text, cause) => (text.includes(KILLED) ? undefined : log.error(text, cause));
     super(
       { policy, clock, log: { ...log, error } },
@@ -75,7 +78,7 @@ export class SteppedThreads extends ExecutorPool {
     this.#log = log;
   }
 
-  /** Their memory is never short, and a wait of the event loop's would outlive the seed. */
+  /** Does nothing: memory is never short here, and a timer would outlive the seed. */
   override attendMemory(): void {}
 
   canExecute(lane: number): boolean {
@@ -87,7 +90,7 @@ export class SteppedThreads extends ExecutorPool {
     return this.#threads[lane]?.outbox?.hasMore === true;
   }
 
-  /** Lets a thread do what has come, and give a long message a turn, which ends before the event loop's next one. */
+  /** Lets a thread handle its work, and gives a long message a turn, which ends before the event loop's next one. */
   execute(lane: number): void {
     const at = this.#at(lane);
     try {
@@ -114,25 +117,25 @@ export class SteppedThreads extends ExecutorPool {
     }
   }
 
-  /** As a thread that throws: what it has not published is lost with it. */
+  /** Ends a thread that has thrown: unpublished results are lost with it. */
   #failed(at: SteppedThread, error: unknown): void {
     const reason = messageOf(error);
     if (reason !== KILLED) this.#log.error('an executor thread has failed', error);
     this.#end(at, reason);
   }
 
-  /** Tells the main thread what a thread has published. */
+  /** Tells the main thread the results that a thread has published. */
   tell(lane: number): void {
     this.#at(lane).drain();
   }
 
-  /** The thread of an executor dies and is replaced; what it has published still counts. */
+  /** Kills the thread of an executor, which is replaced; its published results still count. */
   kill(lane: number): void {
     const at = this.#threads[lane];
     if (at !== undefined) this.#end(at, KILLED);
   }
 
-  /** Does nothing more; the main thread is told in a turn of its event loop, as of a real thread. */
+  /** Ends a thread; the main thread is told in a turn of its event loop, as of a real thread. */
   #end(at: SteppedThread, reason: string): void {
     if (at.isDead) return;
     at.isDead = true;
@@ -143,13 +146,13 @@ export class SteppedThreads extends ExecutorPool {
     });
   }
 
-  /** The process ends: nothing of it counts any more. */
+  /** Ends the process: nothing of it counts any more. */
   abandon(): void {
     this.#isAbandoned = true;
     for (const at of this.#threads) at?.port.close();
   }
 
-  /** What an executor has of canisters. */
+  /** Returns the thread that has a canister. */
   threadOf(handle: number): ExecutorThread {
     return this.#at(this.executorOf(handle)).thread;
   }
@@ -168,13 +171,13 @@ export class SteppedThreads extends ExecutorPool {
 /** Longer than a thread's short messages may have while long ones wait (SHORT_MS_MAX of executor-thread.ts). */
 const HELD_UP_MS = 6;
 
-/** What passes between two looks at the clock: now and then the machine has held the thread up. */
+/** Draws the milliseconds between two looks at the clock; sometimes the machine has held the thread up. */
 export function drawPassedMs(draw: (below: number) => number): number {
   const drawn = draw(24);
   return drawn === 0 ? HELD_UP_MS : drawn % 3;
 }
 
-/** The main thread makes room at once: it cannot do so while this one waits. */
+/** A producer that has the main thread make room at once: the main thread cannot do so while this one waits. */
 class TellingOutbox extends RingProducer {
   readonly #tell: () => void;
   readonly #isHeard: () => boolean;
@@ -208,7 +211,7 @@ function startThread(
     const parts = partsOf(options);
     const createEngine: CreateEngine = ({ onYield, canSuspend = false, ...others }, ...rest) => {
       const heard = (): unknown => {
-        // It hears what there is, and sends what it has: short messages come while the long one runs.
+        // The main thread takes the results and sends its tasks: short messages come while the long one runs.
         if (canSuspend && isHeard()) stepped.drain();
         return onYield?.();
       };

@@ -1,36 +1,36 @@
 import { CALL_KINDS } from './books.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
-/** What is carried from thread to thread. */
+/** Kinds of data that are carried from thread to thread. */
 export const PAYLOADS = ['argument', 'reply', 'reject', 'trap', 'call', 'debug', 'changes'] as const;
 export type Payload = (typeof PAYLOADS)[number];
 
 export const BURSTS = ['calls', 'bytes'] as const;
-/** Comes while calls of a message are being sent. */
+/** Events that come while calls of a message are being sent. */
 export const AMID = ['crash', 'death', 'deletion', 'stop', 'change', 'drain'] as const;
 
-/** How often something happened, so that everybody sees that seeds are not all alike, and that a simulation does what it says. */
+/** Counts of events, to show that seeds are not all alike and that a simulation does what it claims. */
 export class Tally {
   /** Tasks and commands that executors have begun. */
   entries = 0;
-  /** Messages above one slice, those of them that take hundreds, and those that were begun again for it. */
+  /** Messages above one slice, those that take hundreds of slices, and those that were begun again because of that. */
   long = 0;
   endless = 0;
   tooLong = 0;
   /** Messages that were suspended, and how often while another was in the same thread. */
   suspended = 0;
   suspendedTogether = 0;
-  /** Work that waited at the gate, and how much of it came by the port; commands that did. */
+  /** Work that waited at the gate, and the part of it that came by the port; then commands that waited. */
   waited = 0;
   waitedLarge = 0;
   readonly command: Record<string, number> = {};
   deaths = 0;
-  /** Deaths, of executors and of the host, while messages were suspended. */
+  /** Deaths of executors and crashes of the host while messages were suspended. */
   diedSuspended = 0;
   crashes = 0;
   evictions = 0;
   wakeUps = 0;
-  /** Wakes from what the executor had kept. */
+  /** Wakes from the state that the executor had kept. */
   roused = 0;
   /** Wakes that ran a log. */
   replays = 0;
@@ -40,31 +40,31 @@ export class Tally {
   /** Tasks that came back without having begun, and messages under way that a deletion has ended. */
   takenBack = 0;
   endedByForce = 0;
-  /** Upgrades that found calls open, and had to wait. */
+  /** Upgrades that found calls open and had to wait. */
   pauses = 0;
-  /** Changes of code by those who run the host. */
+  /** Changes of code by operators. */
   upgrades = 0;
   reinstalls = 0;
-  /** Calls and callbacks that one instance asked for and that came to another, since a canister had changed code. */
+  /** Calls and callbacks of one instance that came to another, since a canister had changed code. */
   across = 0;
   /** Composite queries that waited when code was changed. */
   framesLost = 0;
-  /** Calls, by kind, that were open when code was changed: those that ended with it, and those that did not. */
+  /** Calls, by kind, that were open when code was changed: ended with it, and surviving it. */
   readonly ended = counters(CALL_KINDS);
   readonly survived = counters(CALL_KINDS);
-  /** Messages that made about as many calls, or calls with as much, as one turn sends. */
+  /** Messages at the limit of one turn, by number of calls or by their size. */
   readonly bursts = counters(BURSTS);
-  /** Messages whose calls were sent in several turns; what came while that was under way. */
+  /** Messages whose calls were sent in several turns; then the events that came meanwhile. */
   inTurns = 0;
   readonly amid = counters(AMID);
-  /** Seeds that ended where a thread would have had to wait for the main thread. */
+  /** Seeds that ended because a thread would have had to wait for the main thread. */
   cutShort = 0;
   /** Payloads by kind: above the bound, within two bytes of it, empty. */
   readonly large = counters(PAYLOADS);
   readonly atBound = counters(PAYLOADS);
   readonly empty = counters(PAYLOADS);
 
-  /** A command for a canister waited. */
+  /** Counts a command that waited for a canister. */
   commandWaited(kind: string): void {
     this.command[kind] = (this.command[kind] ?? 0) + 1;
   }
@@ -81,7 +81,7 @@ export class Tally {
     for (const [name, count] of Object.entries(theirs)) this.#set(name, count + (own[name] ?? 0));
   }
 
-  /** Each number by name, such as `large reply`. */
+  /** Returns each count by name, such as `large reply`. */
   flat(): Record<string, number> {
     const flat: Record<string, number> = {};
     for (const [name, value] of Object.entries(this) as [string, number | Record<string, number>][]) {

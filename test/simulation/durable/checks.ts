@@ -1,4 +1,7 @@
-/** What must hold in the end, whatever has crashed: what clients were told, against what the actors have. */
+/**
+ * Invariants that hold at the end of a seed whatever has crashed: outcomes that clients were told, against the actors'
+ * state.
+ */
 import assert from 'node:assert/strict';
 import { memoryId, META, metaKey } from '../../../subsystems/storage/keyspace.ts';
 import type { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
@@ -15,14 +18,14 @@ const CANISTER_REJECT = 4;
 const SYS_UNKNOWN = 6;
 
 export interface Checked {
-  /** Of the actors that live from beginning to end. */
+  /** Ledgers of the actors that live from beginning to end. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly sent: readonly Sent[];
-  /** Executors have died: who cannot be woken then is not called. */
+  /** True if executors have died: a canister that cannot be woken then is not called. */
   readonly hasDeaths: boolean;
 }
 
-/** Calls between actors, and messages of clients: each wholly or not at all, and exactly once. */
+/** Checks that calls between actors and messages of clients have happened wholly or not at all, and exactly once. */
 export function checkMessages(checked: Checked): void {
   const { ledgers, sent } = checked;
   const found = new Map<string, LedgerEntry[]>();
@@ -84,7 +87,10 @@ function checkTransfer(
     assert.equal(received, undefined, `${what}: rejected with ${code}, and it has arrived`);
 }
 
-/** The state has the modules that actors have, and no others; `mayHaveMore`: those that were left are perhaps not deleted yet. */
+/**
+ * Checks that the state has the modules that actors use, and no others; `mayHaveMore`: modules that an earlier version
+ * left are perhaps not deleted yet.
+ */
 export function checkModules(life: Life, { mayHaveMore = false } = {}): void {
   const stored = life.storedModules;
   const named = life.registry.list().flatMap(({ module }) => (module === undefined ? [] : [module.hash]));
@@ -94,8 +100,8 @@ export function checkModules(life: Life, { mayHaveMore = false } = {}): void {
 }
 
 /**
- * The tables have the memory that counts of each actor, and no other; `mayHaveCopies`: logs have been checkpointed, to copies beside
- * that. Of what was written ahead nothing is under way.
+ * Checks that the tables have the current memory of each actor, and no other; `mayHaveCopies`: checkpoints of logs were
+ * written to copies beside that. No writing ahead may be under way.
  */
 export function checkMemories(tables: MemoryTables, ids: readonly Uint8Array[], mayHaveCopies: boolean): void {
   const nameOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -114,13 +120,13 @@ export function checkMemories(tables: MemoryTables, ids: readonly Uint8Array[], 
   assert.equal(ahead, undefined, 'nothing is being written ahead');
 }
 
-/** Nothing that an answer has shown is gone. */
+/** Checks that nothing is gone that an answer has shown. */
 export function checkLooks({ ledgers, sent }: Checked): void {
   for (const { number, actor, method, to, outcome, argument } of sent) {
     if (outcome?.kind !== 'reply') continue;
     // A payload comes last.
     const data = outcome.data.subarray(0, outcome.data.length - (argument.replyBytes ?? 0));
-    // A composite query answers how the other one stands as well.
+    // A composite query also returns the other actor's look.
     const own = data.subarray(data.length - LOOK_BYTES);
     checkLook(`message ${number} was shown of ${actor}`, readLook(own), ledgers.get(actor));
     if (method === 'peek' && to !== undefined && data.length > LOOK_BYTES) {
@@ -137,7 +143,7 @@ function checkLook(what: string, look: Look, ledger: Ledger | undefined): void {
   assert.ok(ledger.beats >= look.beats, `${what}: ${look.beats} beats`);
 }
 
-/** What was sent has arrived byte by byte, and so has what came back. */
+/** Checks that payloads have arrived byte by byte in both directions. */
 export function checkPayloads(sent: readonly Sent[]): void {
   for (const { number, method, outcome, argument } of sent) {
     if (outcome?.kind !== 'reply') continue;
@@ -160,7 +166,7 @@ export function checkPayloads(sent: readonly Sent[]): void {
   }
 }
 
-/** Each timer that was armed has fired, once. */
+/** Checks that each armed timer has fired, once. */
 export function checkTimers({ ledgers }: Checked, hasUpgrades: boolean): void {
   for (const [actor, { entries, armed }] of ledgers) {
     assert.equal(armed, 0, `${actor}: the timer of message ${armed} never fired`);

@@ -1,4 +1,4 @@
-/** Those who send messages, and remember what they were told. */
+/** Clients that send messages and remember their outcomes. */
 import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
 import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/ring-bytes.ts';
@@ -19,11 +19,11 @@ import type { LargePayload, PayloadSizes, Use } from './payload-sizes.ts';
 import type { Plan } from './plan.ts';
 import { CALLER, exportOf, type Method, type Sent } from './sent.ts';
 
-/** The actor that has a large heap, if one has. */
+/** Name of the actor with a large heap, if there is one. */
 const SPREADING = 'bank1';
-/** As often as they are here. */
+/** Methods to draw from, each as often as it is listed. */
 const METHODS = ['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'peek', 'arm', 'ask'] as const;
-/** Who carries a large one. */
+/** Methods that carry a large payload, by the payload's use. */
 const LARGE_METHODS: Readonly<Record<Use, readonly [Method, ...Method[]]>> = {
   argument: ['note', 'transfer', 'ask', 'arm', 'look', 'peek'],
   reply: ['note', 'transfer', 'ask', 'arm'],
@@ -35,7 +35,7 @@ const LARGE_METHODS: Readonly<Record<Use, readonly [Method, ...Method[]]>> = {
   stable: ['note', 'transfer'],
   debug: ['note', 'transfer'],
 };
-/** What goes in front of a payload. */
+/** Bytes in front of a payload. */
 const FRAME_BYTES: Readonly<Record<Use, number>> = {
   argument: ARGUMENT_BYTES,
   reply: LOOK_BYTES,
@@ -54,19 +54,19 @@ export class Clients {
   readonly keys: Keys;
   readonly #seeded: Seeded;
   readonly #plan: Plan;
-  /** How often a message takes more than its first slice of fuel. */
+  /** One message in this many takes more than its first slice of fuel. */
   readonly #longOneIn: number;
   readonly #sizes: PayloadSizes;
   readonly #lasting: readonly string[];
-  /** What messages print, line by line. */
+  /** Lines that messages print. */
   readonly #lines = new Set<string>();
-  /** Lines that were read. */
+  /** Number of lines read. */
   printed = 0;
 
-  /** Chance for who asks outside alone; undefined: nobody does. */
+  /** Chance that decides only about outcalls; undefined: no message makes one. */
   readonly #outside: Seeded | undefined;
 
-  /** `lasting`: actors that are never uninstalled; `keyed`: chance for keys alone. */
+  /** `lasting`: actors that are never uninstalled; `keyed`: chance that decides only about keys. */
   constructor(
     seeded: Seeded,
     plan: Plan,
@@ -84,7 +84,7 @@ export class Clients {
     this.#sizes = sizes;
   }
 
-  /** The host has crashed: who waits, waits for ever. */
+  /** Marks all open messages as lost: the host has crashed and will not answer them. */
   lose(): void {
     for (const each of this.sent) if (each.outcome === undefined) each.isLost = true;
     this.keys.lose();
@@ -94,7 +94,7 @@ export class Clients {
     return this.sent.filter(({ outcome, isLost }) => outcome === undefined && !isLost).length + this.keys.waiting;
   }
 
-  /** Sends something to one of the actors; `peers` may be called, too. */
+  /** Sends a message to one of the actors; the message may call `peers`, too. */
   send(life: Life, actors: readonly string[], peers: readonly string[]): void {
     this.keys.act(life);
     const seeded = this.#seeded;
@@ -105,7 +105,7 @@ export class Clients {
     } else if (this.#sizes.isLargeDue()) {
       const large = this.#sizes.large();
       const method = seeded.pick(LARGE_METHODS[large.use]);
-      // One message prints only so much: what an actor's lines may take, it takes several for.
+      // A message prints a limited number of bytes: filling an actor's lines takes several messages.
       const many = large.use === 'debug' ? Math.ceil(large.bytes / DEBUG_BYTES_MAX) : 1;
       let isSent = false;
       for (let n = 0; n < many; n++) isSent = this.#send(life, actor, peers, method, large) || isSent;
@@ -116,14 +116,14 @@ export class Clients {
     }
   }
 
-  /** False: there is nobody to send it to. */
+  /** Returns false if there is no actor to send the message to. */
   #send(life: Life, actor: string, peers: readonly string[], method: Method, large: LargePayload | undefined): boolean {
     const seeded = this.#seeded;
     const number = this.sent.length + 1;
     const record = life.named(actor);
     if (number >= NUMBERS_MAX || record?.module === undefined) return false;
     const isCalling = method === 'transfer' || method === 'peek';
-    // Of one that is uninstalled before it has answered, the host rejects its calls in its stead.
+    // If an actor is uninstalled before it has answered, the host rejects its calls in its place.
     const called = large?.use === 'reject' ? this.#lasting : peers;
     const to = isCalling ? called[seeded.below(called.length)] : undefined;
     const callee = to === undefined ? undefined : life.named(to);
@@ -153,7 +153,7 @@ export class Clients {
         if (!life.isOver) sent.outcome = outcome;
       },
       (error: unknown) => {
-        // Refused before it came to the actor.
+        // The message was refused before it came to the actor.
         this.keys.refused(error);
         sent.isLost = true;
       },
@@ -161,7 +161,7 @@ export class Clients {
     return true;
   }
 
-  /** Bytes of what goes with a message and comes back. */
+  /** Draws the sizes of payloads that go with a message and come back. */
   #payloads(method: Method, large: LargePayload | undefined, to: string | undefined): Partial<LedgerArgument> {
     const bytesOf = (use: Use, small: () => number): number =>
       large?.use === use ? large.bytes - FRAME_BYTES[use] : small();
@@ -180,13 +180,16 @@ export class Clients {
     };
   }
 
-  /** Some come by the port, more than have their turn among the large ones: they are to meet long messages. */
+  /**
+   * Draws the size of an argument. Some come by the port, more than the list of large ones has: they are to meet long
+   * messages.
+   */
   #argumentBytes(): number {
     if (!this.#seeded.oneIn(6)) return this.#sizes.small('argument');
     return INLINE_BYTES_MAX - ARGUMENT_BYTES - 2 + this.#seeded.below(5);
   }
 
-  /** Reads what an actor has printed: nothing that nobody wrote. */
+  /** Reads the lines that actors have printed; each must be one that some message prints. */
   readLines(life: Life, actors: readonly string[]): void {
     for (const name of actors) {
       const record = life.named(name);
@@ -198,13 +201,13 @@ export class Clients {
     }
   }
 
-  /** Often the one before again: what waits for an actor, waits for its messages. */
+  /** Picks an actor, often the one before: work waits for an actor only if messages follow each other. */
   #actorOf(actors: readonly string[]): string | undefined {
     const before = actors.find((actor) => actor === this.sent.at(-1)?.actor);
     return before !== undefined && !this.#seeded.oneIn(3) ? before : actors[this.#seeded.below(actors.length)];
   }
 
-  /** Most messages are short, some long; a few seem to have no end. */
+  /** Draws a message's duration: mostly short, sometimes long, seldom nearly endless. */
   #spinSlices(): number {
     const seeded = this.#seeded;
     if (!seeded.oneIn(this.#longOneIn)) return 0;
@@ -227,14 +230,14 @@ export class Clients {
     return flags;
   }
 
-  /** So that a large payload arrives: without traps. */
+  /** Draws flags of the callee, without those that would trap a large payload. */
   #calleeFlags(large: LargePayload | undefined): number {
     const flags = this.#anyCalleeFlags();
     if (large === undefined) return flags;
     const whole = flags & ~(trapsHalfway | trapsAtEnd);
     if (large.use === 'reject') return (whole | rejects) & ~relays;
     if (large.use !== 'answer') return whole;
-    // Who traps in the callback in which it answers has received all the same.
+    // A callee that traps in the callback in which it answers has still received the payload.
     return whole & ~(large.bytes > REPLY_BYTES_MAX ? rejects | relays : rejects);
   }
 

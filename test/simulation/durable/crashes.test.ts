@@ -1,7 +1,8 @@
 /**
- * The real scheduler, registry, engine and state store over a disk that loses and tears writes, a clock and chance that are
- * the seed's: the host crashes at write points, recovers, crashes again, and in the end nothing that was acknowledged is
- * gone, every message has happened wholly or not at all, calls between actors exactly once, and no cycles are lost.
+ * The real scheduler, registry, engine and state store over a disk that loses and tears writes, a clock and chance that
+ * are the seed's: the host crashes at write points, recovers, crashes again, and in the end nothing that was
+ * acknowledged is gone, every message has happened wholly or not at all, calls between actors exactly once, and no
+ * cycles are lost.
  *
  *     npm run prove -- crashes 20000        the long form
  *     npm run prove -- crashes --seed 17    one seed again
@@ -14,15 +15,18 @@ import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
 import { simulate } from './world.ts';
 
 const SEEDS = 15;
-/** A planted bug is found within so many: most take five to fifteen; a key that comes after its effect is what the fewest find. */
+/**
+ * A planted bug is found within this many seeds. Most bugs take five to fifteen; 'key-after-effect' is found by the
+ * fewest seeds.
+ */
 const SEEDS_UNTIL_FOUND = 150;
 
-/** So many draw every size; mostly the first sixty do. */
+/** Number of seeds that draw every size; mostly the first sixty do. */
 const SEEDS_FOR_ALL_SIZES = 150;
 
 /**
- * Seeds that are looked at before all others, because they have found the rarer bugs, and drawn the rarer sizes. Where the
- * simulation has changed and they do so no more, all are looked at from the first: that takes longer, and shows the same.
+ * Seeds that are tried before all others, because they have found the rarer bugs and drawn the rarer sizes. If a
+ * changed simulation makes one of them useless, the seeds are tried from 1 on: that takes longer and shows the same.
  */
 const FOUND_BY: Partial<Record<Bug, number>> = {
   'swapped-units': 4,
@@ -33,16 +37,19 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
   'key-expires-early': 18,
   'left-ahead-stays': 77,
 };
-/** The same for mistakes in threads. */
+/** Seeds that are tried first for mistakes in threads. */
 const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
   'new memory of which a piece is lost': 28,
   'new memory that counts before all of it is there': 48,
 };
-/** They store keys that the next life reads, which is work in slices: a quarter of all seeds do. */
+/** Seeds that store keys which the next life reads in slices; a quarter of all seeds do. */
 const SLOW_SEEDS = [2, 11, 12];
-/** A canister that is no longer kept packed is to be roused, and its settings change before its executor has said so. */
+/**
+ * Seeds in which a canister that is no longer kept packed is to be roused, and its settings change before its executor
+ * has answered.
+ */
 const ROUSED_IN_VAIN = [3184, 4280];
-/** A canister is deleted while it is woken for a checkpoint in the background. */
+/** A seed in which a canister is deleted while it is woken for a checkpoint in the background. */
 const DELETED_BEFORE_CHECKPOINT = 6812;
 const SIZES_DRAWN_BY = [40, 36, 77, 46, 80, 49, 38];
 
@@ -91,7 +98,7 @@ test('what bugs are planted with is no bug', { timeout: 300_000 }, async () => {
 test('a seed does the same on a machine however slow', { timeout: 300_000 }, async (t) => {
   for (const seed of SLOW_SEEDS) {
     const expected = await simulate(seed);
-    // Every look at the machine's clock finds that a slice of the main thread is over.
+    // Each look at the machine's clock finds a slice of the main thread over.
     let nowMs = performance.now();
     const { mock } = t.mock.method(performance, 'now', () => (nowMs += 10));
     try {
@@ -160,7 +167,7 @@ for (const [name, planted] of Object.entries(PLANTED_THREADS)) {
     for (const seed of seedsFrom(likely === undefined ? [] : [likely], SEEDS_UNTIL_FOUND)) {
       await simulate(seed, undefined, planted).catch((error: unknown) => (found = error));
       if (found === undefined) continue;
-      // By what was planted: without, the seed holds.
+      // Without the planted bug, the same seed must pass.
       await simulate(seed);
       break;
     }

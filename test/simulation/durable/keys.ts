@@ -1,7 +1,8 @@
 /**
- * Clients that give their messages keys and repeat them, whatever they were told of them, in any life of the host; and what must
- * hold then: each is executed at most once, and all who were told of it were told the same. They do so for half as long as keys are
- * known after the answer. Where there are as many keys as may be, new ones are refused, and known ones are not.
+ * Clients that give their messages keys and repeat them, whatever outcome they were told, in any life of the host; and
+ * the rules for them: each keyed message is executed at most once, and everybody who was told its outcome was told the
+ * same. Clients repeat a message for half as long as keys are known after the answer. When the host has its maximum of
+ * keys, new ones are refused, and known ones are not.
  */
 import assert from 'node:assert/strict';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
@@ -12,19 +13,19 @@ import { ledgerArgument } from './ledger-module.ts';
 import type { Life } from './life.ts';
 import type { KeyPlan } from './plan.ts';
 
-/** A message that was sent again with its key. */
+/** Another sending of a message with its key. */
 interface Repeat {
   readonly of: Sent;
-  /** With another argument: it must be refused. */
+  /** True if the argument differs from the first one's: the repeat must be refused. */
   readonly isOther: boolean;
-  /** Somebody had been told what came of it when it was sent again. */
+  /** True if some client knew the message's outcome when it was repeated. */
   readonly isAnswered: boolean;
   outcome: Outcome | undefined;
   refusal: unknown;
   isLost: boolean;
 }
 
-/** Rejects of what was never executed: they are not kept. */
+/** Rejects of messages that were never executed; they are not kept. */
 const NEVER_EXECUTED =
   /is (stopping|stopped)$|has no (method|Wasm module)|contains no Wasm module|rejected the message|No route/;
 
@@ -33,9 +34,9 @@ export class Keys {
   readonly #seeded: Seeded;
   readonly #lasting: readonly string[];
   readonly #keyed: Sent[] = [];
-  /** To whom they went: another actor of the name knows nothing of their keys. */
+  /** Ids of the actors that got the messages: another actor of the same name does not know their keys. */
   readonly #ids = new Map<Sent, string>();
-  /** When they were sent, by the clock of the host, which may be set back. */
+  /** Times of sending by the host's clock, which may be set back. */
   readonly #sentMs = new Map<Sent, number>();
   readonly #plan: KeyPlan;
   full = 0;
@@ -47,10 +48,10 @@ export class Keys {
     this.#plan = plan;
   }
 
-  /** Keys that were not sent again at the end because their time was over. */
+  /** Number of keys that were not repeated at the end because their time was over. */
   expired = 0;
 
-  /** The key that goes with a message, if one does. */
+  /** Returns the key that goes with a message, or undefined. */
   keyFor(sent: Sent, id: string, nowMs: number): string | undefined {
     const isUpdate = sent.method !== 'look' && sent.method !== 'peek';
     if (!isUpdate || !this.#seeded.oneIn(2)) return undefined;
@@ -66,19 +67,21 @@ export class Keys {
     ).length;
   }
 
-  /** The host's clock was set back: it takes what it has for given now. */
+  /**
+   * Notes that the host's clock was set back: keys count from then on as if they were sent at `nowMs`, at the latest.
+   */
   clockSetBack(nowMs: number): void {
     for (const [sent, sentMs] of this.#sentMs) this.#sentMs.set(sent, Math.min(sentMs, nowMs));
   }
 
-  /** The host is gone. */
+  /** Marks all open repeats as lost: the host is gone. */
   lose(): void {
     for (const repeat of this.repeats) {
       if (repeat.outcome === undefined && repeat.refusal === undefined) repeat.isLost = true;
     }
   }
 
-  /** Sends one of those that have been sent again, mostly one of the last, sometimes often. */
+  /** Repeats one of the keyed messages, mostly one of the last, sometimes several times. */
   act(life: Life): void {
     if (this.#keyed.length === 0 || !this.#seeded.oneIn(3)) return;
     const back = this.#seeded.below(this.#seeded.oneIn(3) ? this.#keyed.length : Math.min(4, this.#keyed.length));
@@ -89,13 +92,13 @@ export class Keys {
     }
   }
 
-  /** Sends all of them again. */
+  /** Repeats all keyed messages, and counts those whose keys the host need not know any more. */
   repeatAll(life: Life): void {
     this.expired = this.#keyed.filter((sent) => !this.#isKnown(sent, life.nowMs)).length;
     for (const sent of this.#keyed) this.#repeat(life, sent, false);
   }
 
-  /** A message was refused. */
+  /** Counts a refusal for too many keys. */
   refused(error: unknown): void {
     if (isFull(error)) this.full++;
   }
@@ -124,7 +127,7 @@ export class Keys {
     );
   }
 
-  /** Messages with what is known of them, whoever was told. */
+  /** Returns the messages with the outcomes known from any of their sendings. */
   told(sent: readonly Sent[]): readonly Sent[] {
     const repeats = Map.groupBy(
       this.repeats.filter(({ isOther }) => !isOther),
@@ -136,7 +139,7 @@ export class Keys {
       const outcomes = [each.outcome, ...again.map(({ outcome }) => outcome)];
       const kept = outcomes.find((outcome) => outcome !== undefined && isKept(outcome));
       if (kept !== undefined) return { ...each, outcome: kept };
-      // Who was told that nothing has happened may have sent it again, and never heard of it.
+      // A client that was told that nothing has happened may have repeated the message and never heard of the repeat.
       const isUnknown = outcomes.includes(undefined);
       return isUnknown ? { ...each, outcome: undefined } : each;
     });
@@ -155,7 +158,7 @@ export class Keys {
     for (const { of, isOther, isAnswered, outcome, refusal } of this.repeats) {
       if (this.#plan.keysMax !== undefined && isFull(refusal) && !isAnswered) continue;
       if (!this.#lasting.includes(of.actor)) {
-        // Its keys may have gone with it: then a repeat is a new message, for which there may be no place.
+        // The deletion may have taken the keys along: then a repeat is a new message, for which there may be no room.
         if (refusal !== undefined && !(this.#plan.keysMax !== undefined && isFull(refusal)))
           assert.ok(refusal instanceof ServerError && refusal.kind !== 'unavailable', messageOf(refusal));
         continue;
@@ -173,7 +176,7 @@ export class Keys {
 }
 
 function keyOf({ number }: Sent): string {
-  // Of all lengths.
+  // Keys have all lengths.
   return `message-${number}`.padEnd((number * 37) % 256, '~');
 }
 

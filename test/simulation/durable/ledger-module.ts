@@ -1,19 +1,20 @@
 /**
  * The actor of the crash simulator: a ledger that makes every loss visible.
  *
- * What happens is an entry with the number of the message that made it happen, in the heap and in stable memory; how many
- * there are is a mutable global, certified, and in the header of stable memory; the sum of what was sent and received is the
- * balance. Whoever has one of these has to have all. Entries lie at unaligned places, so that they cross pages.
+ * Each event is an entry, with the number of the message that caused it, in the heap and in stable memory. The number
+ * of entries is a mutable global, is certified, and is in the header of stable memory; the sum of amounts sent and
+ * received is the balance. A state that has one of these has to have all. Entries lie at unaligned addresses, so that
+ * they cross pages.
  *
- *     heap     BALANCE, BEATS, TIMER, note · ARGUMENT · CHUNK · what callbacks need, by number · entries · payload
+ *     heap     BALANCE, BEATS, TIMER, note · ARGUMENT · CHUNK · callbacks' data, by number · entries · payload
  *     stable   header: u32 entries · u32 beats · i64 balance · note · entries · payload
- *              (an actor that has it all in the heap: the header is there, too, and stable memory has a note and a payload, if any)
+ *              (an actor with `inHeap` has the header in the heap; its stable memory has a note and a payload, if any)
  *     entry    u32 number · u8 kind · u64 amount · u16 length · filling of that length, each byte the number's lowest
  *     note     u32 seed · u32 bytes: of the payload that was written last
  *
- * Messages, replies, rejects and calls carry payloads (`payload.ts`), which go through CHUNK piece by piece. Whoever gets one
- * compares it with what it must be, and answers how many bytes it got and their sum; an actor that got another one enters
- * that. What is written into memory on request is told by the notes.
+ * Messages, replies, rejects and calls carry payloads (`payload.ts`), which go through CHUNK piece by piece. A receiver
+ * compares its payload with the expected one, and answers with the number of received bytes and their sum; an actor
+ * that got a wrong payload enters that. Notes describe the payloads that were written into memory on request.
  */
 import { DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
@@ -23,7 +24,7 @@ import { PAYLOAD_BYTES_MAX, SPREAD_PAGES } from './payload-sizes.ts';
 
 const ARGUMENT = 1024;
 export const ARGUMENT_BYTES = 96;
-/** Of ARGUMENT: sizes. */
+/** Sizes within ARGUMENT. */
 const PAYLOAD_BYTES = ARGUMENT + 64;
 const CALL_BYTES = ARGUMENT + 68;
 const REPLY_BYTES = ARGUMENT + 72;
@@ -32,44 +33,46 @@ const REJECT_BYTES = ARGUMENT + 80;
 const HEAP_BYTES = ARGUMENT + 84;
 const STABLE_BYTES = ARGUMENT + 88;
 const DEBUG_BYTES = ARGUMENT + 92;
-/** Of one that has all in the heap: 1, and its header. */
+/** 1 in an actor with `inHeap`; then its header. */
 const IN_HEAP = 32;
 const HEAP_HEADER = 40;
 const BALANCE = 64;
 const BEATS = 72;
 const TIMER = 80;
-/** What was written last into the heap on request. */
+/** Note of the payload written last into the heap on request. */
 const HEAP_NOTE = 88;
-/** Of the payload that came last; and whether it was another one. */
+/** Sum of the last received payload, and 1 if it was not the expected one. */
 const SUM = 96;
 const IS_WRONG = 100;
 const SCRATCH = 512;
-/** Payloads go through this, piece by piece. */
+/** Payloads go through this area, piece by piece. */
 const CHUNK = 2048;
 const CHUNK_BYTES = 12_288;
 const WAITING = 16_384;
 const WAITING_BYTES = 64;
-/** Of what callbacks need: where each is. */
+/** Offsets within a callback's data. */
 const WAIT = {
   traps: 8,
   replyBytes: 12,
   gotBytes: 16,
   gotSum: 20,
-  /** Next to each other, as in an answer. */
+  /** Adjacent, as in an answer. */
   callBytes: 24,
   callSum: 28,
   answerBytes: 32,
   rejectBytes: 36,
-  /** The message's: who was taken back to an earlier state does not have it, and its callbacks trap. */
+  /**
+   * The message's number: a canister that was restored to an earlier state does not have it, and its callbacks trap.
+   */
   number: 40,
 } as const;
-/** The same of the one who was called, and calls a third one. */
+/** Offsets within the data of a callee that calls a third actor. */
 const RELAY_WAIT = { gotBytes: 44, gotSum: 48, answerBytes: 52, number: 56 } as const;
-/** An answer that is not a ledger's. */
+/** Marks an answer that is not a ledger's. */
 const FOREIGN = -1;
 export const NUMBERS_MAX = 500;
 export const ENTRIES_AT = WAITING + NUMBERS_MAX * WAITING_BYTES + 3;
-/** The header of stable memory, as it is certified; the note comes after it. */
+/** Header of stable memory, as it is certified; the note comes after it. */
 export const HEADER_BYTES = 16;
 export const STABLE_ENTRIES_AT = HEADER_BYTES + 8;
 export const ENTRY_BYTES = 1021;
@@ -85,39 +88,39 @@ export const SPREAD_AT = PAYLOAD_AT + PAYLOAD_BYTES_MAX + 2 ** 20;
 const TURNS_PER_SLICE = 2 ** 20 / 8;
 export const FIRST_BALANCE = 1_000_000n;
 
-/** What an entry says; its number is that of the message. */
+/** Kinds of entries; an entry's number is that of the message. */
 export const KINDS = [
   'none',
   'noted',
   'sent',
   'received',
-  /** The call was answered, */
+  /** The call was answered. */
   'done',
-  /** rejected (the amount is the code), */
+  /** The call was rejected (the amount is the code). */
   'failed',
-  /** or answered, and the callback has trapped. */
+  /** The call was answered, and the callback has trapped. */
   'cleaned',
   'armed',
   'fired',
-  /** A message that another one caused, and its answer. */
+  /** A message that another one caused; then its answer. */
   'relayed',
   'relayDone',
   /** A byte in each of SPREAD_PAGES pages, at the number's place. */
   'spread',
-  /** A payload came that was not what was sent. */
+  /** The received payload was not the one that was sent. */
   'mangled',
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
 export const FLAGS = {
-  /** Traps when the heap has the entry, and stable memory does not. */
+  /** Traps when the heap has the entry and stable memory does not. */
   trapsHalfway: 1,
   trapsAtEnd: 2,
-  /** A transfer's receiver keeps it, and rejects all the same. */
+  /** The receiver of a transfer keeps it and rejects nevertheless. */
   rejects: 4,
   isBestEffort: 8,
   trapsInCallback: 16,
-  /** A transfer's receiver calls a third one before it answers. */
+  /** The receiver of a transfer calls a third actor before it answers. */
   relays: 32,
   /** Cycles are not accepted. */
   leavesCycles: 64,
@@ -128,30 +131,30 @@ export interface LedgerArgument {
   readonly flags?: number;
   readonly amount?: bigint;
   readonly fillBytes?: number;
-  /** Pages of 64 KiB. */
+  /** Number of pages of 64 KiB. */
   readonly grow?: number;
   readonly cycles?: bigint;
   readonly callee?: Uint8Array;
   readonly calleeFlags?: number;
   readonly delayMs?: number;
-  /** Whom the receiver calls. */
+  /** Id of the actor that the receiver calls. */
   readonly third?: Uint8Array;
-  /** How long it takes, in slices of fuel, when the heap has the entry, and stable memory does not. */
+  /** Duration in slices of fuel, at the point where the heap has the entry and stable memory does not. */
   readonly spinSlices?: number;
-  /** Bytes of payloads: behind this argument, */
+  /** Bytes of the payload behind this argument. */
   readonly payloadBytes?: number;
-  /** of the call that a transfer makes, */
+  /** Bytes of the payload of the call that a transfer makes. */
   readonly callBytes?: number;
-  /** of the reply to the client, */
+  /** Bytes of the payload of the reply to the client. */
   readonly replyBytes?: number;
-  /** of the receiver's reply to the actor, */
+  /** Bytes of the payload of the receiver's reply to the actor. */
   readonly answerBytes?: number;
-  /** and of its reject; 0: a text of its own. */
+  /** Bytes of the payload of the receiver's reject; 0: a text of its own. */
   readonly rejectBytes?: number;
-  /** Bytes that are written there by who notes or receives, */
+  /** Bytes that the method writes into the heap, if it notes or receives. */
   readonly heapBytes?: number;
   readonly stableBytes?: number;
-  /** and that it prints. */
+  /** Bytes that the message prints. */
   readonly debugBytes?: number;
 }
 
@@ -177,7 +180,7 @@ export function ledgerArgument(argument: LedgerArgument): Uint8Array {
   return bytes;
 }
 
-/** What every method answers: how it stands, the newest entry, and the payload that it got. A payload follows. */
+/** Answer of every method: the state's summary, the newest entry, and the received payload. A payload follows. */
 export interface Look {
   readonly entries: number;
   readonly balance: bigint;
@@ -188,7 +191,7 @@ export interface Look {
 }
 
 export const LOOK_BYTES = 32;
-/** Where it is in what an actor answers. */
+/** Offsets of the received payload's size and sum in an answer. */
 const GOT_BYTES_AT = 24;
 const GOT_SUM_AT = 28;
 
@@ -214,19 +217,19 @@ export function kindOf(kind: number): Kind {
 
 export interface LedgerVariant {
   readonly hasHeartbeat?: boolean;
-  /** Different modules of the same behaviour. */
+  /** Number that makes modules of the same behaviour different. */
   readonly version?: number;
   /** The heap stays at upgrades. */
   readonly keepsHeap?: boolean;
-  /** Messages are looked at before they are let in. */
+  /** True if the module inspects messages. */
   readonly inspects?: boolean;
-  /** Upgrades to it fail. */
+  /** True if upgrades to the module fail. */
   readonly isBroken?: boolean;
-  /** Stable memory is empty, except for payloads. Goes with `keepsHeap`. */
+  /** True if stable memory is empty, except for payloads. Goes with `keepsHeap`. */
   readonly inHeap?: boolean;
-  /** It has `askOutside`, too. */
+  /** True if the module has `askOutside`, too. */
   readonly asksOutside?: boolean;
-  /** So many pages of 4 KiB come with its code, behind everything else of a small heap. */
+  /** Number of pages of 4 KiB that come with the code, behind everything else of a small heap. */
   readonly padPages?: number;
 }
 
@@ -245,13 +248,13 @@ function assemble(variant: LedgerVariant): Uint8Array {
   return keepsHeap ? withSection(module, 'icp:private enhanced-orthogonal-persistence') : module;
 }
 
-/** A custom section without content at the end. */
+/** Appends a custom section without content. */
 function withSection(module: Uint8Array, name: string): Uint8Array {
   const text = Buffer.from(name);
   return Uint8Array.from(Buffer.concat([module, Uint8Array.of(0, text.length + 1, text.length), text]));
 }
 
-/** The seed of a payload of the message with the number on the stack. */
+/** Returns the seed of a payload of the message with the number on the stack. */
 const seedOf = (number: string, role: Role): string =>
   `(i32.add (i32.mul ${number} (i32.const ${Object.keys(ROLES).length})) (i32.const ${ROLES[role]}))`;
 const NUMBER = `(i32.load (i32.const ${ARGUMENT}))`;
@@ -261,7 +264,7 @@ const SPREAD_END_PAGES = (SPREAD_AT + SPREAD_PAGES * 4096) / 65_536;
 
 const kind = (name: Kind): number => KINDS.indexOf(name);
 
-/** What is asked of http_request: three digits of it are the number of the message. */
+/** Argument of http_request; three of its digits are the number of the message. */
 const OUTSIDE_ARGUMENT = createCodec().encodeText(
   '(record { url = "http://outside/000"; method = variant { get }; headers = vec {} })',
 );
@@ -272,7 +275,7 @@ const OUTSIDE_DATA = `(data (i32.const ${OUTSIDE_NAME_AT}) "http_request")
     (data (i32.const ${OUTSIDE_AT}) "${[...OUTSIDE_ARGUMENT].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}")`;
 const digitOf = (unit: number, at: number): string =>
   `(i32.store8 (i32.const ${OUTSIDE_DIGITS_AT + at}) (i32.add (i32.const 48) (i32.rem_u (i32.div_u (call $number) (i32.const ${unit})) (i32.const 10))))`;
-/** As `ask`; the management canister sends it to a server. */
+/** Does the same as `ask`, but has the management canister send a request to a server. */
 const ASK_OUTSIDE = `(func (export "canister_update askOutside")
       (call $take (i32.const 0))
       (call $enter (call $number) (i32.const ${KINDS.indexOf('sent')}) (i64.const 0)

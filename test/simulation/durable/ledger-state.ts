@@ -1,4 +1,4 @@
-/** What an actor's memory says, and whether it says the same everywhere. */
+/** Reader of an actor's memory that checks that its parts agree. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
@@ -30,7 +30,7 @@ export interface Ledger {
   readonly armed: number;
 }
 
-/** Throws when a part of a message is there, and another is not. */
+/** Reads a ledger. Throws if one part of a message is there and another is not. */
 export function readLedger(name: string, { installed, stable, certifiedData }: CanisterState): Ledger {
   assert.ok(installed, `${name} has code`);
   const { instance } = installed;
@@ -82,7 +82,7 @@ export function readLedger(name: string, { installed, stable, certifiedData }: C
   return { entries, beats: header.readUInt32LE(4), armed: heap.readUInt32LE(ADDRESSES.timer) };
 }
 
-/** What was written last is there wholly, if its message is. */
+/** Checks that the payload written last is there wholly, if its message is. */
 function checkPayload(what: string, entries: readonly LedgerEntry[], memory: Buffer, noteAt: number, at: number): void {
   const seed = memory.readUInt32LE(noteAt);
   const bytes = memory.readUInt32LE(noteAt + 4);
@@ -115,10 +115,10 @@ function readEntry(name: string, bytes: Buffer): LedgerEntry {
   return { number, kind: kindOf(bytes.readUInt8(4)), amount: bytes.readBigUInt64LE(5) };
 }
 
-/** What `describe` says, by part. */
+/** Parts of the text of `describe`, by name. */
 export type Described = Readonly<Record<string, string>>;
 
-/** Everything that its executor knows of a canister, in words: memories as hashes. */
+/** Describes everything that an executor knows of its canister; memories are hashes. */
 export function describe(state: CanisterState): Described {
   const { installed, stable, certifiedData, account, version, timerNs, settings, openCalls, instantMs } = state;
   const { env, controllers, heapBytesMax, status } = settings;

@@ -33,14 +33,14 @@ export const POLICY: MeteringPolicy = {
 };
 const HEARTBEAT_MS = 50;
 const TIMER_MS = 10;
-/** More turns than anything takes. */
+/** Bound of turns, more than any work takes. */
 const TURNS_MAX = 20_000;
 
 const codec = createCodec();
 const manifest: Manifest = { read: () => Promise.resolve([]) };
 const refuse = (): Promise<never> => Promise.reject(new Error('there is nothing to compile'));
 const compiler: Compiler = { compile: refuse, sourcesOf: refuse, closureOf: refuse, compareStable: refuse };
-/** The modules here carry neither interfaces nor stable variables: nothing is left to a thread. */
+/** The modules here have neither interfaces nor stable variables, so no thread is needed. */
 const compatibility = new UpgradeComparisons({
   policy: 'refuse',
   checker: () => {
@@ -68,7 +68,7 @@ export interface LifeParts {
   readonly outside: Outside | undefined;
 }
 
-/** Clocks do fall behind here, and threads die while what has a log is checkpointed in the background. */
+/** Messages expected in the log: clocks do fall behind here, and threads die during checkpoints in the background. */
 const EXPECTED = /^the clock is behind|could not be checkpointed: the actor's thread has stopped$/;
 
 export class Life {
@@ -79,7 +79,7 @@ export class Life {
   readonly management: ManagementCanister;
   /** Messages of logs that were run again. */
   replayed = 0;
-  /** Nothing of it counts any more. */
+  /** True if the life has ended: nothing from it counts any more. */
   isOver = false;
   readonly #parts: LifeParts;
   readonly #problems: string[] = [];
@@ -101,7 +101,7 @@ export class Life {
         timerMs: TIMER_MS,
         queryInstructionsMax: POLICY.instructionLimit,
         liveCap,
-        // What clients rely on is in the plan.
+        // The time that clients rely on is in the plan.
         idempotencySecs: plan.bug === 'key-expires-early' ? keys.idempotencySecs / 1e6 : keys.idempotencySecs,
         ...(keys.keysMax !== undefined && { keyBounds: { ...KEY_BOUNDS, keysMax: keys.keysMax } }),
       },
@@ -147,7 +147,7 @@ export class Life {
     this.registry = registry;
   }
 
-  /** Whatever is reported as wrong, is. */
+  /** Collects all reported problems. */
   #logger(): Logger {
     const problem = (text: string, error?: unknown): void => {
       if (!this.isOver && this.#parts.planted.isSilent !== true && !EXPECTED.test(text))
@@ -160,16 +160,16 @@ export class Life {
     return { event, debug: nothing, info: nothing, warn: problem, error: problem, announce: problem };
   }
 
-  /** Recovers what is there, and begins to serve. */
+  /** Recovers the state, and begins to serve. */
   async start(): Promise<void> {
     const { signal } = new AbortController();
     await this.until(this.registry.installManifest(() => undefined, signal));
     this.scheduler.beginTicking();
-    // Everybody is awake. Without modules to look for it would only be a draw more.
+    // All actors are awake. Without left modules, the call would only add a draw.
     if (this.#parts.plan.hasLeftModules) this.registry.finishStart();
   }
 
-  /** As at the first signal: what is not kept is refused, everything is written. */
+  /** Stops as at the first signal: work that is not kept is refused, everything is written. */
   async stop(): Promise<void> {
     this.registry.drain();
     await this.until(this.scheduler.drain());
@@ -190,7 +190,7 @@ export class Life {
     return this.#parts.clock.nowMs();
   }
 
-  /** Hashes of the modules that the state has, by what is committed. */
+  /** Hashes of the stored modules, by committed entries. */
   get storedModules(): readonly string[] {
     const entries = this.#parts.store.range('module', new Uint8Array(0));
     return entries.map(([key]) => Buffer.from(key).toString('hex'));
@@ -200,7 +200,7 @@ export class Life {
     return this.registry.directory.findByName(name);
   }
 
-  /** A client's message. */
+  /** Sends a client's message. */
   call(...[record, kind, method, caller, argument, key]: Call): Promise<Outcome> {
     const { plan, seeded } = this.#parts;
     const isIgnored = plan.bug === 'key-ignored' && key !== undefined && seeded.oneIn(8);
@@ -210,11 +210,11 @@ export class Life {
 
   // ---- turns
 
-  /** One thing happens, somewhere; false: nothing could. */
+  /** Lets one event happen somewhere; returns false if none was possible. */
   async turn(): Promise<boolean> {
     let possible = this.#possible();
     if (possible.length === 0) {
-      // What was sent in this turn of the event loop is published at its end.
+      // Records that were sent in this turn of the event loop are published at its end.
       await nextTurn();
       possible = this.#possible();
     }
@@ -250,13 +250,13 @@ export class Life {
     await nextTurn();
   }
 
-  /** Lets everything happen that can without time passing. */
+  /** Lets every possible event happen that needs no time to pass. */
   async settle(): Promise<void> {
     let turns = 0;
     while (await this.turn()) assert.ok(++turns < TURNS_MAX, 'the host does not come to rest');
   }
 
-  /** Turns for as long as that holds. */
+  /** Takes turns while the condition holds. */
   async while(holds: () => boolean): Promise<void> {
     for (let turns = 0; holds(); turns++) {
       assert.ok(turns < TURNS_MAX, 'something never ends');
@@ -264,7 +264,7 @@ export class Life {
     }
   }
 
-  /** Turns until that is settled; time passes when nothing else does. */
+  /** Takes turns until the promise is settled; time passes when nothing else is possible. */
   async until<T>(promise: Promise<T>): Promise<T> {
     let isSettled = false;
     const settled = (): void => {

@@ -1,6 +1,6 @@
 /**
- * Those who install, upgrade, stop, start and delete, and remember what of it must hold: what was acknowledged does; of what
- * was not, either is possible.
+ * Operators that install, upgrade, stop, start and delete, and that remember the expected state: an acknowledged change
+ * must be there; a change without acknowledgement may be there or not.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -13,17 +13,17 @@ import { ledgerArgument, type LedgerVariant, ledgerModule } from './ledger-modul
 import type { Life } from './life.ts';
 import type { Likeness, Plan } from './plan.ts';
 
-/** What may be found of one actor after a crash. */
+/** Possible states of one actor after a crash. */
 interface Expected {
-  /** Whether it is there; both: nobody knows. */
+  /** Possible answers to whether the actor exists; both if nobody knows. */
   presence: readonly boolean[];
   statuses: readonly string[];
-  /** Of its modules; undefined: empty. */
+  /** Possible hashes of the module; undefined: no module. */
   hashes: readonly (string | undefined)[];
   /** Values of a variable of its own. */
   settings: readonly (string | undefined)[];
   variant: LedgerVariant;
-  /** One change of it is under way. */
+  /** True while a change of the actor is under way. */
   isBusy: boolean;
 }
 
@@ -35,12 +35,12 @@ const GONE = [false];
 const PERHAPS = [true, false];
 const VARIABLE = 'SETTING';
 
-/** As often as they are here. */
+/** Changes to draw from, each as often as it is listed. */
 const CHANGES = ['stop', 'start', 'start', 'upgrade', 'cycles', 'cycles', 'configure'] as const;
 const MAYFLY_CHANGES = [...CHANGES, 'vanish', 'vanish', 'vanish', 'vanish', 'vanish'] as const;
 
 export class Operators {
-  /** Cycles that were added for certain, and perhaps. */
+  /** Cycles that were certainly added, and those that perhaps were. */
   cyclesAdded = 0n;
   cyclesPerhapsAdded = 0n;
   /** Actors have been deleted, and their cycles with them. */
@@ -72,12 +72,12 @@ export class Operators {
     return expected;
   }
 
-  /** The host that was asked is gone. */
+  /** Drops all changes under way: their host is gone. */
   lose(): void {
     for (const expected of this.#expected.values()) expected.isBusy = false;
   }
 
-  /** What a new life has found must be what was acknowledged. */
+  /** Checks that the state found in a new life agrees with the acknowledged changes. */
   check(life: Life): void {
     for (const [name, expected] of this.#expected) {
       const record = life.named(name);
@@ -92,7 +92,8 @@ export class Operators {
         expected.statuses.includes(status),
         `${name} is ${status} instead of ${expected.statuses.join(' or ')}`,
       );
-      // Nobody is waiting for it any more, and it goes on: it may also have come to rest just now, which nobody has been told.
+      // No operator waits for the stop any more, and it goes on: the actor may also have stopped just now without
+      // anybody having been told.
       const mayGoOn = status !== 'running' && expected.statuses.includes('stopping');
       expected.statuses = mayGoOn ? ['stopping', 'stopped'] : [status];
       assert.ok(
@@ -110,7 +111,7 @@ export class Operators {
     this.#of(name).statuses = RUNNING;
   }
 
-  /** Something is asked for one of the actors. */
+  /** Requests a change of one of the actors. */
   act(life: Life, names: readonly string[], canVanish: boolean): void {
     const name = names[this.#seeded.below(names.length)];
     if (name === undefined) return;
@@ -145,7 +146,7 @@ export class Operators {
       case 'start':
         return this.#status(life, expected, STOPPING, RUNNING, registry.start(record));
       case 'upgrade':
-        // One that is stopping still has open calls, whose callbacks would not find in the new heap what they need.
+        // A stopping actor still has open calls, whose callbacks would not find their data in the new heap.
         if (record.module === undefined || record.status === 'stopping') return undefined;
         return this.#upgrade(life, record, expected);
       case 'cycles':
@@ -162,7 +163,7 @@ export class Operators {
   }
 
   async #install(life: Life, name: string, expected: Expected): Promise<void> {
-    // Actors that are alike begin with the same one, and part at upgrades.
+    // Actors that are alike begin with the same module, and get different ones at upgrades.
     const { bytes, hash } = this.#module(expected, this.#likeness === 'different' ? {} : { version: 0 });
     expected.presence = PERHAPS;
     expected.statuses = RUNNING;
@@ -225,7 +226,7 @@ export class Operators {
     if (!life.isOver) expected.settings = [value];
   }
 
-  /** Back to a state that it had a moment before. */
+  /** Returns an actor to the state that it had a moment before. */
   async #reload(life: Life, record: CanisterRecord): Promise<void> {
     const { host } = life.registry;
     const image = await host.capture(record);
@@ -284,7 +285,7 @@ export class Operators {
 function variantOf({ likeness, hasHeartbeat, actors, padPages }: Plan, index: number): LedgerVariant {
   switch (likeness) {
     case 'different':
-      // The last that stays, and those that do not.
+      // The last lasting actor, and the mayflies.
       if (index >= actors - 1) return { padPages };
       return { hasHeartbeat: hasHeartbeat && index === 0, keepsHeap: index === 1, inspects: index === 2 };
     case 'alike':

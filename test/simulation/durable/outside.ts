@@ -1,6 +1,7 @@
 /**
- * The world outside, which no crash of the host touches: it counts what reaches it, and answers when it is its turn. Whoever asks says so with
- * the number of its message, and each number may come once, in whatever life, and only of a message that nobody forgets.
+ * The world outside, which no crash of the host touches: it counts requests and answers them when the simulation says
+ * so. Each request has the number of its message. Each number may arrive once, in whatever life, and only from a
+ * message that nobody forgets.
  */
 import assert from 'node:assert/strict';
 import type { OutcallRequest, OutcallResponse, Outcalls } from '../../../subsystems/outcalls/index.ts';
@@ -11,10 +12,10 @@ const SYS_TRANSIENT = 2;
 const ANSWER: OutcallResponse = { status: 200, headers: [{ name: 'x', value: 'y' }], body: Buffer.from('outside') };
 
 export class Outside implements Outcalls {
-  /** How often the outcall of a message has come, by its number. */
+  /** Number of outcalls that have arrived, by the number of their message. */
   readonly #arrived = new Map<number, number>();
   readonly #waiting: (() => void)[] = [];
-  /** Under way when the host crashed. */
+  /** Number of outcalls that were under way when the host crashed. */
   lost = 0;
 
   send({ url }: OutcallRequest): Promise<OutcallResponse> {
@@ -27,17 +28,17 @@ export class Outside implements Outcalls {
     return this.#waiting.length > 0;
   }
 
-  /** The one that has waited for longest. */
+  /** Answers the request that has waited for longest. */
   answer(): void {
     this.#waiting.shift()?.();
   }
 
-  /** The host is gone: nobody hears the answers. */
+  /** Drops the waiting requests: the host is gone, and nobody gets the answers. */
   lose(): void {
     this.lost += this.#waiting.splice(0).length;
   }
 
-  /** What must hold in the end; returns how many callers were told that they may try again. */
+  /** Checks the outcalls at the end; returns the number of callers that were told to try again. */
   check(sent: readonly Sent[], ledgers: ReadonlyMap<string, Ledger>): number {
     let transient = 0;
     for (const { number, actor, isOutside } of sent) {

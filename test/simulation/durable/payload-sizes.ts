@@ -1,9 +1,9 @@
 /**
- * How large payloads are: mostly a few bytes, now and then about a threshold that the code has for them, below it, at it and
- * above it. The thresholds are the code's own.
+ * Sizes of payloads: mostly a few bytes, sometimes about a threshold of the code: below it, at it and above it. The
+ * thresholds are the code's own.
  *
- * A seed takes its large ones from a list of all classes, in order, from a place of its own on: so a range of seeds draws
- * every class, however rare large ones are.
+ * A seed takes its large ones in order from a list of all classes, and each seed begins at another place: so a range of
+ * seeds draws every class, however rare large ones are.
  */
 import { BUFFER_BYTES_MAX } from '../../../subsystems/canisters/debug-buffer.ts';
 import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
@@ -18,13 +18,13 @@ import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import * as storageWire from '../../../subsystems/storage/storage-wire.ts';
 
-/** What has a size: `shown` is the reply of a query, `answer` and `reject` that of an actor to another one. */
+/** Uses of payloads: `shown` is the reply of a query, `answer` and `reject` are responses between actors. */
 const USES = ['argument', 'reply', 'shown', 'call', 'answer', 'reject', 'heap', 'stable', 'debug'] as const;
 export type Use = (typeof USES)[number];
 
-/** Payloads are not larger than this and a little. */
+/** Bound of payloads, up to a few bytes. */
 export const PAYLOAD_BYTES_MAX = Math.max(storageWire.RING_BYTES, QUERY_REPLY_BYTES_MAX);
-/** One actor changes more pages than a checkpoint writes at once. */
+/** Number of pages that one actor changes, more than a checkpoint writes at once. */
 export const SPREAD_PAGES = PIECE_SIZES.atOncePages + PIECE_SIZES.slicePages;
 
 type Threshold = readonly [name: string, bytes: number];
@@ -40,7 +40,7 @@ const ROW: Threshold = ['a row of kept answers', ROW_BYTES];
 const CHUNK: Threshold = ['page entries at once', CHUNK_BYTES];
 const PIECE: Threshold = ['a piece of a checkpoint', PIECE_SIZES.slicePages * PAGE_BYTES];
 const SLICE: Threshold = ['a slice for the tables', SLICE_CHANGES * PAGE_BYTES];
-/** The seed's own. */
+/** Threshold whose bytes depend on the seed. */
 const SEGMENT: Threshold = ['a segment of the step log', 0];
 
 const MESSAGE = [SEGMENT, INLINE, UNIT, EXECUTORS_RING];
@@ -61,7 +61,9 @@ const THRESHOLDS: Readonly<Record<Use, readonly Threshold[]>> = {
   ],
 };
 
-/** What goes with a payload: a payload of the threshold's size is beyond it, one of this much less is not. */
+/**
+ * Bytes around a payload: a payload of the threshold's size exceeds it with them, one that is smaller by this does not.
+ */
 const FRAME_BYTES_MAX = 512;
 const SIDES = ['below', 'at', 'above'] as const;
 const SMALL_BYTES_MAX = 300;
@@ -75,14 +77,16 @@ interface LargeClass {
 const LARGE: readonly LargeClass[] = SIDES.flatMap((side) =>
   USES.flatMap((use) => THRESHOLDS[use].map((threshold) => ({ use, threshold, side }))),
 );
-/** So many further in the list begins the seed after: a seed's own share, which it takes first. */
+/** Number of classes that a seed takes before all others; the next seed begins that much further in the list. */
 const SHARE = 3;
-/** How often a payload is large after that. */
+/** After that, one payload in this many is large. */
 const LARGE_ONE_IN = 6;
 
 const nameOf = ({ use, threshold: [name], side }: LargeClass): string => `${use} ${side} ${name}`;
 
-/** Small ones of these; memory is written to behind everything else, which would make every heap large. */
+/**
+ * Uses with small payloads. Memory is not among them: writing it behind everything else would make every heap large.
+ */
 const SMALL_USES = [
   'argument',
   'reply',
@@ -99,7 +103,7 @@ export const SIZE_CLASSES: readonly string[] = [
   ...LARGE.map(nameOf),
 ];
 
-/** How often each class was drawn. */
+/** Number of draws of each class. */
 export type SizeCounts = Readonly<Record<string, number>>;
 
 export interface LargePayload {
@@ -120,19 +124,19 @@ export class PayloadSizes {
     this.#next = (seed * SHARE) % LARGE.length;
   }
 
-  /** Whether the next message's is to be a large one. */
+  /** Returns true if the next message is to have a large payload. */
   isLargeDue(): boolean {
     return this.#taken < SHARE || this.#seeded.oneIn(LARGE_ONE_IN);
   }
 
-  /** The next of the large ones; the same again until it is taken. */
+  /** Returns the next large payload; the same one again until it is taken. */
   large(): LargePayload {
     const { use, threshold, side } = this.#wanted;
     const [, bytes] = threshold;
     return { use, bytes: (threshold === SEGMENT ? this.#segmentBytes : bytes) + this.#offset(side) };
   }
 
-  /** It goes with a message. */
+  /** Takes the payload that `large` returned last: a message carries it. */
   taken(): void {
     this.#count(nameOf(this.#wanted));
     this.#next = (this.#next + 1) % LARGE.length;
@@ -151,7 +155,7 @@ export class PayloadSizes {
     return side === 'below' ? -FRAME_BYTES_MAX - offset : 1 + offset;
   }
 
-  /** One of a few bytes, or none. */
+  /** Draws a size of a few bytes, or 0. */
   small(use: (typeof SMALL_USES)[number]): number {
     const bytes = this.#seeded.oneIn(2) ? 0 : this.#seeded.below(SMALL_BYTES_MAX);
     this.#count(`${use} ${bytes === 0 ? 'empty' : 'small'}`);

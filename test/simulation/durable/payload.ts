@@ -1,22 +1,22 @@
 /**
- * What payloads consist of: words that depend on their place and on whose they are, so that nothing can be lost, doubled,
- * moved or mixed up unnoticed. Each byte is ASCII: they are texts as well. The ledger makes and checks the same in wasm.
+ * Content of payloads: words that depend on their position and on their owner, so that any loss, duplication, move or
+ * mix-up shows. Each byte is ASCII, so payloads are also texts. The ledger makes and checks the same words in wasm.
  */
 export const SEED_FACTOR = 0x85ebca6b | 0;
 export const WORD_FACTOR = 0x9e3779b1 | 0;
 export const WORD_MASK = 0x7f7f7f7f;
 export const SUM_FACTOR = 31;
 
-/** What of a message a payload is. */
+/** Roles of payloads, each with the number that distinguishes its seed. */
 export const ROLES = { argument: 0, reply: 1, call: 2, answer: 3, reject: 4, heap: 5, stable: 6, debug: 7 } as const;
 export type Role = keyof typeof ROLES;
 
-/** Of a message's number: the seed of that payload. */
+/** Returns the seed of a message's payload. */
 export function payloadSeed(number: number, role: Role): number {
   return number * Object.keys(ROLES).length + ROLES[role];
 }
 
-/** The number of the message that a payload with this seed belongs to. */
+/** Returns the number of the message to which a payload with this seed belongs. */
 export function payloadNumber(seed: number): number {
   return Math.floor(seed / Object.keys(ROLES).length);
 }
@@ -28,7 +28,7 @@ export function payload(seed: number, bytes: number): Uint8Array {
   return new Uint8Array(words.buffer, 0, bytes);
 }
 
-/** Of all words; missing bytes of the last one are zeros. */
+/** Returns the sum of all words; missing bytes of the last one are zeros. */
 export function payloadSum(bytes: Uint8Array): number {
   let sum = 0;
   for (let at = 0; at < bytes.length; at += 4) {

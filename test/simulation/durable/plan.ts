@@ -1,4 +1,4 @@
-/** What a seed makes different. */
+/** Choices in which seeds differ. */
 import type { Seeded } from '../../support/seeded.ts';
 import { PIECE_SIZES, type PieceSizes } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import { RING_BYTES } from '../../../subsystems/storage/storage-wire.ts';
@@ -9,9 +9,9 @@ export const BUGS = [
   'answers-too-early',
   /** An answer waits for the unit before its own. */
   'waits-for-the-unit-before',
-  /** What a step changed of one page is not in the unit. */
+  /** A unit lacks the changes that a step made to one page. */
   'lost-page',
-  /** Nothing of what a step changed is in the unit. */
+  /** A unit lacks all changes of a step. */
   'lost-step',
   /** A unit arrives without one of its operations. */
   'torn-unit',
@@ -29,87 +29,90 @@ export const BUGS = [
   'key-after-effect',
   /** A call that awaits is kept without its key. */
   'key-not-in-context',
-  /** A key is not looked at now and then. */
+  /** A key is sometimes not looked up. */
   'key-ignored',
   /** Keys are forgotten before their time. */
   'key-expires-early',
-  /** What a change of code had stored ahead when the process ended is not deleted. */
+  /** Pages that an unfinished change of code had stored ahead are not deleted after the process has ended. */
   'left-ahead-stays',
 ] as const;
-/** What mistakes are made with, and none is: nothing may be found. */
+/** Uses the machinery of planted mistakes without a mistake: nothing may be found. */
 export const CONTROL = 'control';
-/** An outcall leaves when it is asked for, and not when that is durable: for seeds that ask outside. */
+/** An outcall leaves when it is asked for instead of when the request is durable; for seeds with outcalls. */
 export const OUTSIDE_BUG = 'outcall-too-early';
 export type Bug = (typeof BUGS)[number] | typeof CONTROL | typeof OUTSIDE_BUG;
 
-/** What actors have in common: nothing; or a module, so that they are the same until their first message, with or without stable memory. */
+/**
+ * Common parts of actors: none; or the module, so that actors are the same until their first message, with or without
+ * stable memory.
+ */
 export type Likeness = 'different' | 'alike' | 'alike-in-heap';
 
 export interface Plan {
   readonly lanes: number;
-  /** 0 is no limit. */
+  /** 0: no limit. */
   readonly liveCap: number;
   readonly snapshotBelowBytes: number;
-  /** How long running logs again may take; small: they are checkpointed all the time. */
+  /** Bound of the time for running logs again; with a small one, actors are checkpointed all the time. */
   readonly replayBudgetSecs: number;
   readonly isSynced: boolean;
-  /** Of the ring to the storage thread: a small one is full all the time. */
+  /** Size of the ring to the storage thread; a small one is full all the time. */
   readonly ringBytes: number;
   readonly segmentBytes: number;
   readonly foldBytes: number;
-  /** How often each kind of turn comes. */
+  /** Weight of each kind of turn. */
   readonly weights: Readonly<Record<'execute' | 'tell' | 'seal' | 'work' | 'durable' | 'answer', number>>;
   readonly actors: number;
   readonly likeness: Likeness;
   readonly lives: number;
-  /** What clients do in one life. */
+  /** Number of operations of clients in one life. */
   readonly operations: number;
   readonly hasHeartbeat: boolean;
-  /** Best-effort calls, whose cycles may be lost. */
+  /** True if calls may be best-effort calls, whose cycles may be lost. */
   readonly hasTimeouts: boolean;
-  /** Actors come, go and are emptied. */
+  /** True if actors come, go and are emptied. */
   readonly hasMayflies: boolean;
-  /** Actors are stopped, started and upgraded. */
+  /** True if actors are stopped, started and upgraded. */
   readonly hasChanges: boolean;
-  /** One actor changes more pages than a checkpoint writes at once. */
+  /** True if one actor changes more pages than a checkpoint writes at once. */
   readonly hasLargeHeaps: boolean;
-  /** Earlier versions have left modules that nobody uses. */
+  /** True if earlier versions have left modules that no actor uses. */
   readonly hasLeftModules: boolean;
-  /** Executors die. */
+  /** True if executors die. */
   readonly hasDeaths: boolean;
-  /** Disks fail, and fill up. */
+  /** True if disks fail and fill up. */
   readonly hasDiskFaults: boolean;
-  /** It may also crash while it recovers. */
+  /** True if the host may also crash while it recovers. */
   readonly crashesInRecovery: boolean;
-  /** From how many pages on what a change of code makes is stored ahead, and in which pieces. */
+  /** Number of pages from which on a change of code stores its pages ahead, and the sizes of the pieces. */
   readonly pieceSizes: PieceSizes;
-  /** Pages that come with the code of some actors. */
+  /** Number of pages that come with the code of some actors. */
   readonly padPages: number;
   readonly keys: KeyPlan;
-  /** Actors ask servers outside. */
+  /** True if actors ask servers outside. */
   readonly asksOutside: boolean;
   readonly bug: Bug | undefined;
 }
 
-/** How long keys of clients are known, and how many. */
+/** Lifetime and maximum of clients' keys. */
 export interface KeyPlan {
   readonly idempotencySecs: number;
-  /** A bound that few calls reach: then new keys are refused. Undefined: nobody reaches it. */
+  /** A bound that is reached after a few calls: then new keys are refused. Undefined: the bound is never reached. */
   readonly keysMax: number | undefined;
 }
 
 const PAGE = 65_536;
-/** Heaps are kept by what changed. */
+/** Heaps are kept by their changes, never by logs. */
 export const NEVER_LOGGED_BYTES = 2 ** 40;
 
-/** Chance for one thing alone: what it decides changes no other draw. */
+/** Chances that each decide one thing alone, so that other draws stay the same. */
 interface OwnChances {
   readonly keyed: Seeded;
   readonly alike: Seeded;
   readonly pieces: Seeded;
 }
 
-/** Actors that are not large have a dozen pages, but for payloads: of those each piece takes turns of the host. */
+/** Small actors have a dozen pages, not counting payloads; each piece takes turns of the host. */
 const PIECES: readonly [PieceSizes, ...PieceSizes[]] = [
   PIECE_SIZES,
   { atOncePages: 0, slicePages: 3 },
@@ -142,7 +145,7 @@ export function planOf(
     hasHeartbeat: seeded.oneIn(3),
     hasTimeouts: seeded.oneIn(4),
     hasMayflies: seeded.oneIn(3),
-    // An upgrade would give up what such a heap has.
+    // An upgrade would drop the content of such a heap.
     hasChanges: !hasLargeHeaps && seeded.oneIn(2),
     hasLargeHeaps,
     hasDeaths: seeded.oneIn(6),
@@ -153,7 +156,7 @@ export function planOf(
       keysMax: keyed.pick([undefined, undefined, 8, 24]),
     },
     hasLeftModules: keyed.oneIn(3),
-    // What fills a large heap is what is shipped.
+    // Large heaps are written with the shipped sizes.
     pieceSizes: hasLargeHeaps ? PIECE_SIZES : pieces.pick(PIECES),
     padPages: pieces.pick([0, 7, 20]),
     asksOutside,

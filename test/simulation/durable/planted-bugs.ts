@@ -1,7 +1,7 @@
 /**
- * Mistakes on purpose, in the shipped commit queue and on its way to storage: the simulator must find each of them.
+ * Deliberate mistakes in the shipped commit queue and on its way to storage: the simulator must find each of them.
  *
- * None is a switch of the server: each is a port, or a queue, or a unit that does one thing wrong and is put in the place of
+ * None is a switch of the server: each one is a port, a queue or a unit with one mistake that is put in the place of
  * the right one.
  */
 import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
@@ -15,7 +15,7 @@ import { type Bug, CONTROL } from './plan.ts';
 import type { Mistake } from './planted-port.ts';
 import { SimulatedStorage, type SimulatedStorageOptions } from './simulated-storage.ts';
 
-/** A storage with that bug, if it is one of storage. */
+/** Returns a storage with the bug, or the right one if the bug is none of storage. */
 export function storageWith(
   bug: Bug | undefined,
   store: StateStore,
@@ -57,7 +57,7 @@ export function storageWith(
   }
 }
 
-/** It says at once that everything is durable. */
+/** Returns a storage that reports everything as durable at once. */
 export function hastySettled(storage: SimulatedStorage): SimulatedStorage {
   return new Proxy(storage, {
     get(target, name) {
@@ -74,7 +74,7 @@ class EarlyStorage extends SimulatedStorage {
   }
 }
 
-/** Nobody finds in it what a change of code had written ahead when its process ended. */
+/** A storage that hides pages which an unfinished change of code had written ahead. */
 class BlindStorage extends SimulatedStorage {
   override range(...asked: Parameters<SimulatedStorage['range']>): ReturnType<SimulatedStorage['range']> {
     const [family, prefix] = asked;
@@ -83,7 +83,7 @@ class BlindStorage extends SimulatedStorage {
   }
 }
 
-/** Does not keep everything that steps have changed. */
+/** A storage that loses some of the changes of steps. */
 class ForgetfulStorage extends SimulatedStorage {
   override readonly unit: WriteBatch;
 
@@ -141,7 +141,7 @@ function withCutValues(unit: Uint8Array): Uint8Array {
   return set.take();
 }
 
-/** What a step changed of the last page of heap or stable memory that it touched is forgotten. */
+/** Drops a step's changes of the last page of heap or stable memory that it touched. */
 function withoutOnePage(changes: Uint8Array): Uint8Array {
   let last = '';
   visit(changes, (family, page) => {
@@ -189,7 +189,7 @@ function withoutKeys(unit: Uint8Array): Uint8Array {
   return set.take();
 }
 
-/** The key comes last in the record of a context. */
+/** Drops the key, which comes last in the record of a context. */
 function withoutKey(key: Uint8Array, value: Uint8Array): Uint8Array {
   const entry = readRecord([key, value]);
   if (entry.kind !== 'context' || entry.record.keyed === undefined) return value;
@@ -203,7 +203,7 @@ function withoutKey(key: Uint8Array, value: Uint8Array): Uint8Array {
   return bare;
 }
 
-/** Copies each operation into the set that `choose` names, if it names one; values as `change` makes them. */
+/** Copies each operation into the set that `choose` names, if any, with values as `change` makes them. */
 export function visit(
   operations: Uint8Array,
   choose: (family: string, page?: number) => WriteBatch | undefined,

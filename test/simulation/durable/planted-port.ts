@@ -1,14 +1,14 @@
 /**
- * A port with a mistake on purpose, between the shipped commit queue and the shipped port: messages wait in it until the
- * server's next round, and the mistake is made on those that wait.
+ * A port with a deliberate mistake, between the shipped commit queue and the shipped port: messages wait in it until
+ * the server's next round, and the mistake is made on the waiting messages.
  */
 import type { StoragePort, StorageReceiver } from '../../../subsystems/storage/commit-queue.ts';
 import type { ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 
 export interface Mistake {
-  /** What arrives instead of these messages. */
+  /** Returns the messages that arrive instead of these. */
   readonly arrive?: (messages: readonly ToStorage[]) => readonly ToStorage[];
-  /** Units count as durable when they are handed over. */
+  /** True if units count as durable when they are handed over. */
   readonly isHasty?: boolean;
 }
 
@@ -17,11 +17,11 @@ export class PlantedPort implements StoragePort {
   readonly #mistake: Mistake;
   #receiver: StorageReceiver | undefined;
   #waiting: ToStorage[] = [];
-  /** The mistake has been made on these. */
+  /** Messages on which the mistake has been made. */
   readonly #arriving: ToStorage[] = [];
   /** The newest unit that was handed over, as the queue counts. */
   #handed = 0;
-  /** How many more units arrive than were handed over. */
+  /** Number of units that arrive in addition to those handed over. */
   #extra = 0;
 
   constructor(port: StoragePort, mistake: Mistake) {
@@ -60,7 +60,7 @@ export class PlantedPort implements StoragePort {
     return this.#waiting.length > 0 || this.#arriving.length > 0;
   }
 
-  /** Lets arrive what waits, as far as there is room. */
+  /** Lets the waiting messages arrive, as far as there is room. */
   arrive(): void {
     const { arrive = (messages) => messages } = this.#mistake;
     const messages = arrive(this.#waiting);

@@ -1,7 +1,8 @@
 /**
- * The mistake that once let a message run inside of another one of the same actor, planted again: a gate that lets in what is
- * too large for the ring, while a message is under way. With the shipped engine, which asserts that none is; and with one
- * that does not, so that the simulator has to find what comes of it. And mistakes in what is kept of sleeping actors.
+ * The mistake that once let a message run inside another one of the same actor, planted again: a gate that admits work
+ * too large for the ring while a message is under way. It is tried with the shipped engine, which asserts that no
+ * message is under way, and with one that does not, so that the simulator has to find the consequences. Also mistakes
+ * in the kept state of sleeping actors.
  */
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import {
@@ -20,7 +21,7 @@ import type { Task } from '../../../subsystems/ic/index.ts';
 import { LeakyGate } from '../observed-gate.ts';
 import type { PlantedThreads } from './simulated-threads.ts';
 
-/** Takes no notice of a message that is under way: another one gets its instance. */
+/** An engine that ignores a message under way: another one gets its instance. */
 class CarelessEngine extends Engine {
   override execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
     letGo(canister);
@@ -33,13 +34,13 @@ class CarelessEngine extends Engine {
   }
 }
 
-/** An instance can leave the journal of its message only when that has ended. */
+/** Ends the message under way: an instance can leave the journal of its message only then. */
 function letGo(canister: CanisterState): void {
   if (canister.isInMessage) canister.installed?.instance.commit();
   canister.isInMessage = false;
 }
 
-/** Keeps less of a sleeping canister than there is: the last pages in which it differs from others are lost. */
+/** An engine that keeps too little of a sleeping canister: the last pages in which it differs from others are lost. */
 class ForgetfulEngine extends Engine {
   override putToSleep(canister: CanisterState): PackedCanister | undefined {
     const packed = super.putToSleep(canister);
@@ -49,7 +50,7 @@ class ForgetfulEngine extends Engine {
   }
 }
 
-/** Keeps the globals that a canister had when it fell asleep for the first time. */
+/** An engine that keeps the globals that a canister had when it fell asleep for the first time. */
 class StaleEngine extends Engine {
   readonly #globals = new Map<string, Uint8Array>();
 
@@ -63,7 +64,7 @@ class StaleEngine extends Engine {
   }
 }
 
-/** Keeps what is empty of a canister as a list into which the pages of the next one go. */
+/** An engine that keeps the empty heap of a canister as a list into which the pages of the next canister go. */
 class SharingEngine extends Engine {
   readonly #templates = new WeakSet<HeapTemplate>();
   #pages: PackedPages[number][] = [];
@@ -76,7 +77,7 @@ class SharingEngine extends Engine {
   }
 
   #heap(heap: PackedHeap): PackedHeap {
-    // What a template was made of has no pages beside it.
+    // A heap from which the template was made has no pages of its own.
     const isFirst = !this.#templates.has(heap.template);
     this.#templates.add(heap.template);
     return isFirst ? heap : { ...heap, changes: this.#listOf(heap.changes) };
@@ -90,7 +91,9 @@ class SharingEngine extends Engine {
   }
 }
 
-/** Something else is told of what a change of code stores ahead; undefined: nothing of it. */
+/**
+ * Returns an engine that stores the pieces of a change of code ahead as `change` alters them; undefined drops a piece.
+ */
 function telling(
   options: EngineOptions,
   change: (changes: Uint8Array, isFirst: boolean) => Uint8Array | undefined,
@@ -105,7 +108,7 @@ function telling(
   return new Engine({ ...options, ahead: { store: wrong } });
 }
 
-/** The copy that is written counts from its first piece on. */
+/** Makes the written copy the current one from its first piece on. */
 function countsAtOnce(changes: Uint8Array): Uint8Array {
   const set = new WriteBatch();
   set.append(changes.slice());
@@ -139,5 +142,5 @@ export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   },
 };
 
-/** The same without the gate: that is no mistake, and nothing may be found. */
+/** The careless engine with the shipped gate: no mistake, so nothing may be found. */
 export const CARELESS: PlantedThreads = { createEngine: (options) => new CarelessEngine(options) };

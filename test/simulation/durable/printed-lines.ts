@@ -1,15 +1,15 @@
-/** What the ledger prints for a message, and what may be read of it. */
+/** Lines that the ledger prints for a message, and checks of the lines that were read. */
 import assert from 'node:assert/strict';
 import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { payload, payloadSeed } from './payload.ts';
 
-/** What is said where lines are missing. */
+/** Notices in place of missing lines. */
 const MISSING = /^… \(\d+ more debug prints of this message were dropped\)$|^\(\d+ older lines? (?:was|were) dropped: /;
 
-/** What is said of a trap: the ledger's own, or of a payload that is too large for what carries it. */
+/** Lines about a trap: the ledger's own, or one of a payload that is too large for its carrier. */
 const TRAPPED = /^unreachable$|^ic0\.\w+: application payload size \(\d+\) cannot be larger than \d+\.$/;
 
-/** The lines of a message that prints so many bytes: one, if it is not much too long for one. */
+/** Returns the lines of a message that prints so many bytes: a single one unless that exceeds a line by much. */
 export function linesOf(number: number, bytes: number): readonly string[] {
   if (bytes === 0) return [];
   const text = Buffer.from(payload(payloadSeed(number, 'debug'), bytes).buffer, 0, bytes).toString('latin1');
@@ -24,7 +24,7 @@ export function linesOf(number: number, bytes: number): readonly string[] {
   return lines;
 }
 
-/** Throws when a line is none of those that somebody wrote. */
+/** Throws if a line was not printed by any message. */
 export function assertPrinted(actor: string, line: string, written: ReadonlySet<string>): void {
   if (written.has(line) || MISSING.test(line) || TRAPPED.test(line)) return;
   assert.fail(

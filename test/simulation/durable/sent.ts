@@ -1,4 +1,4 @@
-/** What clients send. */
+/** Messages of clients. */
 import type { Outcome } from '../../../subsystems/ic/index.ts';
 import type { LedgerArgument } from './ledger-module.ts';
 
@@ -11,18 +11,18 @@ export interface Sent {
   readonly number: number;
   readonly actor: string;
   readonly method: Method;
-  /** It asks a server outside, and not the management canister itself. */
+  /** True if the message asks a server outside, instead of the management canister itself. */
   readonly isOutside: boolean;
   readonly argument: LedgerArgument;
   /** Name of the actor that a transfer goes to, or that a query looks at. */
   readonly to: string | undefined;
-  /** What the client was told; undefined: nothing yet, or never. */
+  /** Outcome that the client was told; undefined: none yet, or never. */
   outcome: Outcome | undefined;
-  /** Nobody tells it any more. */
+  /** True if no host will tell the outcome any more. */
   isLost: boolean;
 }
 
-/** The actor's method. */
+/** Returns the name of the exported method. */
 export function exportOf({ method, isOutside }: Sent): string {
   return isOutside ? 'askOutside' : method;
 }

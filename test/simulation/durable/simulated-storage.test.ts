@@ -1,4 +1,7 @@
-/** The storage of the crash simulator by the suites that every storage runs: what is found with it is found with a storage. */
+/**
+ * Runs the suites of every storage on the crash simulator's storage, so that the simulator's findings are those of a
+ * real storage.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describeCommitQueue } from '../../../plugins/api/contracts/commit-queue.ts';
 import { describeStorage } from '../../../plugins/api/contracts/storage.ts';
@@ -13,7 +16,7 @@ import { SimulatedStorage } from './simulated-storage.ts';
 
 const SEGMENT_BYTES = 256 * 1024;
 
-/** What one machine has. */
+/** Parts of one machine that outlive a process. */
 interface Machine {
   readonly tables: MemoryTables;
   readonly disk: FaultyDisk;
@@ -26,7 +29,7 @@ function open({ tables, disk }: Machine, foldBytes: number): SimulatedStorage {
   return new SimulatedStorage(new StateStore(lasting, openLog, { foldBytes, isSynced: true }));
 }
 
-/** Lets happen what can, in small steps and turn by turn, until the test has ended. */
+/** Lets possible events happen in small steps, turn by turn, until the test has ended. */
 function run(storage: SimulatedStorage): () => void {
   let isOver = false;
   const loop = async (): Promise<void> => {

@@ -1,6 +1,7 @@
 /**
- * The shipped commit queue, port of rings and commit server in one thread, over a state store whose disk and tables fail: the
- * simulation says when a turn ends, when the server has a round, and when the main thread is told what came of it.
+ * The shipped commit queue, port of rings and commit server in one thread, over a state store whose disk and tables
+ * fail. The simulation decides when a turn ends, when the server has a round, and when the main thread gets its
+ * results.
  */
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { ServerError } from '../../../kernel/index.ts';
@@ -14,7 +15,7 @@ import { type Mistake, PlantedPort } from './planted-port.ts';
 export interface SimulatedStorageOptions {
   /** A power of two; as shipped unless said otherwise. */
   readonly ringBytes?: number;
-  /** Made between the queue and its port: a planted bug. */
+  /** A planted bug between the queue and its port. */
   readonly mistake?: Mistake;
 }
 
@@ -25,7 +26,7 @@ export class SimulatedStorage extends CommitQueue {
   readonly #far: StorageEnd;
   readonly #server: CommitServer;
   #hasMore = false;
-  /** The storage thread has ended at an error; the main thread may not know yet. */
+  /** The storage thread has ended with an error; the main thread may not know yet. */
   #isDead = false;
 
   constructor(store: StateStore, { mistake, ringBytes }: SimulatedStorageOptions = {}) {
@@ -51,7 +52,7 @@ export class SimulatedStorage extends CommitQueue {
     return this.#turn.seal !== undefined;
   }
 
-  /** The end of a turn of the main thread's event loop. */
+  /** Ends a turn of the main thread's event loop. */
   seal(): void {
     const { seal } = this.#turn;
     this.#turn.seal = undefined;
@@ -62,7 +63,10 @@ export class SimulatedStorage extends CommitQueue {
     return !this.#isDead && (this.#server.hasMore || this.#hasMore || this.#planted?.hasWaiting === true);
   }
 
-  /** One round of the storage thread: takes so many messages, commits, answers, brings a slice into the tables. */
+  /**
+   * Runs one round of the storage thread: takes up to `many` messages, commits, answers, brings a slice into the
+   * tables.
+   */
   work(many: number): void {
     this.#planted?.arrive();
     try {
@@ -75,7 +79,7 @@ export class SimulatedStorage extends CommitQueue {
     this.#port.fetch();
   }
 
-  /** As the storage thread ends; a crash ends everything at once. */
+  /** Ends the storage thread with its error; a crash ends everything at once. */
   #die(error: unknown): void {
     if (!(error instanceof ServerError)) throw error;
     this.#isDead = true;
@@ -86,7 +90,7 @@ export class SimulatedStorage extends CommitQueue {
     return this.#port.hasDurable;
   }
 
-  /** Lets go what waited for units that are durable now. */
+  /** Releases the answers that waited for units which are durable now. */
   tell(): void {
     this.#port.tellDurable();
   }
@@ -100,12 +104,12 @@ export class SimulatedStorage extends CommitQueue {
     this.#port.answer();
   }
 
-  /** Brings everything into the tables and lets the directory go, in one go. */
+  /** Brings everything into the tables at once and releases the directory. */
   override async close(): Promise<void> {
     const closed = super.close();
     while (!this.#isDead && !this.#server.isClosing) {
       this.work(Number.POSITIVE_INFINITY);
-      // It may have made room for what is left.
+      // The round may have made room for the rest.
       this.tell();
     }
     if (!this.#isDead) await this.#server.close(() => Promise.resolve()).catch((error: unknown) => this.#die(error));
@@ -114,7 +118,7 @@ export class SimulatedStorage extends CommitQueue {
     await closed;
   }
 
-  /** The process is gone. */
+  /** Ends the port: the process is gone. */
   abandon(): void {
     void this.#port.end();
   }
@@ -130,7 +134,7 @@ class SimulatedPort extends RingPort {
     this.answer();
   }
 
-  /** Brings over what the server has said. */
+  /** Takes over the server's messages. */
   fetch(): void {
     for (let said = receiveMessageOnPort(this.port); said !== undefined; said = receiveMessageOnPort(this.port)) {
       this.answers.push(said.message as FromStorage);

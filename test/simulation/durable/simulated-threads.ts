@@ -24,12 +24,12 @@ const STACK_BYTES = 512 * 1024;
 const JOURNAL_BYTES_MAX = 64 * 2 ** 20;
 
 const loaded = new Map<string, LoadedModule>();
-/** Heaps in use by whoever lives now: the heaps of those that have crashed are garbage. */
+/** Heaps in use by the present life; the heaps of crashed lives are garbage. */
 let liveHeaps = (): number => 0;
-/** They are small: only how many they are counts. */
+/** Heaps are small here: only their number counts. */
 const heapGarbage = new HeapGarbage({ made: heapsMade, live: () => liveHeaps(), droppedBytes: () => 0 }, 1);
 
-/** A control memory takes gigabytes of address space, so they serve seed after seed. */
+/** A control memory takes gigabytes of address space, so it is reused by later seeds. */
 class SpareControl {
   readonly canSuspend: boolean;
   readonly control: ControlMemory;
@@ -48,11 +48,11 @@ class SpareControl {
 
 const spares: SpareControl[] = [];
 
-/** A mistake on purpose, in place of the shipped gate or engine. */
+/** A deliberate mistake, in place of the shipped gate or engine. */
 export interface PlantedThreads {
   readonly createGate?: ((seen: WorkSeen) => CanisterGate<Work>) | undefined;
   readonly createEngine?: ((options: EngineOptions) => Engine) | undefined;
-  /** What the host says of it does not count: it has to be found without. */
+  /** True if the host's own reports of the mistake do not count: it has to be found without them. */
   readonly isSilent?: boolean | undefined;
 }
 
@@ -61,30 +61,30 @@ export interface SimulatedThreadsOptions extends PlantedThreads {
   readonly policy: MeteringPolicy;
   readonly clock: Clock;
   readonly log: Logger;
-  /** As of `SteppedThreads`. */
+  /** As in `SteppedThreads`. */
   readonly passMs: () => number;
   readonly isHeard: () => boolean;
   readonly pieceSizes?: PieceSizes;
 }
 
-/** How often messages were long, and what waited for them. */
+/** Counts of long messages and of work that waited for them. */
 export interface ThreadCounts {
-  /** Messages that were too long to be run in one go. */
+  /** Messages that were too long to run without a pause. */
   tooLong: number;
   suspensions: number;
-  /** Work that waited at the gate, and how much of it came by the port. */
+  /** Work that waited at the gate, and the part of it that came by the port. */
   waited: number;
   waitedLarge: number;
-  /** Canisters that were brought back from what executors had kept. */
+  /** Canisters that were restored from the state kept by executors. */
   roused: number;
-  /** Pieces that changes of code had stored ahead. */
+  /** Pieces that changes of code have stored ahead. */
   pieces: number;
 }
 
 export class SimulatedThreads extends SteppedThreads {
   readonly #controls: SpareControl[];
   readonly #counts: ThreadCounts;
-  /** Tasks given. */
+  /** Number of given tasks. */
   steps = 0;
 
   constructor({ createGate, createEngine, ...options }: SimulatedThreadsOptions) {
@@ -112,11 +112,11 @@ export class SimulatedThreads extends SteppedThreads {
 
   override abandon(): void {
     super.abandon();
-    // One with a journal that is not empty is the message's that was under way.
+    // A control memory whose journal is not empty belongs to the message that was under way.
     spares.push(...this.#controls.splice(0).filter(({ control }) => control.touchedPages().length === 0));
   }
 
-  /** What an executor has of a canister; undefined: it sleeps. */
+  /** Returns an executor's state of a canister; undefined: the canister sleeps. */
   stateOf(handle: number): CanisterState | undefined {
     return this.threadOf(handle).stateOf(handle);
   }
@@ -169,10 +169,10 @@ const LOADER = {
     loaded.set(hash, module);
     return Promise.resolve(module);
   },
-  // As if an earlier process had kept everything: code comes when a canister wakes.
+  // As if an earlier process had kept all modules: code comes when a canister wakes.
   describe: async (bytes: Uint8Array): Promise<ModuleInfo> => ({ ...(await LOADER.load(bytes)).info }),
   storedIs: () => undefined,
-  // Other seeds use them, too.
+  // Other seeds use the modules, too.
   forget: () => Promise.resolve(),
   close: () => Promise.resolve(),
 };

@@ -25,17 +25,17 @@ import { type Bug, NEVER_LOGGED_BYTES, type Plan, planOf } from './plan.ts';
 import type { PlantedThreads, ThreadCounts } from './simulated-threads.ts';
 
 const START_MS = 1_800_000_000_000;
-/** How far a clock may fall behind between two lives: 100 hours. */
+/** Maximum by which a clock falls behind between two lives: 100 hours. */
 const CLOCK_BACK_MS = 360_000_000;
 /** Bytes of the log that are read at once. */
 const WINDOWS = [8, 4096, 2 ** 20] as const;
-/** What some actors have, have had, or will have. */
+/** Modules that some actors have, have had, or will have. */
 const LEFT_MODULES = [0, 1, 2].map((version) => ledgerModule({ version }));
-/** Rests at the end, each a little time later, until everybody has an answer. */
+/** Rests at the end, each a little later than the one before, until every client has an answer. */
 const RESTS_MIN = 12;
 const RESTS_MAX = 300;
 
-/** What a seed went through, so that everybody sees that they were not all alike. */
+/** Counts of what happened in a seed, to show that the seeds were not all alike. */
 export interface Tally extends ThreadCounts {
   lives: number;
   crashes: number;
@@ -46,19 +46,19 @@ export interface Tally extends ThreadCounts {
   replayed: number;
   wakeUps: number;
   steps: number;
-  /** Keys that have been there for so long at the end that nobody may rely on them. */
+  /** Keys that are too old at the end for clients to rely on them. */
   expired: number;
-  /** Messages that were refused because there were as many keys as may be. */
+  /** Messages that were refused because the host had its maximum of keys. */
   full: number;
   /** Messages that were sent again with their keys. */
   repeats: number;
-  /** Lines that actors have printed, read. */
+  /** Lines printed by actors and read. */
   lines: number;
-  /** How large payloads were. */
+  /** Number of payloads by size. */
   sizes: SizeCounts;
   /** Outcalls that were under way when a host ended. */
   outcallsLost: number;
-  /** Callers of outcalls that were told that they may try again. */
+  /** Callers of outcalls that were told to try again. */
   outcallsTransient: number;
 }
 
@@ -80,15 +80,15 @@ class World {
   readonly #sizes: PayloadSizes;
   readonly #outside: Outside | undefined;
   readonly #clock = new FakeClock(START_MS);
-  /** Those that live from beginning to end, and those that do not. */
+  /** Actors that live from beginning to end, and those that do not. */
   readonly #actors: readonly string[];
   readonly #mayflies: readonly string[];
   #disk = new FaultyDisk();
   #tables = new MemoryTables();
   #faulty: FaultyTables | undefined;
-  /** Writes to the tables until the machine stops. */
+  /** Number of writes to the tables until the machine stops. */
   #tablesCrashIn = Infinity;
-  /** A sync may fail: then nothing that is not on disk can be relied on. */
+  /** True if a sync may fail: then only data on disk can be relied on. */
   #isDiskFailing = false;
   #life: Life | undefined;
   readonly tally: Tally = {
@@ -118,7 +118,7 @@ class World {
   constructor(seed: number, bug: Bug | undefined, planted: PlantedThreads, asksOutside: boolean) {
     this.#planted = planted;
     this.#seeded = seeded(seed);
-    // So that seeds that follow each other have nothing in common.
+    // Makes consecutive seeds have nothing in common.
     for (let n = 0; n < 8; n++) this.#seeded.below(2);
     const keyed = seeded(seed * 7919 + 3);
     this.#plan = planOf(
@@ -164,7 +164,7 @@ class World {
 
   // ---- lives
 
-  /** A life that ends in one way or the other; what is left is on disk and tables. */
+  /** Runs a life that ends with a crash or a stop and leaves its state on disk and in the tables. */
   async #live(number: number): Promise<void> {
     const random = this.#seeded;
     const armsEarly = number === 0 || this.#plan.crashesInRecovery;
@@ -226,18 +226,18 @@ class World {
     const life = await this.#begin(seed, this.#faulty, this.#disk, this.#outside);
     if (twin !== undefined) {
       const { states } = await this.#states(life, this.#there(life));
-      // A life whose disk has failed meanwhile executes nothing any more: it is about to end.
+      // A life whose disk has failed meanwhile executes nothing more: it is about to end.
       if (!this.#disk.hasFailed) assert.deepEqual(states, twin, 'the same disk, recovered twice, gives the same state');
     }
     this.#operators.check(life);
     return life;
   }
 
-  /** The same disk in another machine: what it recovers. */
+  /** Returns the state that another machine recovers from the same disk. */
   async #recoverTwin(seed: number): Promise<ReadonlyMap<string, Described>> {
     const nowMs = this.#clock.nowMs();
     const tables = new LastingTables(MemoryTables.copyOf(this.#tables), this.#seeded);
-    // What it asks does not happen, either.
+    // Outcalls of the twin do not count, either.
     const outside = this.#outside && new Outside();
     const life = await this.#begin(seed, tables, this.#disk.killed(), outside);
     const { states } = await this.#states(life, this.#there(life));
@@ -247,7 +247,7 @@ class World {
     return states;
   }
 
-  /** As earlier versions left them: those that actors may have next among them. */
+  /** Stores modules as earlier versions left them, with some that actors may have next. */
   #leaveModules(): void {
     if (!this.#plan.hasLeftModules) return;
     const family = 'module';
@@ -258,11 +258,11 @@ class World {
   }
 
   async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk, outside: Outside | undefined): Promise<Life> {
-    // What the life before was about to do ends in the void: it must not meet the timers of this one.
+    // Events that the life before had scheduled end now: they must not meet the timers of this life.
     await nextTurn();
     const { segmentBytes, foldBytes, isSynced } = this.#plan;
     const random = new SeededRandom(seed);
-    // How much is read at once changes nothing of what is found, and is no draw that would change all behind it.
+    // The window does not change the recovered state; it is not drawn, since a draw would change all later ones.
     const windowBytes = at(WINDOWS, seed % WINDOWS.length, 'window');
     const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, windowBytes, random });
     const store = new StateStore(tables, openLog, { foldBytes, isSynced });
@@ -274,7 +274,7 @@ class World {
     return life;
   }
 
-  /** Names of the actors that there are, with code. */
+  /** Returns the names of the existing actors that have code. */
   #there(life: Life): readonly string[] {
     return this.#everybody.filter((name) => life.named(name)?.module !== undefined);
   }
@@ -292,9 +292,9 @@ class World {
     this.#disk = this.#disk.killed();
   }
 
-  /** The machine stops now, or has stopped. */
+  /** Stops the machine now, if it has not stopped yet. */
   #crash(): void {
-    // The clock of a machine that starts may be behind.
+    // The clock of a starting machine may be behind.
     if (this.#seeded.oneIn(6)) {
       this.#clock.set(this.#clock.nowMs() - this.#seeded.below(CLOCK_BACK_MS));
       this.#clients.keys.clockSetBack(this.#clock.nowMs());
@@ -303,7 +303,7 @@ class World {
     life?.end();
     if (life !== undefined) this.#leave(life);
     this.tally.crashes++;
-    // Without synced commits only the process may end like that.
+    // Without synced commits, only the process may end that way.
     if (this.#plan.isSynced && (this.#isDiskFailing || this.#seeded.oneIn(2))) {
       this.#faulty?.crash();
       if (this.#faulty !== undefined) this.#tables = this.#faulty.survivors();
@@ -345,7 +345,7 @@ class World {
     assert.equal(this.#clients.waiting, 0, 'every client of the last life has an answer');
     this.#clients.keys.check();
     const sent = this.#clients.keys.told(this.#clients.sent);
-    // Their number alone: what is different may be megabytes, and words for it take gigabytes.
+    // Compares the number only: entries may have megabytes, and a difference in words takes gigabytes.
     const queued = await life.until(life.storage.range('queue', new Uint8Array(0)));
     assert.equal(queued.length, 0, 'nothing is left in queues');
     const there = this.#there(life);
@@ -374,7 +374,7 @@ class World {
     }
   }
 
-  /** A restart, after a stop or without, changes nothing. */
+  /** Checks that a restart, with or without a stop before, changes nothing. */
   async #again(life: Life, there: readonly string[], states: ReadonlyMap<string, Described>): Promise<void> {
     if (this.#seeded.oneIn(2)) {
       const ids = life.registry.list().map(({ id }) => id);
@@ -401,7 +401,7 @@ class World {
       const release = await life.until(life.scheduler.pin(record.handle));
       const state = life.execution.stateOf(record.handle);
       assert.ok(state, `${name} is awake`);
-      // A long one that has gone on since the host started is to end.
+      // A long message that has gone on since the host started is to end first.
       await life.while(() => state.isInMessage);
       ledgers.set(name, readLedger(name, state));
       states.set(name, describe(state));
@@ -410,7 +410,7 @@ class World {
     return { ledgers, states };
   }
 
-  /** At rest, both sides know the same. */
+  /** Checks that both sides know the same numbers at rest. */
   async #checkNumbers(life: Life, name: string): Promise<void> {
     const { handle, balance, version, status, environment, heapBytes, stableBytes } = life.registry.resolve(name);
     const release = await life.until(life.scheduler.pin(handle));
@@ -431,7 +431,7 @@ class World {
 
   #checkCycles(life: Life): void {
     const { cyclesAdded, cyclesPerhapsAdded, hasDeleted } = this.#operators;
-    // Whoever is deleted takes cycles along that others had before.
+    // A deletion takes along cycles that other actors had before.
     if (hasDeleted) return;
     const records = life.registry.list();
     const spent = records.reduce((sum, { usage, balance }) => sum + usage.cyclesCharged + balance, 0n);
@@ -441,13 +441,13 @@ class World {
   }
 }
 
-/** The process ends by itself, as it should. */
+/** Returns true if the process has to end with this error. */
 function endsProcess(error: unknown): boolean {
   if (error instanceof DiskCrash || error instanceof TablesCrash) return true;
   return error instanceof ServerError && error.code === 'state-unwritable';
 }
 
-/** Runs one seed; throws what it has found. */
+/** Runs one seed; throws its findings. */
 export async function simulate(
   seed: number,
   bug?: Bug,
