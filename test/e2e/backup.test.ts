@@ -1,4 +1,4 @@
-/** A backup of a server that is at work, and a server that starts from it. */
+/** A backup of a working server, and a server that starts from it. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { wat } from '../support/wat.ts';
 
 const NO_ACTORS = '{ "actors": {} }';
 
-/** Counts in its heap and in stable memory, behind 4 MiB that make the backup more than a piece or two. */
+/** Counts in its heap and in stable memory, behind 4 MiB that make the backup larger than one or two pieces. */
 const COUNTER = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
   (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
@@ -33,7 +33,7 @@ const COUNTER = wat(`(module
     (call $answer))
   (func (export "canister_query get") (call $answer)))`);
 
-/** What an actor has counted: the same in both memories. */
+/** Returns an actor's count, which must be the same in both memories. */
 async function counted(server: RunningServer, path: string, method: 'call' | 'query'): Promise<number> {
   const response = await server.fetch(`/${method}/${path}`, { method: 'POST' });
   assert.equal(response.status, 200);
@@ -48,7 +48,7 @@ test('a backup taken under load is one moment of all actors, and a server starts
   for (const name of ['one', 'two']) assert.equal((await server.post(`/install/${name}`, COUNTER)).status, 200);
   const ids = await server.get('/actors');
 
-  // Each client adds to one, and then to two: no moment has more than one a client between them.
+  // Each client adds to one actor, then to two: at no moment may the two differ by more than one per client.
   const clients = 4;
   let isOver = false;
   let acknowledged = 0;

@@ -1,4 +1,7 @@
-/** What a hostile or clumsy client sends: a clear 4xx with the place, in bounded time, the host alive, the state untouched. */
+/**
+ * Hostile and clumsy requests: a clear 4xx that names the place, in bounded time; the host lives, and the state is
+ * untouched.
+ */
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -6,8 +9,8 @@ import { type RunningServer, startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
 /**
- * Everything here must be refused, or run to its end, within this time. It takes less than a second; what is not bounded takes
- * hours, and a machine that is busy elsewhere some seconds.
+ * Every request here must be refused, or run to its end, within this time. It takes less than a second; unbounded work
+ * takes hours, and a machine that is busy elsewhere some seconds.
  */
 const ANSWER_MS_MAX = 30_000;
 
@@ -21,7 +24,7 @@ interface Refusal {
   readonly message: string;
 }
 
-/** Sends it, checks the time and that the host lives and the counter is untouched. */
+/** Sends a request, and checks the time, that the host lives, and that the counter is untouched. */
 async function refused(
   path: string,
   body: string | Uint8Array,
@@ -37,7 +40,7 @@ async function refused(
   return { status: answer.status, message };
 }
 
-/** A Candid message: magic, type table, argument types, and whatever follows. */
+/** Makes a Candid message: magic, then the given type table, argument types and values. */
 const candid = (...bytes: number[]): Uint8Array => Uint8Array.from([0x44, 0x49, 0x44, 0x4c, ...bytes]);
 /** 2^40 as LEB128. */
 const TWO_TO_40 = [0x80, 0x80, 0x80, 0x80, 0x80, 0x20];
@@ -45,7 +48,7 @@ const TWO_TO_40 = [0x80, 0x80, 0x80, 0x80, 0x80, 0x20];
 const VEC_NULL_BOMB = candid(1, 0x6d, 0x7f, 1, 0, ...TWO_TO_40);
 /** A type table that claims 2^32 entries. */
 const TABLE_BOMB = candid(0x80, 0x80, 0x80, 0x80, 0x10);
-/** 200,000 nested `opt`, each its own entry. */
+/** Makes 200,000 nested `opt`, each its own entry. */
 function nestedOptBomb(): Uint8Array {
   const depth = 200_000;
   const leb = (n: number): number[] => (n < 128 ? [n] : [(n & 127) | 128, ...leb(n >>> 7)]);

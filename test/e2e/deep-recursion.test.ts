@@ -1,17 +1,18 @@
 /**
- * How deep actors may recurse: real Motoko, both persistence modes, on a real server with the default stack. What Motoko's
- * own test of the stack asks for, and upgrades of long linked lists. Deeper is a trap that leaves no trace.
+ * Depth to which actors may recurse: real Motoko, both persistence modes, on a real server with the default stack.
+ * Covers the depth that Motoko's own test of the stack demands, and upgrades of long linked lists. A deeper recursion
+ * is a trap that leaves no trace.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileMotoko } from '../support/motoko.ts';
 import { startServer } from '../support/server.ts';
 
-/** Levels of `?((), List)` that Motoko's max-stack test wants to be more than this. */
+/** Levels of `?((), List)` that Motoko's max-stack test demands at least. */
 const LIST_LEVELS = 31_001;
 const CALL_LEVELS = 10_001;
 const STABLE_NODES = 12_000;
-/** More than 4 MiB can ever hold. */
+/** More levels than 4 MiB can ever hold. */
 const TOO_DEEP = 1_000_000;
 
 const SOURCE = `
@@ -91,7 +92,8 @@ for (const persistence of ['enhanced', 'classical'] as const) {
       for (const actor of ['one', 'two']) assert.equal((await server.post(`/install/${actor}`, wasm)).status, 200);
       const fits = async (actor: string, levels: number): Promise<boolean> =>
         (await server.post(`/call-json/${actor}/depth`, `[${levels}]`)).status === 200;
-      // The search makes the first actor's code hot; the second's was compiled just now, and the module is the same.
+      // The search makes the first actor's code hot; the second actor's code was compiled just now, from the same
+      // module.
       let [most, over] = [CALL_LEVELS, TOO_DEEP];
       while (over - most > 1) {
         const middle = (most + over) >> 1;

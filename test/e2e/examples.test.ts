@@ -1,4 +1,4 @@
-/** What README promises: the example actors, served by a real process. */
+/** Promises of README: the example actors, served by a real process. */
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { type RunningServer, startServer } from '../support/server.ts';
@@ -45,7 +45,7 @@ test('an endless loop stops at the instruction limit while health answers within
     const askedMs = performance.now();
     const health = await server.get('/health');
     assert.deepEqual(health, { status: 200, body: 'ok' });
-    // The first probes pay for the client's own start.
+    // The first probes include the client's own start.
     if (probes++ > 5) probesMs.push(performance.now() - askedMs);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
@@ -53,7 +53,8 @@ test('an endless loop stops at the instruction limit while health answers within
   assert.equal(stopped.status, 400);
   assert.match(stopped.body, /limit of 4000000000 instructions/);
   assert.ok(probes > 10, `only ${probes} probes fitted into the loop`);
-  // A quarter may meet a machine that is busy elsewhere. Of a server that waits for the loop, too few would have been answered.
+  // A quarter of the probes may meet a machine that is busy elsewhere. A server that waits for the loop would have
+  // answered too few.
   const most = probesMs.toSorted((a, b) => b - a)[Math.floor(probesMs.length / 4)] ?? 0;
   assert.ok(most < 50, `health probes took ${most.toFixed(1)} ms`);
   assert.deepEqual(await server.post('/call-json/counter/inc'), { status: 200, body: '[2]' });

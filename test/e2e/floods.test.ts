@@ -1,8 +1,7 @@
 /**
- * Strangers without a token do to a real server what they can, at a descriptor limit of 1,024, and a client with the token
- * calls a durable counter meanwhile: its answers arrive in time, all of them are kept, and the server stays up.
- * `npm run prove -- floods 60` holds each case for a minute; what can be shown not to be the server's does not count there
- * (`hindrances.ts`).
+ * Clients without a token attack a real server at a descriptor limit of 1,024, while a client with the token calls a
+ * durable counter: its answers arrive in time, all of them are kept, and the server stays up. `npm run prove -- floods
+ * 60` holds each case for a minute; delays that are provably not the server's do not count there (`hindrances.ts`).
  */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
@@ -21,25 +20,25 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const DESCRIPTORS = 1024;
 const headers = { authorization: 'Bearer secret' };
-/** How long each case lasts; with `npm run prove` the number of its cases. */
+/** Duration of each case in seconds; `npm run prove` sets it by its number of cases. */
 const SECONDS_SHORT = 1;
 const { count: SECONDS } = new ProofSeeds(SECONDS_SHORT);
-/** Without strangers, to compare. */
+/** Seconds without attackers, for comparison. */
 const SECONDS_ALONE = 0.5;
 const CALL_EVERY_MS = 10;
-/** Every so many calls come on a connection of their own. */
+/** One call in this many comes on a connection of its own. */
 const FRESH_EVERY = 10;
 /**
- * On two cores of which this takes all, the answer that takes longest of a hundred takes 5 to 60 ms; without bounds it takes
- * four seconds, or never comes. A machine that has more to do takes longer, with strangers and without.
+ * On two cores that this test takes completely, the slowest answer of a hundred takes 5 to 60 ms; without bounds it
+ * takes four seconds, or never comes. A busy machine takes longer, with attackers and without.
  */
 const IS_PROOF = SECONDS > SECONDS_SHORT;
 const P99_MS_MAX = IS_PROOF ? 250 : 3000;
 const LONGER_MAX = 8;
-/** A second says little of a machine that is busy with something else; without bounds every attempt fails. */
+/** A second tells little about a busy machine; without bounds every attempt fails. */
 const ATTEMPTS = IS_PROOF ? 1 : 3;
 
-/** Starts the server again and again in one state directory. */
+/** Returns a function that starts the server, each time in the same state directory. */
 async function counterStarter(t: TestOwner, folder: string, flushes: string): Promise<() => Promise<RunningServer>> {
   const wasm = join(folder, 'counter.wasm');
   await writeFile(wasm, await compileCounter());
@@ -54,13 +53,13 @@ async function counterStarter(t: TestOwner, folder: string, flushes: string): Pr
 
 interface Felt {
   readonly calls: number;
-  /** Without what held the answers up and was not the server's, as `mostMs`. */
+  /** Percentile of the answers' times without hindrances that were not the server's; so is `mostMs`. */
   readonly p99Ms: number;
   readonly mostMs: number;
   readonly hinderedMs: number;
 }
 
-/** Calls the counter every few milliseconds, whether or not the calls before have been answered. */
+/** Calls the counter every few milliseconds, without waiting for the answers. */
 async function callFor(seconds: number, { origin }: RunningServer, watch: HindranceWatch | undefined): Promise<Felt> {
   using agent = Object.assign(new Agent({ keepAlive: true }), { [Symbol.dispose]: () => agent.destroy() });
   const spans: Span[] = [];

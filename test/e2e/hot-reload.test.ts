@@ -1,4 +1,7 @@
-/** `--watch`: actors follow their files, keep their state, and serve on with the code before when the new one cannot be taken up. */
+/**
+ * `--watch`: actors follow their files, keep their state, and serve on with the former code if the new one cannot be
+ * taken up.
+ */
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,7 +11,7 @@ import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
-/** As editors save. */
+/** Saves a file as editors do. */
 function save(file: string, content: string | Uint8Array): void {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(`${file}.draft`, content);
@@ -25,10 +28,10 @@ const adding = (result: number): Uint8Array =>
     (memory 1) (data (i32.const 0) "DIDL\\00\\01\\7b\\0${result}")
     (func (export "canister_query get") (call $append (i32.const 0) (i32.const 8)) (call $reply)))`);
 
-/** How far a server's output has been read. */
+/** Position up to which a server's output has been read. */
 const read = new WeakMap<RunningServer, number>();
 
-/** Resolves when the server prints this, behind what it was last waited for. */
+/** Resolves when the server prints the pattern, behind the last awaited output. */
 async function printed(server: RunningServer, pattern: RegExp): Promise<void> {
   for (const startMs = performance.now(); ; await sleep(5)) {
     const from = read.get(server) ?? 0;
@@ -68,7 +71,7 @@ test(
     const json = async (path: string): Promise<string> => (await server.post(path)).body;
     await printed(server, /watching the files of 3 actor/);
     assert.equal(await json('/call-json/counter/inc'), '[1]');
-    // An actor that the start had to reject is installed once its source compiles.
+    // An actor that the start had rejected is installed once its source compiles.
     save(join(root, 'Broken.mo'), 'persistent actor { public query func well() : async Bool { true } }');
     await printed(server, /installed broken in /);
     assert.equal(await json('/query-json/broken/well'), '[true]');
@@ -80,7 +83,7 @@ test(
     await printed(server, /reloaded counter in .*Counter\.mo/);
     assert.equal(await json('/call-json/counter/inc'), '[16]');
 
-    // What does not compile, or imports what is not there, is told; what there is serves on.
+    // Sources that do not compile, or import missing files, are reported; the present code serves on.
     save(main, counter('none'));
     await printed(server, /WARNING counter was not reloaded, nothing has changed: [^]*none/);
     assert.equal(await json('/call-json/counter/inc'), '[26]');
@@ -90,7 +93,7 @@ test(
     await printed(server, /reloaded counter in .*\/more/);
     assert.equal(await json('/call-json/counter/inc'), '[31]');
 
-    // A build that makes its folder anew.
+    // A build may make its folder anew.
     cpSync(dirname(module), join(root, 'next'), { recursive: true });
     save(join(root, 'next/byte.wasm'), adding(2));
     rmSync(dirname(module), { recursive: true });
@@ -104,7 +107,7 @@ test(
     await printed(server, /WARNING byte was not reloaded[^]*other/);
     assert.equal(await json('/query-json/byte/get'), '[2]');
 
-    // What changes while nobody looks is taken up by the next start.
+    // Changes while no server runs are taken up by the next start.
     await server.stop();
     save(did, 'service : { get : () -> (nat8) query }');
     save(module, adding(3));
@@ -131,7 +134,7 @@ test(
     let isReloaded = false;
     const answers: number[] = [];
     const calling = (async () => {
-      // As long as it takes: some before the save, some by the code behind it.
+      // The client calls for as long as needed: some calls before the save, some with the code behind it.
       for (let more = 5; more > 0; more -= isReloaded ? 1 : 0) {
         const { status, body } = await server.post('/call-json/counter/inc');
         assert.equal(status, 200, body);
@@ -164,7 +167,7 @@ test('an actor that was deleted stays so while the server runs, and gets another
   const before = await idOf('byte');
   assert.equal((await server.fetch('/actors/byte?force=true', { method: 'DELETE' })).status, 200);
   saveAll(2);
-  // One after the other, in the order of the saves.
+  // The reloads come one after the other, in the order of the saves.
   await printed(server, /reloaded other in /);
   assert.equal(await idOf('byte'), undefined);
   assert.doesNotMatch(server.output.stdout, /(?:installed|WARNING) byte/);

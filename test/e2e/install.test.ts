@@ -28,7 +28,7 @@ for (const persistence of ['enhanced', 'classical'] as const) {
     assert.equal(installed.status, 200, installed.body);
     assert.match(installed.body, /^[0-9a-f]{20}$/);
     assert.deepEqual(await server.post('/call-json/ledger/mint', '[7]'), { status: 200, body: '[12]' });
-    // By name, by hex id, by principal.
+    // The actor is found by name, by hex id and by principal.
     for (const actor of ['ledger', installed.body, 'bkyz2-fmaaa-aaaaa-qaaaq-cai']) {
       const info = await server.post(`/query-json/${actor}/info`);
       assert.deepEqual(JSON.parse(info.body), [{ symbol: 'T', total: 12, owner: null }], actor);

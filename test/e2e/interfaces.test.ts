@@ -1,4 +1,4 @@
-/** Where interfaces come from: the module, what is given, and what the module says when it is asked. */
+/** Sources of interfaces: the module's section, the given file, and the module's own answer. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,15 +14,15 @@ const NO_ACTORS = '{"actors":{}}';
 const DID = 'service : { add : (nat8) -> (nat8); total : () -> (nat8) query }';
 
 interface Shape {
-  /** What `__get_candid_interface_tmp_hack` answers. */
+  /** Answer of `__get_candid_interface_tmp_hack`. */
   readonly says?: string;
-  /** Instructions of it instead of an answer. */
+  /** Instructions of that method instead of an answer. */
   readonly asked?: string;
-  /** Behind `get_candid_pointer`. */
+  /** Text behind `get_candid_pointer`. */
   readonly carries?: string;
 }
 
-/** Adds bytes, like a Rust module: with or without an interface. */
+/** Makes a module that adds bytes, like a Rust module: with or without an interface. */
 function adder({ says, asked, carries }: Shape = {}): Uint8Array {
   const escaped = (text: string): string =>
     [...Buffer.from(text)].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('');
@@ -142,7 +142,7 @@ test('what cannot be the interface is refused with the reason, and changes nothi
   assert.equal((await server.get('/candid/adder')).status, 404);
   assert.match(server.output.stderr, /candid 80000000001000010101  failed/);
 
-  // Long ones are parsed elsewhere, and what has very many types is used there as well.
+  // Long interfaces are parsed in another thread, and those with very many types are used there as well.
   const types = Array.from({ length: 4_500 }, (_, at) => `type T${at} = record { nat };`).join('\n');
   for (const did of [`// ${'-'.repeat(20_000)}\n${DID}`, `${types}\n${DID}`]) {
     assert.deepEqual(await put(server, 'adder', did), { status: 200, body: 'kept' });
@@ -154,7 +154,7 @@ test('what cannot be the interface is refused with the reason, and changes nothi
   }
 });
 
-/** As an `adder` that cannot add any more. */
+/** An `adder` that cannot add any more. */
 const TOTAL_ONLY = wat(`(module
   (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
   (import "ic0" "msg_reply" (func $reply))
@@ -191,7 +191,7 @@ test('an upgrade with an empty body takes the .did file of the manifest as it is
     await writeFile(did, described);
     assert.deepEqual(await server.post('/upgrade/adder', ''), { status: 200, body: 'upgraded' });
     assert.equal((await server.get('/candid/adder')).body, described);
-    // The module has changed as well, and the interface says so.
+    // The module has changed as well, as the interface says.
     await writeFile(module, TOTAL_ONLY);
     await writeFile(did, 'service : { total : () -> (nat8) query }');
     assert.match((await server.post('/upgrade/adder', '')).body, /add is gone/);
@@ -250,7 +250,8 @@ test('a module with neither is asked for its interface: when it is installed, an
 });
 
 test('a module that answers nonsense, traps, or does not end when it is asked is installed all the same', async (t) => {
-  // An instruction of the endless one takes some cycles, so that on any machine they last for more than its 2000 ms, and not much more.
+  // Each instruction of the endless one costs some cycles, so that on any machine the cycles last for more than its
+  // 2000 ms, but not much more.
   const args = ['--instruction-limit', '8000000000'];
   const server = await startServer(t, { args, manifest: NO_ACTORS });
   const parts = 'opt '.repeat(240);
@@ -301,7 +302,7 @@ test('a form brings module, interface, arguments and cycles', async (t) => {
     const installed = await send(server, '/install/adder', { wasm: adder(), candid: DID, cycles: ' 5000000000000 ' });
     assert.equal(installed.status, 200, installed.body);
     assert.match(installed.body, /^[0-9a-f]{20}$/);
-    // Less what the installation itself costs.
+    // The installation's own cost is subtracted.
     assert.deepEqual(await server.get('/cycles/adder'), { status: 200, body: '4999999410000' });
     assert.deepEqual(await server.post('/call-json/adder/add', '[5]'), { status: 200, body: '[5]' });
     const upgraded = await send(server, '/upgrade/adder', { wasm: adder({ carries: '' }), candid: `// two\n${DID}` });

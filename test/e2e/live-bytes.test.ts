@@ -1,7 +1,7 @@
 /**
- * Actors with a timer and a heartbeat, more bytes of them than `--live-bytes` allows, and a query of each all the time: one that is larger
- * than the bound holds nobody up, and two of them take turns. `npm run prove -- siege` is the long form, in which the large ones
- * have 400 MB, and where all may be live each answer has to come within a second of what the server takes.
+ * Actors with a timer and a heartbeat whose bytes exceed `--live-bytes`, with a constant query of each: one that is
+ * larger than the bound delays nobody, and two of them take turns. `npm run prove -- siege` is the long form, in which
+ * the large actors have 400 MB; if all may be live, each answer has to come within a second of the server's own time.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -14,14 +14,14 @@ import { type RunningServer, startServer, type TestOwner } from '../support/serv
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
-/** From so many seconds on, the run is a proof. */
+/** A run of at least this many seconds is a proof. */
 const PROOF_SECONDS = 60;
 const SECONDS = new ProofSeeds(2).count;
 const IS_PROOF = SECONDS >= PROOF_SECONDS;
 const LARGE_MB = IS_PROOF ? 400 : 40;
 const BYTES_MAX = 20_000_000;
 const ANSWER_MS_MAX = 1000;
-/** Answers that each actor has to give where actors take turns, however long that takes. */
+/** Number of answers that each actor has to give if actors take turns, however long that takes. */
 const TURNS = 2;
 
 function ticking(megabytes: number): Uint8Array {
@@ -59,7 +59,7 @@ async function crowdOf(t: TestOwner, sizes: readonly number[]): Promise<Crowd> {
   return { server, folder, flushes };
 }
 
-/** Queries an actor again and again until that is enough; when each query was sent, and how long it took. */
+/** Queries an actor until `isEnough`; returns when each query was sent, and how long it took. */
 async function ask({ origin }: RunningServer, n: number, isEnough: (answers: number) => boolean): Promise<Asked[]> {
   const asked: Asked[] = [];
   while (!isEnough(asked.length)) {

@@ -1,4 +1,4 @@
-/** A message that executes for seconds holds up nobody but its own actor. */
+/** A message that executes for seconds delays only its own actor. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,7 @@ test('with one executor, others answer within 100 ms while an endless loop execu
     }),
   });
   let isSpinning = true;
-  // Nobody waits for the end of the loop: the process is killed when the test ends.
+  // The loop's end is not awaited: the process is killed when the test ends.
   const ignore = (): undefined => undefined;
   void server.post('/call-json/busy/spin').then(() => (isSpinning = false), ignore);
   await new Promise((resolve) => setTimeout(resolve, 100));
@@ -31,7 +31,7 @@ test('with one executor, others answer within 100 ms while an endless loop execu
   }
   assert.ok(isSpinning, 'the loop was still executing');
   assert.equal(own, undefined, 'a query of the busy actor waits for that one message');
-  // A quarter may meet a machine that is busy elsewhere; if they waited for the loop, it would not be executing any more.
+  // A quarter may meet a machine that is busy elsewhere; if the pairs had waited for the loop, it would have ended.
   const most = pairsMs.toSorted((a, b) => b - a)[25] ?? 0;
   const mostMax = 100 * crowd();
   assert.ok(most < mostMax, `a call and a query took ${most.toFixed(1)} of ${mostMax.toFixed(0)} ms`);
@@ -67,13 +67,13 @@ test('64 loops on two executors have equal shares, and hold up nobody', async (t
     waitedMs.push(performance.now() - before);
   }
   assert.equal(spinning, 64, 'all of them were still going on');
-  // Three of four.
+  // The bound holds for three of four.
   const most = waitedMs.toSorted((one, two) => two - one)[12] ?? 0;
   const mostMax = 100 * crowd();
   assert.ok(most < mostMax, `${most.toFixed(1)} of ${mostMax.toFixed(0)} ms`);
   const tookMs = await Promise.all(ends);
-  // All have the same way to go: equal shares of processor time are equal times, as far as the machine gives all of them equally
-  // fast processors. If one ran after the other, a fifth would be so close together.
+  // All of them have the same work: equal shares of processor time are equal times, as far as the machine gives all of
+  // them equally fast processors. If one ran after the other, only a fifth would be so close together.
   for (const lane of [0, 1]) {
     const own = tookMs.filter((_, n) => n % 2 === lane);
     const mean = own.reduce((sum, ms) => sum + ms, 0) / own.length;
@@ -84,7 +84,7 @@ test('64 loops on two executors have equal shares, and hold up nobody', async (t
   }
 });
 
-/** `count` counts as far as its argument says, eight bytes. */
+/** `count` counts up to its argument, eight bytes. */
 const COUNTING = wat(`(module
   (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
   (import "ic0" "msg_reply" (func $reply))
@@ -99,7 +99,8 @@ const COUNTING = wat(`(module
 
 test('a graceful stop lets everything end that has begun, begins nothing more, and says whom it waits for', async (t) => {
   const args = ['--executors', '2', '--instruction-limit', '1000000000000', '--log-json'];
-  // The server says whom it waits for after a second: on a faster machine the two have to count further to last for longer than that.
+  // After a second the server says whom it waits for: on a faster machine the two have to count further to last longer
+  // than that.
   for (let rounds = 200_000_000; ; rounds *= 3) {
     const server = await startServer(t, { args, manifest: JSON.stringify({ actors: {} }) });
     for (const name of ['one', 'two']) {
@@ -110,7 +111,9 @@ test('a graceful stop lets everything end that has begun, begins nothing more, a
     const begun = ['one', 'two'].map((name) => count(name, rounds));
     let ended = 0;
     for (const each of begun) void each.finally(() => ended++);
-    /** Resolves when both executors have been given so many messages, or one of the long ones has ended already. */
+    /**
+     * Resolves when both executors have been given so many messages, or when one of the long ones has ended already.
+     */
     const given = async (tasks: number): Promise<void> => {
       const each = new RegExp(`^svc_executor_tasks\\{[^}]*\\} ${tasks}$`, 'gm');
       while (ended === 0 && ((await server.get('/metrics')).body.match(each) ?? []).length < 2) await sleep(5);
@@ -126,7 +129,8 @@ test('a graceful stop lets everything end that has begun, begins nothing more, a
     for (const answer of await Promise.all(begun)) assert.equal(answer.status, 200);
     const refused = await Promise.all(late);
     assert.equal(await code, 0);
-    // Where the client was held up, the two had ended before the stop came, or lasted for less than it seems to the client.
+    // If the client was held up, the two had ended before the stop came, or lasted for less time than the client
+    // measured.
     const isTold = /waiting for 2 message/.test(server.output.stderr);
     if ((waitedMs < 1500 || !isTold) && rounds < 20_000_000_000) continue;
     for (const answer of refused) {

@@ -1,4 +1,4 @@
-/** Cycles as a client sees them: what a message costs, what happens when they run out, and how they come back. */
+/** Cycles as a client sees them: the cost of a message, the end of the cycles, and ways to add some. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
@@ -47,7 +47,7 @@ test('the same message costs the same in every run', async (t) => {
 
 test('a dry actor answers 402 until it is topped up; the state is as it was', async (t) => {
   const server = await startCounter(t, ['--cycles', '3000000']);
-  // Installing has cost its share.
+  // The installation has cost its share.
   let answer = await server.post('/call-json/counter/inc');
   let count = 0;
   while (answer.status === 200) {
@@ -103,7 +103,7 @@ test('metering that is turned off shows no balance and keeps it; who was made me
   assert.equal(await cycles(free), 0n);
   const { wasm } = await compileMotoko('persistent actor { public func hi() : async Nat { 1 } }');
   assert.equal((await free.post('/install/late', wasm)).status, 200);
-  // Each puts the other one to sleep.
+  // Each call puts the other actor to sleep.
   for (let round = 2; round <= 4; round++) {
     assert.equal((await free.post('/call-json/counter/inc')).body, `[${round}]`);
     assert.equal((await free.post('/call-json/late/hi')).body, '[1]');

@@ -18,7 +18,9 @@ const PLAIN = wat(`(module
   (func (export "canister_update boom") unreachable)
   (func (export "canister_query get") (call $reply)))`);
 
-/** Calls a method of the actor whose id the argument begins with, replies at once, and traps in the callback if told to. */
+/**
+ * Calls a method of the actor whose id the argument begins with, replies at once, and traps in the callback if told to.
+ */
 const CALLER = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
   (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
@@ -39,7 +41,7 @@ const CALLER = wat(`(module
   (func (export "canister_update boom") (call $call (i32.const 103) (i32.const 4) (i32.const 0)))
   (func (export "canister_update late") (call $call (i32.const 100) (i32.const 3) (i32.const 1))))`);
 
-/** Its heartbeat traps. */
+/** A module whose heartbeat traps. */
 const RESTLESS = wat(`(module (memory 1) (func (export "canister_heartbeat") unreachable))`);
 
 type Page = ReadonlyMap<string, Family>;
@@ -51,7 +53,7 @@ async function pageOf(server: RunningServer | InProcessServer, headers: Record<s
   return parseExposition(await response.text());
 }
 
-/** A sample of a family: `{actor="x"}`, or `_count`; undefined if there is none. */
+/** Returns a sample of a family: `{actor="x"}`, or `_count`; undefined if there is none. */
 function sample(page: Page, family: string, more = ''): number | undefined {
   return page.get(family)?.samples.get(family + more);
 }
@@ -80,7 +82,7 @@ test('a durable server tells of requests, messages, commits, and of actors that 
   const args = ['--state', await stateDirectory(), '--live-cap', '1', '--auth-token', 'sesame'];
   const server = await startServer(t, { manifest: NO_ACTORS, args });
 
-  // Without the token nothing is told, and the attempt is counted.
+  // Without the token nothing is shown, and the attempt is counted.
   const refused = await server.get('/metrics');
   assert.deepEqual(refused, { status: 401, body: 'missing or wrong bearer token' });
   assert.equal((await server.get('/metrics', { authorization: 'Bearer wrong' })).status, 401);
@@ -96,7 +98,7 @@ test('a durable server tells of requests, messages, commits, and of actors that 
   const post = async (path: string): Promise<number> => (await server.post(path, '', auth)).status;
   const inspected = JSON.parse((await server.get('/inspect', auth)).body) as { name: string; principal: string }[];
   const principal = inspected.find(({ name }) => name === 'one')?.principal;
-  // They take turns at the only place: each call but maybe the first wakes its actor.
+  // The actors take turns at the only place: each call except perhaps the first wakes its actor.
   for (let round = 0; round < 3; round++) {
     assert.equal(await post('/call/one/inc'), 200);
     assert.equal(await post('/query/two/get'), 200);
@@ -169,7 +171,7 @@ test('messages that no client sent count by the name of the actor', async (t) =>
   }
   await install(server, 'restless', RESTLESS);
 
-  // What they set off ends after their answers.
+  // Work that the calls have started ends after their answers.
   const until = async (isSo: (page: Page) => boolean): Promise<Page> => {
     for (let waitedMs = 0; ; waitedMs += 20) {
       const page = await pageOf(server);
@@ -182,7 +184,7 @@ test('messages that no client sent count by the name of the actor', async (t) =>
   const page = await until(
     (now) => isTrapped(now) && (sample(now, 'svc_actor_traps_total', '{actor="restless"}') ?? 0) >= 3,
   );
-  // Three calls, one of which traps; and the callback that traps is no message.
+  // Three calls, one of which traps; the callback that traps is no message.
   assert.equal(sample(page, 'svc_actor_messages_total', '{actor="callee"}'), 3);
   assert.equal(sample(page, 'svc_actor_traps_total', '{actor="callee"}'), 1);
   assert.equal(sample(page, 'svc_actor_messages_total', '{actor="caller"}'), 3);
@@ -191,7 +193,7 @@ test('messages that no client sent count by the name of the actor', async (t) =>
     sample(page, 'svc_actor_traps_total', '{actor="restless"}'),
   );
 
-  // Nothing is kept, so nothing is told of it.
+  // Nothing is kept, so its metrics are missing.
   for (const family of ['svc_state_bytes', 'svc_log_bytes', 'svc_units_total', 'svc_commit_bytes_total']) {
     assert.ok(!page.has(family), family);
   }
@@ -200,7 +202,7 @@ test('messages that no client sent count by the name of the actor', async (t) =>
   assert.equal(sample(page, 'svc_live_actors'), 3);
   assert.equal(sample(page, 'svc_sleeping_actors'), 0);
 
-  // An actor that is gone is told of no more.
+  // The metrics of a deleted actor are gone.
   assert.equal((await server.post('/stop/callee')).status, 200);
   assert.equal((await server.fetch('/actors/callee', { method: 'DELETE' })).status, 200);
   assert.deepEqual(labelsOf(await pageOf(server), 'svc_actor_messages_total'), ['caller', 'restless']);

@@ -1,6 +1,6 @@
 /**
- * Motoko projects as templates make them: what their `mops.toml` says of the compiler, blobs, principals, a clone
- * without `mops install`.
+ * Motoko projects as templates make them: compiler settings in `mops.toml`, blobs, principals, a clone without `mops
+ * install`.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -19,7 +19,7 @@ const bundle: unknown = JSON.parse(readFileSync(require.resolve('motoko/packages
 const CORE = (bundle as { readonly version: string }).version.replace(/^v/u, '');
 /** Principal of the first actor of a manifest. */
 const FIRST = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
-/** No text: not UTF-8, with zero and a byte order mark. */
+/** Bytes that are no text: not UTF-8, with zero and a byte order mark. */
 const BYTES = Uint8Array.of(0xef, 0xbb, 0xbf, 0, 255, 128, 1, 200, 10, 13);
 
 const TOTAL = wat(`(module
@@ -57,7 +57,7 @@ moc = "1.3.0"
 [moc]
 args = ["--default-persistent-actors", "--implicit-package=core", "--actor-idl=src/idl", "-no-check-ir", "-A", "M0194"]
 `,
-  // As it is in the repository; \`.mops\` is not.
+  // The lock file is as in the repository; \`.mops\` is not there.
   'today/mops.lock': JSON.stringify({
     version: 3,
     mopsTomlDepsHash: createHash('sha256').update(JSON.stringify(DEPS)).digest('hex'),
@@ -123,7 +123,7 @@ test('what templates of today say of the compiler is taken, and the programs do 
   };
   await write(root, { ...TODAY, ...LEGACY, 'total.wasm': TOTAL, 'actors.json': JSON.stringify({ actors }) });
   const args = ['--project', root];
-  // Without a state directory, so that modules are kept from run to run.
+  // There is no state directory, so modules are kept from run to run.
   const server = await startInProcess(t, { manifestFile: join(root, 'actors.json'), args });
 
   assert.deepEqual(await call(server, '/query-json/today/bytes'), [Buffer.from(BYTES).toString('base64')]);
@@ -144,7 +144,7 @@ test('what templates of today say of the compiler is taken, and the programs do 
       ['Main.mo', 'data/bytes.bin', `idl/${FIRST}.did`, 'note.txt', 'sub/Data.mo'].map((path) => `today/src/${path}`),
     );
     assert.equal(own[1]?.base64, Buffer.from(BYTES).toString('base64'));
-    // The whole library serves, whatever is imported of it.
+    // The whole library is there, whatever is imported of it.
     assert.ok(document.files.some(({ path }) => path === `core@${CORE}/PriorityQueue.mo`));
     const { missing, unusable, external, warnings } = JSON.parse(body) as Readonly<Record<string, unknown>>;
     const from = 'today/src/Main.mo';

@@ -1,4 +1,4 @@
-/** What an operator sees of an actor without code in it: history and debug output, of one that sleeps, too. */
+/** Operators' view of an actor without code in it: history and debug output, also of a sleeping actor. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { RawClient } from '../support/http-client.ts';
@@ -142,7 +142,7 @@ test('an actor that sleeps is followed, and keeps its history, without being kep
     ],
   );
   assert.ok(await isAsleep(), 'reading its history does not wake it');
-  // The stream is open still.
+  // The stream is still open.
   assert.equal(await server.stop(), 0);
   await client.ended();
 });

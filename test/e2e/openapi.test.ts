@@ -1,4 +1,4 @@
-/** `GET /openapi/<ACTOR>`, as those see it who make clients from it. */
+/** `GET /openapi/<ACTOR>` as seen by authors of clients. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -56,7 +56,7 @@ const LEDGER = `
     public func fail() : async () { assert false };
   }`;
 
-/** A client for any document: what it sends and gets has the types of the operation. */
+/** A client for any document: its requests and answers have the types of the operation. */
 const CLIENT = `
   import type { components, paths } from './ledger.ts';
   declare const process: { argv: readonly string[] };
@@ -92,7 +92,7 @@ const USE = `
   const failed = await post('/call-json/ledger/fail', []);
   console.log(JSON.stringify({ minted, fault, owner, balance, value, small, float, bytes, all, noted, failed }));
 `;
-/** Each is a mistake that the types have to find. */
+/** Mistakes that the types have to find. */
 const MISTAKES = [
   `await post('/call-json/ledger/mintt', [{ owner: 'Ada' }, 5]);`,
   `await post('/call-json/ledger/mint', [{ owner: 'Ada' }]);`,

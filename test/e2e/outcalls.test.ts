@@ -1,4 +1,4 @@
-/** Outcalls of a real Motoko actor, through a real server, to servers of the outside that behave well and badly. */
+/** Outcalls of a real Motoko actor, through a real server, to external servers that behave well and badly. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { compileMotoko } from '../support/motoko.ts';
 import { type OutsideServer, OUTSIDE_CA_FILE, startOutsideServer } from '../support/outside-server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-/** Asks for anything, and remembers what it was told. */
+/** Makes any request, and remembers the answer. */
 const PROBE = `
 import Error "mo:core/Error";
 import Cycles "mo:core/Cycles";

@@ -1,4 +1,7 @@
-/** docs/plugins.md: each plugin that the page shows for a part of the server serves in a real one, and passes that part's suite. */
+/**
+ * docs/plugins.md: each plugin that the page shows for a part of the server serves in a real one, and passes that
+ * part's suite.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -33,7 +36,7 @@ import { POLICY, STACK_BYTES } from '../subsystems/execution/engine-fixture.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** The page's example for each part, and what it is given. */
+/** The page's example for each part, and its options. */
 const EXAMPLES: Readonly<Record<string, readonly [file: string, ...options: string[]]>> = {
   auth: ['team-tokens.js', 'tokens=red blue'],
   codec: ['slow-interfaces.js', 'ms=0'],
@@ -61,7 +64,7 @@ for (const file of ['src/Main.mo', 'Hidden.mo']) await writeFile(join(directory,
 
 const example = (file: string): { readonly main: string } => ({ main: join(ROOT, `config/examples/${file}.mo`) });
 
-/** Makes the example's object, of what it is granted. */
+/** Makes the example's object with the granted capabilities. */
 async function madeBy<T>(capability: string, granted: object, config: object = {}): Promise<T> {
   const module = `./${EXAMPLES[capability]?.[0]}`;
   const { loaded, problems } = await loadPlugins([{ capability, module }], { directory, builtin: builtinPlugins });
@@ -231,7 +234,7 @@ async function slowMessages(): Promise<Execution> {
   pools.push(own);
   return madeBy('execution', { own, clock: systemClock, log }, { ms: 1000 });
 }
-// Threads of executors keep no process alive.
+// Threads of executors do not keep a process alive.
 const alive = setInterval(() => undefined, 1000);
 after(async () => {
   clearInterval(alive);
@@ -260,6 +263,6 @@ describeMopsClosures('published sources, as docs/plugins.md shows them', async (
 describeOpenApi('a public address, as docs/plugins.md shows it', async (_t, own) =>
   madeBy('openapi', { own: own() }, { url: 'https://a.example' }),
 );
-// The page has this one's test, too.
+// The page also has the test of this one.
 await madeBy('outcalls', { own: undefined, clock: systemClock }, { seconds: 1, answers: 1 });
 await import(pathToFileURL(join(directory, 'cached-outcalls.test.js')).href);

@@ -1,4 +1,4 @@
-/** Exceptions of plugins from outside that nobody catches end the server, and the last line of it names the plugin. */
+/** Uncaught exceptions of external plugins end the server, and its last line names the plugin. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { cp, mkdir } from 'node:fs/promises';
@@ -13,7 +13,7 @@ const LEAKY = join(ROOT, 'test/fixtures/plugins/leaky.js');
 const HEAD = `the server ends because of a bug of plugin 'leaky' (${LEAKY}): `;
 const EMPTY = JSON.stringify({ actors: {} });
 
-/** The exit code, and the last line that the server has printed, without time and level. */
+/** Returns the exit code, and the last line that the server has printed, without time and level. */
 async function endOf({ process: child, output }: RunningServer): Promise<readonly [number | null, string]> {
   if (child.exitCode === null) await once(child, 'close');
   return [child.exitCode, messageIn(output.stderr)];

@@ -1,4 +1,4 @@
-/** docs/plugins.md: the walk-through is done, and what else it shows is loaded. */
+/** docs/plugins.md: follows the walk-through, and loads the page's other examples. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -20,7 +20,7 @@ const sections = await listingsOf('plugins');
 
 test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
   const folder = await temporaryDirectory();
-  // As if it were installed there.
+  // Links the package as if it were installed there.
   await mkdir(join(folder, 'node_modules'));
   await symlink(ROOT, join(folder, 'node_modules/svc'));
   let server: RunningServer | undefined;

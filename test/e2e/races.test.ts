@@ -1,4 +1,4 @@
-/** Life-cycle requests that meet: whatever their order, each is answered in a way that makes sense, and the server goes on. */
+/** Concurrent life-cycle requests: whatever their order, each gets a sensible answer, and the server goes on. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startServer } from '../support/server.ts';

@@ -1,12 +1,12 @@
 /**
- * Everything that could hold others up, at once: loops without end, connections that say nothing, connections that never
- * stop asking, and a heap that grows without end; in the long form storms of calls, too, each ended by a forced deletion,
- * and an actor of 1 GiB that fills and copies all of it, commits or traps, whose snapshots are taken and loaded.
- * A durable counter with a token is called a hundred times a second all the while. `npm run prove -- siege` is the long
- * form, five minutes, in which every answer has to come within 250 ms of the server's own time. Time that can be shown
- * not to be the server's is told beside the answers, and does not count (`hindrances.ts`): a disk that was slow for a
- * bystander, too, processors that the machine did not have, and a tester that did not look. Flushes that are slow
- * because the server has much to write count.
+ * All attacks at once that could delay others: endless loops, connections that send nothing, connections that never
+ * stop asking, and a heap that grows without end. The long form adds storms of calls, each ended by a forced deletion,
+ * and an actor of 1 GiB that fills and copies all of its heap, commits or traps, while its snapshots are taken and
+ * loaded. A durable counter with a token is called a hundred times a second all the while. `npm run prove -- siege` is
+ * the long form, five minutes, in which every answer has to come within 250 ms of the server's own time. Delays that
+ * are provably not the server's are reported beside the answers and do not count (`hindrances.ts`): a disk that was
+ * slow for a bystander, too, processors that the machine did not have, and a tester that did not look. Flushes that are
+ * slow because the server has much to write do count.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -31,14 +31,14 @@ const FLOODING = 10;
 const EVERY_MS = 10;
 /** Duration of a storm of calls. */
 const STORM_MS = 1500;
-/** Connections of the counter's client. */
+/** Number of connections of the counter's client. */
 const CONNECTIONS = 64;
 const ANSWER_MS_MAX = 250;
-/** From so many seconds on, the run is a proof: no answer may be late. */
+/** A run of at least this many seconds is a proof: no answer may be late. */
 const PROOF_SECONDS = 60;
-/** Hindrances for longer leave too little to judge by. */
+/** With a larger share of hindrances, too little is left to judge by. */
 const HINDERED_SHARE_MAX = 1 / 4;
-/** In a short one the machine may be busy with other things, and nine of ten have to come within this time. */
+/** In a short run the machine may be busy with other work, so nine of ten answers have to come within this time. */
 const SHORT_ANSWER_MS_MAX = 1000;
 
 test('a durable counter answers in time under siege, and nothing of it is lost', async (t) => {
@@ -64,10 +64,12 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
     ? await Giant.make((path, body) => send(server.origin, 'POST', path, { headers, body }))
     : undefined;
 
-  // What lays siege has started before it begins: to start Node twice takes the processors for longer than an answer may take.
+  // The besieging processes start before the siege: starting Node twice takes the processors for longer than an answer
+  // may take.
   const watch = await HindranceWatch.start(folder, flushes, server.process.pid ?? 0);
   t.after(() => watch.end());
-  // So has its client: a new connection would stand in the system's queue behind those of the siege, 2,000 a second.
+  // The client connects before, too: a new connection would stand in the system's queue behind those of the siege,
+  // 2,000 a second.
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
   t.after(() => agent.destroy());
   const get = (): Promise<unknown> =>
@@ -88,7 +90,7 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   flood.on('message', (count: number) => (silent = count));
 
   flood.postMessage('begin');
-  // In its first round nobody takes the memory that it needs, nor most of its turns.
+  // In the giant's first round nobody takes the memory that it needs, nor most of its turns.
   const filling = giant?.work(() => isOver);
   const looping = (async () => {
     await giant?.firstRound;
@@ -176,7 +178,7 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
 
 interface Quantiles {
   readonly text: string;
-  /** Nine of ten are at most this. */
+  /** Time within which nine of ten answers came. */
   readonly ninth: number;
   readonly most: number;
 }

@@ -11,10 +11,10 @@ import { type RunningServer, startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
 const NO_LIMIT = ['--instruction-limit', '1000000000000000', '--cycles', '0', '--heartbeat-ms', '20'];
-/** A forced deletion takes no longer, whatever it ends. */
+/** Bound of the duration of a forced deletion, whatever it ends. */
 const REACH_MS = 2000;
 
-/** Imports of every module here, and a function `$call` that calls the own method `storm`. */
+/** Imports of every module here, and a function `$call` that calls the module's own method `storm`. */
 const PRELUDE = `
   (import "ic0" "msg_reply" (func $reply))
   (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
@@ -68,7 +68,7 @@ const remove = async (server: RunningServer, name: string): Promise<Answer> => {
   return { status: answer.status, body: await answer.text() };
 };
 
-/** Instructions of all executions that have ended. */
+/** Returns the instructions of all ended executions. */
 async function instructions(server: RunningServer): Promise<number> {
   const { body } = await server.get('/metrics');
   return Number(/^svc_executor_instructions_total\{executor="0"\} (\S+)$/m.exec(body)?.[1]);
@@ -77,7 +77,7 @@ async function instructions(server: RunningServer): Promise<number> {
 const countOf = async (server: RunningServer): Promise<number> =>
   Buffer.from(await (await server.fetch('/query/it/count', { method: 'POST' })).arrayBuffer()).readUInt32LE();
 
-/** Clients' calls, most of which the executor has been given when this resolves. */
+/** Sends clients' calls; most of them are in the executor when this resolves. */
 async function slowCalls(server: RunningServer, count: number): Promise<{ readonly answers: Promise<Answer[]> }> {
   const answers = Promise.all(Array.from({ length: count }, () => server.post('/call/it/slow')));
   let areOver = false;
@@ -97,14 +97,14 @@ test('in a storm of its own calls, an actor is stopped, upgraded and deleted at 
   assert.equal((await server.post('/call/it/storm')).status, 200);
   const one = (await instructions(server)) - before;
   const since = async (act: () => Promise<Answer>): Promise<number> => {
-    // There are as many in the executor as may be.
+    // Waits until the executor has nearly as many tasks as it may have.
     while ((await tasks(server)) < 60) await sleep(5);
     const began = await instructions(server);
     const { status, body } = await act();
     assert.equal(status, 200, body);
     return ((await instructions(server)) - began) / one;
   };
-  // The one that executes, one that had begun before it was asked, and callbacks.
+  // The executing task, one that had begun before the request, and callbacks.
   const most = 3;
   const upgrade = await since(() => server.post('/upgrade/it', worker(2)));
   assert.ok(upgrade < most, `${upgrade} messages were executed before the upgrade`);
@@ -141,7 +141,7 @@ test('what an upgrade takes back runs with the new code, also where calls were o
   const server = await start(t, ['--cycles', '0', '--heartbeat-ms', '0']);
   for (const isOpen of [false, true]) {
     const version = isOpen ? 3 : 2;
-    // A call of itself is behind the one that executes.
+    // A call of the actor to itself stands behind the executing one.
     if (isOpen) assert.equal((await server.post('/call/it/call')).status, 200);
     const calls = await slowCalls(server, 20);
     assert.equal((await server.post('/upgrade/it', worker(version))).status, 200);
@@ -156,7 +156,7 @@ test('what an upgrade takes back runs with the new code, also where calls were o
   }
 });
 
-/** Things that end never, or not soon; `begin` has one execute. */
+/** Work that ends never, or not soon; `begin` starts its execution. */
 const ENDLESS: Readonly<Record<string, { readonly code: string; readonly begin?: string }>> = {
   'an update': { code: '(func (export "canister_update m") (call $spin))', begin: '/call/a/m' },
   'a query': { code: '(func (export "canister_query m") (call $spin))', begin: '/query/a/m' },
@@ -200,7 +200,7 @@ test('a forced deletion ends whatever executes, beside other loops, and tells wh
   }
   for (const [what, { code, begin }] of Object.entries(ENDLESS)) {
     assert.equal((await server.post('/install/a', moduleOf(code))).status, 200);
-    // In its first millisecond it has no stack of its own yet.
+    // In its first millisecond the message has no stack of its own yet.
     for (const ms of begin === undefined ? [100] : [100, 0]) {
       if (ms === 0) assert.equal((await server.post('/install/a', moduleOf(code))).status, 200);
       const waiting = begin === undefined ? undefined : [1, 2, 3].map(() => server.post(begin));

@@ -1,4 +1,4 @@
-/** Live queries of real actors: kept, asleep, upgraded, deleted. */
+/** Live queries of real actors that are kept, asleep, upgraded, and deleted. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { EventClient } from '../support/event-client.ts';

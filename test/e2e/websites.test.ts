@@ -1,4 +1,4 @@
-/** Websites of real actors, by a real server: what docs/websites.md promises. */
+/** Websites of real actors by a real server: the promises of docs/websites.md. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { compileMotoko } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-/** Answers with what it got; on request wrongly, or with a stream that never ends. */
+/** Answers with its request; if asked to, wrongly, or with a stream that never ends. */
 const MIRROR = `
   import Array "mo:core/Array";
   import CertifiedData "mo:core/CertifiedData";
@@ -128,7 +128,7 @@ suite('websites', () => {
         ['call', 'http_request_update', 'true'],
       ],
     );
-    // A HEAD request is the actor's to answer.
+    // A HEAD request is answered by the actor.
     assert.equal((await send(server.origin, 'HEAD', '/site/mirror/x')).status, 200);
   });
 
@@ -145,7 +145,7 @@ suite('websites', () => {
       /terminated|other side closed/,
     );
     assert.match((await server.get('/site/mirror/spin')).body, /^mirror\.http_request trapped: .*limit of 400000000/);
-    // Whoever streams without end does not hold up the stop.
+    // An endless stream does not delay the stop.
     await using endless = new RawClient(server.origin);
     endless.write('GET /site/mirror/endless HTTP/1.1\r\nHost: h\r\n\r\n');
     await endless.until('\r\n10;\r\n', 30_000);
@@ -158,7 +158,7 @@ suite('websites', () => {
     const server = await startInProcess(t, { args: ['--cycles', '100000'] });
     const { wasm } = await compileMotoko(MIRROR);
     const installed = await server.post('/install/mirror', wasm);
-    // Too dry for its own init, too: so it is given some, and uses it up.
+    // The actor has too few cycles even for its own init: so it is given some, and uses them up.
     assert.equal(installed.status, 402, installed.body);
     const rich = await startInProcess(t, { args: ['--cycles', '2000000'] });
     assert.equal((await rich.post('/install/mirror', wasm)).status, 200);
@@ -190,7 +190,7 @@ suite('websites', () => {
       principal: string;
     }[];
     const principalOf = (name: string): string => inspected.find((actor) => actor.name === name)?.principal ?? '';
-    /** Each visit of a POST counts at the actor that has it. */
+    /** Sends a POST, which the visited actor counts; returns that count. */
     const visit = async (host: string, target = '/'): Promise<string> => {
       const answer = await send(server.origin, 'POST', target, { headers: { host }, body: '' });
       return /visits=(\d+)/.exec(answer.text)?.[1] ?? `${answer.status}`;
@@ -199,12 +199,12 @@ suite('websites', () => {
     assert.equal(await visit('mirror.localhost'), '2');
     assert.equal(await visit(`${principalOf('mirror')}.localhost:7000`), '3');
     assert.equal(await visit('MIRROR2.localhost'), '1');
-    // Two differ in case alone: the name is nobody's, and the request goes to --web.
+    // Two names differ in case alone: neither actor has the name, and the request goes to --web.
     assert.equal(await visit('twin.localhost'), '4');
     assert.equal(await visit(`${principalOf('twin')}.localhost`), '1');
     assert.equal(await visit(`${principalOf('TWIN')}.localhost`), '1');
     assert.equal(await visit('x', `/y?canisterId=${principalOf('TWIN')}`), '2');
-    // Once one of them is gone, the other has the name.
+    // Once one of them is deleted, the other has the name.
     assert.equal(
       (await send(server.origin, 'DELETE', '/actors/TWIN?force=true', { headers: authorization })).status,
       200,
@@ -243,7 +243,7 @@ suite('"certificate": "placeholder"', () => {
     };
     await check(server, 'true');
     await check(server, 'false', 'plain');
-    // The other one has put it to sleep.
+    // The other actor has put this one to sleep.
     await check(server, 'true');
     assert.equal((await server.post('/upgrade/certified', wasm)).status, 200);
     await check(server, 'true');

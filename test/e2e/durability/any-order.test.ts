@@ -1,4 +1,6 @@
-/** Stop, kill, start, evict, wake, checkpoint, back up, restore, in any order: every answer is as before. Seeded. */
+/**
+ * Stop, kill, start, evict, wake, checkpoint, back up, restore, in seeded random order: every answer stays the same.
+ */
 import assert from 'node:assert/strict';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,17 +16,17 @@ import { dump, WITNESS } from './witness.ts';
 
 const STEPS = 9;
 const NAMES = ['one', 'two', 'three', 'witness', 'hauler', 'depot'] as const;
-/** Loads that each hauler is sent at a time. */
+/** Number of loads that each hauler is sent at a time. */
 const LOADS = 3;
-/** Of the loads that a kill ends. */
+/** Client of the loads that a kill ends. */
 const ENDLESS_CLIENT = 15;
-/** Where the first hauler is among NAMES. */
+/** Index of the first hauler in NAMES. */
 const HAULER = NAMES.indexOf('hauler');
-/** What a message costs that reaches the limit of HAUL_FLAGS. */
+/** Cost of a message that reaches the limit of HAUL_FLAGS. */
 const LIMIT_CYCLES = 590_000n + 240_000_000n;
 
 interface Answers {
-  /** By NAMES. */
+  /** Balances in the order of NAMES. */
   readonly cycles: readonly string[];
   readonly [what: string]: unknown;
 }
@@ -35,13 +37,13 @@ class Walk {
   readonly #keepers: readonly [Actor, ...Actor[]];
   readonly #haulers: readonly [Actor, Actor];
   readonly #senders: readonly Sender[];
-  /** What was answered last. */
+  /** Last answers. */
   #given: object = {};
-  /** Loads without end have begun since. */
+  /** True if endless loads have begun since those answers. */
   #isEndless = false;
-  /** A backup, and what was answered when it was made. */
+  /** A backup, and the answers at the time when it was made. */
   #backup: { readonly bytes: Uint8Array; readonly given: object } | undefined;
-  /** What was done. */
+  /** Steps taken so far. */
   readonly steps: string[] = [];
 
   static async begin(deployment: Deployment, random: Seeded, tally: Tally): Promise<Walk> {
@@ -87,14 +89,15 @@ class Walk {
     const answers = await this.#answers();
     const given = this.#given as Answers;
     const paid = BigInt(given.cycles[HAULER] ?? 0) - BigInt(answers.cycles[HAULER] ?? 0);
-    // A load without end may have reached its limit before the kill, on a fast machine: that is paid for, and all there is of it.
+    // On a fast machine, an endless load may have reached its limit before the kill: its cycles are charged, and
+    // nothing else of it remains.
     const mayBePaid = this.#isEndless && paid > 0n && paid <= 2n * LIMIT_CYCLES;
     if (mayBePaid) this.#given = { ...given, cycles: given.cycles.with(HAULER, answers.cycles[HAULER] ?? '') };
     this.#isEndless = false;
     assert.deepEqual(answers, this.#given);
   }
 
-  /** Changes something everywhere. */
+  /** Changes some state in every actor. */
   async #work(): Promise<void> {
     const { host } = this.#deployment;
     const n = this.#random.below(1000);
@@ -153,11 +156,11 @@ class Walk {
       case 'upgrade, kill':
         return this.#killUpgrade();
       case 'wake':
-        // With a cap, whoever is asked wakes and somebody else sleeps.
+        // With a cap, the queried actor wakes and another one sleeps.
         for (let n = 0; n < 6; n++) await this.#deployment.host.query(this.#random.pick(this.#keepers), 'get');
         return this.#expectAsGiven();
       case 'upgrade': {
-        // A checkpoint with code; it costs cycles.
+        // An upgrade is a checkpoint with code; it costs cycles.
         const { host } = this.#deployment;
         const actor = this.#random.pick([...this.#keepers, ...this.#haulers]);
         assert.equal((await host.change(actor, 'upgrade')).status, 200);
@@ -175,13 +178,13 @@ class Walk {
     }
   }
 
-  /** All but the cycles is as before. */
+  /** Expects everything except the cycles to stay the same. */
   async #forgetCycles(): Promise<void> {
     const { cycles: _, ...rest } = this.#given as { cycles: unknown };
     this.#given = { ...(await this.#answers()), ...rest };
   }
 
-  /** A message that executes until the server is killed, and others that wait for its end. */
+  /** Begins a message that executes until the server is killed, and others that wait for its end. */
   async #beginEndless(): Promise<void> {
     const { server } = this.#deployment.host;
     const [{ name }] = this.#haulers;
@@ -195,7 +198,7 @@ class Walk {
     await sleep(this.#random.below(100));
   }
 
-  /** SIGKILL in the middle of an upgrade that carries much over, while a message of another actor executes. */
+  /** Sends SIGKILL in the middle of an upgrade that carries much over, while a message of another actor executes. */
   async #killUpgrade(): Promise<void> {
     await this.#beginEndless();
     const { host } = this.#deployment;

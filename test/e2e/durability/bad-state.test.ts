@@ -1,4 +1,6 @@
-/** State directories that cannot be used: a clear message, exit code 1, nothing touched. A full disk: nothing acknowledged is lost. */
+/**
+ * Unusable state directories: a clear message, exit code 1, nothing touched. A full disk: nothing acknowledged is lost.
+ */
 import assert from 'node:assert/strict';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -67,12 +69,12 @@ suite('a state directory is refused', () => {
     assertRefused(await deployment.refused(), /format is damaged: .*restore it from a backup/);
     await writeFile(format, text);
     assert.deepEqual(await hashesOf(deployment.state), files);
-    // Without its format file it is not ours.
+    // Without its format file, the directory is not ours.
     await rename(format, `${deployment.folder}/format`);
     assertRefused(await deployment.refused(), /not a state directory of svc/);
     await rename(`${deployment.folder}/format`, format);
 
-    // What a killed process has left of its lock is no hindrance.
+    // The lock that a killed process has left does not prevent a start.
     host = await deployment.start();
     await deployment.kill();
     host = await deployment.start();
@@ -84,7 +86,8 @@ suite('a state directory is refused', () => {
 suite('a full disk', () => {
   test('files that may not grow any more: the same', async (t: TestContext) => {
     const deployment = await Deployment.create(t, { modules: { keeper, other: keeper } });
-    // Blocks of 1 KiB: a segment of the step log fits, and RocksDB's own log does until the tables have taken a lot.
+    // The limit counts blocks of 1 KiB: a segment of the step log fits, and RocksDB's own log does until the tables
+    // have grown much.
     const limit = ['bash', '-c', `trap '' XFSZ; ulimit -f 33000; exec "$@"`, 'limited'];
     let host = await deployment.start([], 'ready', limit);
     await host.call(await host.find('other'), 'append', [1]);

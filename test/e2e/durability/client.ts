@@ -1,10 +1,10 @@
-/** A client of a server that is killed under it: what it was told, and what it cannot know. */
+/** A client of a server that gets killed: outcomes that it was told, and the one request that it cannot know about. */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:http';
 import { type Answer, send } from '../../support/http-client.ts';
 import type { Actor } from '../semantics/host.ts';
 
-/** What is sent next. */
+/** The next request of a client. */
 export interface Request {
   /** `/call-json/bank/get` */
   readonly target: string;
@@ -14,16 +14,16 @@ export interface Request {
 
 export interface RunOptions {
   readonly isOver?: () => boolean;
-  /** Threads of actors may stop: a client ends then, and does not know what came of its request. */
+  /** True if threads of actors may stop: the client then ends without knowing the outcome of its request. */
   readonly mayLoseThreads?: boolean;
 }
 
-/** Sends one request at a time over a connection of its own, until it is told to end or the server does not answer any more. */
+/** Sends one request at a time over a connection of its own, until it is told to end or the server stops answering. */
 export abstract class Client {
   readonly actor: Actor;
-  /** Requests that were answered as done. */
+  /** Number of requests that were answered as done. */
   acknowledged = 0;
-  /** One is under way, or was when the server died. */
+  /** True if a request is under way, or was when the server died. */
   isUncertain = false;
 
   constructor(actor: Actor) {
@@ -32,7 +32,7 @@ export abstract class Client {
 
   protected abstract next(): Request;
 
-  /** Whether what was asked has been done. Throws when the answer is not as it must be. */
+  /** Returns true if the request was done. Throws if the answer is not a permitted one. */
   protected isDone(answer: Answer): boolean {
     assert.equal(answer.status, 200, `${this.actor.name}: ${answer.text.slice(0, 500)}`);
     return true;
@@ -57,7 +57,9 @@ export abstract class Client {
     }
   }
 
-  /** What came of the uncertain request: `done` of its kind are in the state. `canBeDone`: it might have been. */
+  /**
+   * Resolves the uncertain request: `done` requests of its kind are in the state. `canBeDone`: it might be one of them.
+   */
   protected settle(done: number, canBeDone = true): void {
     const { actor, acknowledged, isUncertain } = this;
     const text = `${actor.name}: ${acknowledged} were acknowledged, ${done} are there`;

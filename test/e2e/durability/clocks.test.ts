@@ -1,4 +1,4 @@
-/** A machine whose clock was ahead, and is right after a restart: time stands still for nobody. */
+/** A machine whose clock was ahead, and is right after a restart: no actor's time stands still. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileMotoko } from '../../support/motoko.ts';
@@ -8,7 +8,9 @@ import { Deployment } from './deployment.ts';
 const HOUR_MS = 3_600_000;
 const AHEAD_MS = 100 * HOUR_MS;
 
-/** A command that runs the server with a clock that is ahead: what `systemClock` reads, set before anything reads it. */
+/**
+ * Returns a command that runs the server with a clock that is ahead: `systemClock` is changed before anything reads it.
+ */
 const ahead = (ms: number): readonly string[] => [
   'env',
   `NODE_OPTIONS=--import=data:text/javascript,Object.defineProperty(performance,'timeOrigin',{value:performance.timeOrigin+${ms}})`,
@@ -81,7 +83,7 @@ for (const [mode, args] of Object.entries({ snapshots: [], 'a log': ['--snapshot
     const [leastMs, mostMs] = [againMs - firstSeenMs, performance.now() - beforeMs];
     assert.ok(passedMs > 0.5 * leastMs && passedMs <= mostMs, `${passedMs} ms of ${leastMs} to ${mostMs} have passed`);
 
-    // Graceful or not, whatever the next start finds.
+    // After a graceful stop, too, the next start finds the clock behind.
     await deployment.stop();
     host = await deployment.start();
     assert.match(host.server.output.stderr, /the clock is behind/);

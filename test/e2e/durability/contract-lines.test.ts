@@ -1,4 +1,4 @@
-/** What a start and a stop say, and in which order: the lines, notes and events of docs/running.md. */
+/** Output of a start and of a stop, in order: the lines, notes and events of docs/running.md. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { compileActor, Deployment } from './deployment.ts';
@@ -25,7 +25,7 @@ test('the listener is up first, says what is recovered, and then that it is read
   const deployment = await Deployment.create(t, { args, modules });
   let host = await deployment.start();
   const [one, other] = [await host.find('keeper'), await host.find('other')];
-  // Enough that running it again takes a moment.
+  // Runs long enough that running the log again takes a moment.
   await host.call(one, 'fill', [200_000]);
   for (const n of [1, 2, 3]) await host.call(one, 'append', [n]);
   await host.call(other, 'append', [9]);
@@ -54,7 +54,7 @@ test('the listener is up first, says what is recovered, and then that it is read
   await host.until(() => Promise.resolve(assert.ok(eventsOf(output.stderr).some(({ event }) => event === 'ready'))));
   const recovered = eventsOf(output.stderr).filter(({ event }) => event === 'recovered');
   const hexOf = (id: Uint8Array): string => Buffer.from(id).toString('hex');
-  // Installations are in the checkpoint; what was only installed has no message to run again.
+  // Installations are in the checkpoint; an actor that was only installed has no message to run again.
   assert.deepEqual(
     recovered.map(({ event, actor, messages }) => ({ event, actor, messages })),
     [
@@ -71,7 +71,7 @@ test('the listener is up first, says what is recovered, and then that it is read
   assert.match(server.output.stdout, /^shutdown: 3 actor\(s\) checkpointed$/m);
   assert.equal(eventsOf(server.output.stderr).findLast(({ event }) => event === 'shutdown')?.actors, 3);
 
-  // What a graceful stop has checkpointed is not run again.
+  // Messages that a graceful stop has checkpointed are not run again.
   host = await deployment.start();
   assert.deepEqual(
     eventsOf(host.server.output.stderr).filter(({ event }) => event === 'recovered'),

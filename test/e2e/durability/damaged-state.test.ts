@@ -1,4 +1,7 @@
-/** A flipped byte: one actor is named and kept out, its data untouched; or, if all share it, nothing starts. Mended, all is back. */
+/**
+ * A flipped byte: either one actor is named and kept out, its data untouched; or, if all actors share the byte, nothing
+ * starts. Once the byte is restored, everything is back.
+ */
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,11 +12,11 @@ import { flipByteOf, hashesOf } from './damage.ts';
 import { compileActor, Deployment } from './deployment.ts';
 import { dump, WITNESS } from './witness.ts';
 
-/** Fits into a line of the witness. */
+/** Marker that fits into a line of the witness. */
 const MARKER = 'flip me!';
-/** 64 to a page: pages of the one before and behind lie in other blocks than those in the middle. */
+/** Lines of the witness, 64 to a page: pages of its neighbours lie in other blocks than those in its middle. */
 const LINES = 500;
-/** No table file came or went for so long: RocksDB merges nothing. */
+/** Number of looks without a new or vanished table file, after which RocksDB merges nothing. */
 const QUIET_LOOKS = 5;
 const LOOK_MS = 100;
 
@@ -26,15 +29,16 @@ async function write(host: Host, name: string, text: string | Uint8Array): Promi
   assert.equal((await host.server.post(`/call/${name}/write`, text)).status, 200);
 }
 
-/** What RocksDB still has in its own log goes to its files when it is opened. */
+/** Moves entries from RocksDB's own log to its table files, which happens when the tables are opened. */
 async function intoTableFiles(deployment: Deployment): Promise<void> {
   await deployment.start();
   await deployment.kill();
 }
 
 /**
- * Among files of megabytes RocksDB merges some when it is opened, and a merge that a kill cut short begins again with the next
- * start: it could meet the damage before the actor's recovery does.
+ * Starts and stops the server so that RocksDB's merges are over. Among files of megabytes RocksDB merges some when the
+ * tables are opened, and a merge cut short by a kill begins again with the next start: it could meet the damage before
+ * the actor's recovery does.
  */
 async function merged(deployment: Deployment): Promise<void> {
   await deployment.start();
@@ -74,7 +78,7 @@ suite('a flipped byte', () => {
     }
     assert.deepEqual(await host.query(await host.find('one'), 'all'), [1]);
     assert.equal(await host.call(await host.find('two'), 'append', [3]), 2);
-    // Nobody takes its place.
+    // No other actor takes its place.
     assert.equal((await host.server.post('/install/victim', WITNESS)).status, 400);
     assert.equal((await host.server.post('/upgrade/victim', WITNESS)).status, 404);
     await deployment.stop();
@@ -114,7 +118,7 @@ suite('a flipped byte', () => {
     const modules = { one: keeper, victim: keeper };
     const deployment = await Deployment.create(t, { args: ['--snapshot-below', '0'], modules });
     let host = await deployment.start();
-    // More than the log keeps to itself, with a megabyte each.
+    // More messages than the log keeps to itself, with a megabyte each.
     const MESSAGES = 55;
     const argument = Buffer.alloc(1_000_000, 'x');
     for (let n = 0; n < MESSAGES; n++) {

@@ -1,4 +1,7 @@
-/** A server over one state directory, stopped, killed and started again, always with the same manifest unless it is changed. */
+/**
+ * A server over one state directory that is stopped, killed and started again, with the same manifest unless a test
+ * changes it.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,25 +16,28 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { type Actor, Host } from '../semantics/host.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-/** A start that is to be refused has ended by then. */
+/** Time limit of a start that must be refused. */
 const REFUSAL_MS_MAX = 60_000;
 
-/** `actors/<name>.mo`. */
+/** Compiles `actors/<name>.mo`. */
 export async function compileActor(name: string, persistence: Persistence = 'enhanced'): Promise<Uint8Array> {
   const source = await readFile(new URL(`./actors/${name}.mo`, import.meta.url), 'utf8');
   return (await compileMotoko(source, { persistence })).wasm;
 }
 
 export interface DeploymentOptions {
-  /** Of every start. */
+  /** Arguments of every start. */
   readonly args?: readonly string[];
-  /** What names another storage, in place of `--state`. */
+  /** Arguments that name another storage, in place of `--state`. */
   readonly storage?: readonly string[];
   /** Modules that every server and its threads load before their own. */
   readonly preloads?: readonly URL[];
-  /** The server runs from its sources, not from a bundle of them: what a preload changes in a source file, the server has. */
+  /**
+   * True if the server runs from its sources instead of a bundle, so that a preload's changes of a source file take
+   * effect.
+   */
   readonly isFromSources?: boolean;
-  /** Modules by the names of actors. */
+  /** Modules by the names of their actors. */
   readonly modules?: Readonly<Record<string, Uint8Array>>;
 }
 
@@ -49,7 +55,7 @@ export class Deployment {
   readonly #isFromSources: boolean;
   #host: Host | undefined;
 
-  /** Nothing runs yet. */
+  /** Creates a deployment without a running server. */
   static async create(
     owner: TestOwner,
     { args = [], storage, preloads = [], isFromSources = false, modules = {} }: DeploymentOptions = {},
@@ -82,13 +88,13 @@ export class Deployment {
     return join(this.folder, 'actors.json');
   }
 
-  /** The server that runs now. */
+  /** The running server. */
   get host(): Host {
     assert.ok(this.#host, 'no server runs');
     return this.#host;
   }
 
-  /** A manifest with these actors and no others, and their modules beside it. */
+  /** Writes a manifest with exactly these actors, and their modules beside it. */
   async writeManifest(modules: Readonly<Record<string, Uint8Array>>): Promise<void> {
     const actors: Record<string, object> = {};
     for (const [name, module] of Object.entries(modules)) {
@@ -115,13 +121,13 @@ export class Deployment {
     return (this.#host = new Host(server));
   }
 
-  /** One that was started before takes the place of the one that runs now. */
+  /** Replaces the running server by one that was started before. */
   async goOnWith(host: Host): Promise<void> {
     await host.ready();
     this.#host = host;
   }
 
-  /** SIGTERM: the checkpoint is told and the exit code is 0. */
+  /** Sends SIGTERM; expects the note about the checkpoint, and exit code 0. */
   async stop(): Promise<void> {
     const { server } = this.host;
     this.#host = undefined;
@@ -129,17 +135,17 @@ export class Deployment {
     assert.match(server.output.stdout, /^shutdown: \d+ actor\(s\) checkpointed$/m);
   }
 
-  /** SIGKILL. */
+  /** Sends SIGKILL. */
   async kill(): Promise<void> {
     const { server } = this.host;
     this.#host = undefined;
     await server.kill();
   }
 
-  /** A start that must fail. */
+  /** Starts a server that must refuse to start. */
   async refused(args: readonly string[] = [], { hasState = true } = {}): Promise<Refusal> {
     const command = ['config/svc.js', '--manifest', this.#manifest, '--listen', '127.0.0.1:0'];
-    // The first two name the state.
+    // The first two arguments name the state.
     const all = [...command, ...(hasState ? this.#args : this.#args.slice(2)), ...args];
     const child = spawn(process.execPath, all, {
       cwd: ROOT,
@@ -152,7 +158,7 @@ export class Deployment {
     return { code, stdout, stderr };
   }
 
-  /** Installs at run time. */
+  /** Installs an actor at run time. */
   async install(name: string, module: Uint8Array): Promise<Actor> {
     const answer = await this.host.server.post(`/install/${name}`, module);
     assert.equal(answer.status, 200, answer.body);

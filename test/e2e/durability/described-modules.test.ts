@@ -1,4 +1,7 @@
-/** A start reads what modules are; each is prepared when the first actor that has it wakes. Until then everything else works as ever. */
+/**
+ * A start reads the descriptions of modules; a module is prepared when the first of its actors wakes. Until then
+ * everything else works as usual.
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -14,7 +17,7 @@ import { type InProcessServer, startInProcess } from '../../support/in-process-s
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
 
-/** More than are kept that nobody uses. */
+/** More modules than the host keeps of those that no actor uses. */
 const COUNT = 36;
 const NOTHING = Buffer.from('4449444c0000', 'hex');
 const FUNCTIONS = `
@@ -38,7 +41,7 @@ const TICKER = module(`${FUNCTIONS}
   (func (export "canister_global_timer") (call $count) (call $arm))`);
 const PROXY = wat(readFileSync(join(import.meta.dirname, '../semantics/actors/proxy.wat'), 'utf8'));
 
-/** A module of its own, with an interface that says which. */
+/** Makes a module of its own, with an interface that names it. */
 function counter(at: number): Uint8Array {
   const name = 'icp:public candid:service';
   const content = `service : { get : () -> () query } // ${at}`;
@@ -48,7 +51,7 @@ function counter(at: number): Uint8Array {
 
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
-/** Hashes of what is prepared from now on, once for each time. */
+/** Returns a function that lists the hashes of modules prepared from now on, once for each preparation. */
 function watchLoads(t: TestContext): () => readonly string[] {
   const { mock } = t.mock.method(ModuleLoader.prototype, 'load');
   return () => mock.calls.map(({ arguments: [bytes] }) => hashOf(bytes));
@@ -70,7 +73,7 @@ async function untilMore(server: InProcessServer, actor: string): Promise<void> 
   }
 }
 
-/** Has the proxy, its controller, take a snapshot of it; the reject code. */
+/** Has the proxy, the actor's controller, take a snapshot of the actor; returns the reject code. */
 async function takeSnapshot(server: InProcessServer, actor: { id: string }): Promise<number> {
   const method = 'take_canister_snapshot';
   const id = Principal.fromUint8Array(Buffer.from(actor.id, 'hex'));
@@ -89,7 +92,7 @@ interface Listed {
 const listed = async (server: InProcessServer): Promise<readonly Listed[]> =>
   JSON.parse((await server.get('/inspect')).body) as readonly Listed[];
 
-/** Number of each file that holds code: another one if it was made again. */
+/** Returns the inode of each file that holds code: it differs if the file was made again. */
 const codeIn = (state: string): ReadonlyMap<string, number> =>
   new Map(
     readdirSync(join(state, 'modules'))

@@ -1,8 +1,8 @@
 /**
  * State directories that earlier versions wrote are served, whatever has been added since:
  *
- *     format-2-killed.tar.br   two actors with updates in the tables and, since the server was killed, in the log; its tables
- *                              do not say what the log must have, and everybody may read its files
+ *     format-2-killed.tar.br   two actors with updates in the tables and, since the server was killed, in the log; the
+ *                              tables do not say what the log must have, and everybody may read the files
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -26,7 +26,7 @@ suite('a state directory of an earlier version', () => {
       const actor = await host.find('keeper');
       assert.deepEqual(await host.query(actor, 'all'), numbers);
       const written = Buffer.from(await dump(host, 'witness'), 'hex').toString('latin1');
-      // Two lines, in heap and stable memory; a line has eight bytes of what it was sent.
+      // Two lines, each in heap and stable memory; a line has eight bytes of its message.
       assert.equal(written.split('before t').length - 1, 4);
       assert.equal(await host.call(actor, 'append', [next]), next);
       numbers.push(next);

@@ -50,13 +50,13 @@ interface Seen {
   readonly answers: number;
 }
 const TRILLION = 1_000_000_000_000n;
-/** Messages cost something, too; those that spin while the machine is busy, much. */
+/** Bound of the messages' own cost; messages that spin while the machine is busy cost much. */
 const PRICE_MAX = 500_000_000_000n;
 
 const seen = async (host: Host, actor: Actor): Promise<Seen> => (await host.query(actor, 'seen')) as Seen;
 const spins = (host: Host, actor: Actor): Promise<void> =>
   host.until(async () => assert.ok((await seen(host, actor)).rounds > 3));
-/** What a client of a call that never ends gets in the end; the server may die before. */
+/** Resolves to the final answer for a call that never ends, or to undefined if the server dies before. */
 const endOf = (call: Promise<Failure>): Promise<Failure | undefined> => call.catch(() => undefined);
 
 async function forceDelete(host: Host, actor: Actor): Promise<void> {
@@ -81,7 +81,8 @@ for (const mode of ['in memory', 'with --state', 'with a log', 'with one live ac
     const [a, b, c] = [await host.install('a', wasm), await host.install('b', wasm), await host.install('c', wasm)];
     const before = { a: await host.balance(a), c: await host.balance(c) };
 
-    // A client, another actor (10 trillion cycles, 4 of them accepted), and a call of its own to one that does not answer yet.
+    // The open calls come from a client, from another actor (10 trillion cycles, 4 of them accepted), and from the
+    // actor itself to one that does not answer yet.
     const client = endOf(host.failure(b, 'spin', [0]));
     const caller = host.call(a, 'trySpinThere', [b.principal, Number(10n * TRILLION), Number(4n * TRILLION)]);
     const outgoing = endOf(host.failure(b, 'awaitThere', [c.principal, Number(9n * TRILLION), Number(2n * TRILLION)]));
@@ -110,7 +111,7 @@ for (const mode of ['in memory', 'with --state', 'with a log', 'with one live ac
     assert.equal((await host.server.post(`/call-json/${b.name}/release`, '[]')).status, 404);
     await near(host, a, before.a - 4n * TRILLION, 'what was not accepted came back');
 
-    // The one that it called goes on, and its answer finds nobody.
+    // The called actor goes on, and its answer reaches nobody.
     await host.call(c, 'release');
     await near(host, c, before.c + 2n * TRILLION, 'it keeps what it accepted');
     for (const actor of [a, c]) assert.equal((await host.change(actor, 'stop')).body, 'stopped');
@@ -141,7 +142,7 @@ for (const args of [[], ['--snapshot-below', '0']]) {
       ];
       await spins(host, b);
       await host.until(async () => assert.ok((await seen(host, c)).rounds > 0));
-      // Its calls are stored by now; in the last round they come from a server that was killed before.
+      // The actor's calls are stored by now; in the last round they come from a server that was killed before.
       if (round === 3) {
         await deployment.kill();
         host = await deployment.start();

@@ -1,4 +1,4 @@
-/** Clients that send loads of all sizes and durations (actors/Hauler.mo), and the check of what has become of them. */
+/** Clients that send loads of all sizes and durations (actors/Hauler.mo), and the check of the loads' results. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { IDL } from '@dfinity/candid';
@@ -9,7 +9,7 @@ import type { Seeded } from '../../support/seeded.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { Client, type Request, type RunOptions } from './client.ts';
 
-/** For the server: a load without end ends in about a second. */
+/** Flags of the server with which an endless load ends in about a second. */
 export const HAUL_FLAGS = ['--instruction-limit', '600000000'] as const;
 
 const BLOB = IDL.Vec(IDL.Nat8);
@@ -23,14 +23,14 @@ const LOAD = IDL.Record({
 });
 
 type End = 'reply' | 'reject' | 'trap' | 'never';
-/** How loads end: most in a reply. */
+/** Draws how a load ends: mostly in a reply. */
 function endOf(random: Seeded): End {
   if (random.oneIn(20)) return 'never';
   if (random.oneIn(8)) return 'trap';
   return random.oneIn(4) ? 'reject' : 'reply';
 }
 
-/** What `look` tells. */
+/** Answer of `look`. */
 interface Report {
   readonly begun: number;
   readonly ended: number;
@@ -49,18 +49,18 @@ interface Load {
   readonly lineBytes: number;
   readonly end: End;
   readonly data: Uint8Array;
-  /** What is special about it, for the tally. */
+  /** Special properties of the load, for the tally. */
   readonly classes: readonly string[];
   readonly duration: string;
   readonly isJson: boolean;
 }
 
-/** An actor that is upgraded in the middle of a message is stopped for that. */
+/** Returns true if the answer is a refusal by an actor that is stopped for an upgrade in the middle of a message. */
 function isRefusedForUpgrade({ status, text }: Answer): boolean {
   return status === 400 && /Canister \S+ is stopp(ing|ed)"/.test(text);
 }
 
-/** Draws loads, for one client. */
+/** Draws the loads of one client. */
 class Loads {
   readonly #client: number;
   readonly #random: Seeded;
@@ -146,7 +146,7 @@ abstract class LoadClient extends Client {
     return this.load;
   }
 
-  /** For the tally. */
+  /** Adds the load to the tally. */
   protected note(): void {
     for (const name of this.sent.classes) this.tally.saw(name);
   }
@@ -162,10 +162,10 @@ function blobIn(candid: Uint8Array): Uint8Array {
   return Uint8Array.from(blob);
 }
 
-/** Of what is stored, read at once. */
+/** Number of stored bytes that are read at once. */
 const PIECE_BYTES = 2 ** 20;
 
-/** The last load's bytes. */
+/** Returns the bytes of the last load. */
 async function storedOf(host: Host, actor: Actor, client: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   for (let from = 0; ; from += PIECE_BYTES) {
@@ -183,7 +183,7 @@ async function reportOf(host: Host, actor: Actor): Promise<Report> {
   return (await host.query(actor, 'look', [''])) as Report;
 }
 
-/** Everything that a hauler shows of its loads, whichever version it is. */
+/** Returns everything that a hauler shows of its loads, independent of its version. */
 export async function loadsOf(host: Host, actor: Actor): Promise<object> {
   const { versions: _, ...report } = await reportOf(host, actor);
   assert.equal(report.begun, report.ended, `${actor.name}: a load is there by half`);
@@ -192,15 +192,15 @@ export async function loadsOf(host: Host, actor: Actor): Promise<object> {
   return { ...report, stored: stored.map((bytes) => createHash('sha256').update(bytes).digest('hex')) };
 }
 
-/** The argument of `haul` for a load that never ends by itself. */
+/** Returns the argument of `haul` for a load that never ends by itself. */
 export function endlessLoad(client: number, number: number): Uint8Array {
   const load = { client, number, instructions: 0, replyBytes: 0, lineBytes: 0, end: { never: null } };
   return new Uint8Array(IDL.encode([LOAD, BLOB], [load, new Uint8Array(100_000)]));
 }
 
-/** Sends its loads to an actor. */
+/** Sends loads to an actor. */
 export class Sender extends LoadClient {
-  /** The bytes that the actor has of it. */
+  /** The client's bytes in the actor. */
   #stored: Uint8Array = new Uint8Array(0);
 
   protected next(): Request {
@@ -238,7 +238,7 @@ export class Sender extends LoadClient {
     return isKept;
   }
 
-  /** Goes on from what is in the state with so many loads, one after the other. */
+  /** Sends so many loads one after the other, going on from the state. */
   async send(host: Host, count: number): Promise<void> {
     const { taken } = await reportOf(host, this.actor);
     this.acknowledged = taken[this.client] ?? 0;
@@ -258,7 +258,7 @@ export class Sender extends LoadClient {
   }
 }
 
-/** Sends its loads to an actor by way of another. */
+/** Sends loads to an actor by way of another. */
 class Relayer extends LoadClient {
   readonly #to: Actor;
 
@@ -290,7 +290,7 @@ class Relayer extends LoadClient {
     for (const name of this.sent.classes) this.tally.saw(`relayed, ${name}`);
   }
 
-  /** What was under way goes on by itself. */
+  /** Checks the loads; calls that were under way end by themselves. */
   check(reports: ReadonlyMap<Actor, Report>): void {
     const { client } = this;
     const here = inReports(reports, this.actor);
@@ -301,13 +301,14 @@ class Relayer extends LoadClient {
       'loads that were taken by the other',
     );
     const done = here.relayed[client] ?? -1;
-    // The server that died had begun it, and the next one has ended it: on a slow machine most are relayed like that.
+    // The server that died had begun the load, and the next one has ended it: on a slow machine most loads are relayed
+    // that way.
     if (done > this.acknowledged && this.load !== undefined) this.note();
     this.settle(done);
   }
 }
 
-/** Looks on, with arguments of all sizes: loads are whole. */
+/** Queries with arguments of all sizes and checks that loads are whole. */
 class Onlooker extends Client {
   readonly #sizes: ReturnType<typeof sizesOf>;
   readonly #tally: Tally;
@@ -336,7 +337,7 @@ class Onlooker extends Client {
   }
 }
 
-/** Replaces the code of an actor by the same. */
+/** Replaces the code of an actor by the same code. */
 class Upgrader extends Client {
   readonly #tally: Tally;
 
@@ -366,11 +367,11 @@ class Upgrader extends Client {
 
 export interface Haulers {
   readonly haulers: readonly [Actor, Actor];
-  /** Its code is replaced while it works; its state is large. */
+  /** Actor with a large state whose code is replaced while it works. */
   readonly depot: Actor;
 }
 
-/** Numbers that the depot has to carry over. */
+/** Number of values that the depot has to carry over. */
 const BALLAST = 150_000;
 const LETTER = 'x'.charCodeAt(0);
 
@@ -398,12 +399,12 @@ export class Haulage {
     return [...this.#senders, ...this.#relayers, ...this.#onlookers, this.#upgrader];
   }
 
-  /** Before anybody sends anything. */
+  /** Prepares the actors before the clients begin. */
   async prepare(host: Host): Promise<void> {
     await host.call(this.#actors.depot, 'fill', [BALLAST]);
   }
 
-  /** That there was something large and something long; after many kills, something of every class. */
+  /** Expects large and long loads to have occurred; after many kills, loads of every class. */
   expectAll(isLong: boolean): void {
     const { tally } = this;
     const durations = [...DURATION_NAMES, 'for ever'];
@@ -426,7 +427,7 @@ export class Haulage {
     }
   }
 
-  /** `printed`: what the server that died had printed of its actors' debug output. */
+  /** `printed`: debug output of actors that the dead server had printed. */
   async check(host: Host, printed = ''): Promise<void> {
     const { haulers, depot } = this.#actors;
     const reports = new Map<Actor, Report>();
@@ -450,7 +451,7 @@ export class Haulage {
   }
 }
 
-/** Long loads that go on after a start, or are run again. */
+/** Time limit of long loads that go on after a start, or are run again. */
 const END_MS_MAX = 60_000;
 
 function inReports(reports: ReadonlyMap<Actor, Report>, actor: Actor): Report {

@@ -1,6 +1,6 @@
 /**
- * Clients that repeat their calls, over real sockets and a real disk: a key's call is executed once, whatever was stopped,
- * killed, upgraded, put to sleep, backed up or restored between.
+ * Clients that repeat their calls, over real sockets and a real disk: a key's call is executed once, whether the server
+ * or actor was stopped, killed, upgraded, put to sleep, backed up or restored between.
  */
 import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ async function deploy(t: TestContext, names: readonly string[]): Promise<Deploym
   return await Deployment.create(t, { modules: Object.fromEntries(names.map((name) => [name, module])) });
 }
 
-/** `method` of an actor with a key, as JSON. */
+/** Calls `method` of an actor with a key, as JSON. */
 function call(host: Host, name: string, method: string, key: string, args: readonly unknown[]): Promise<Answer> {
   const headers = { 'idempotency-key': key };
   return send(host.server.origin, 'POST', `/call-json/${name}/${method}`, { headers, body: JSON.stringify(args) });
@@ -118,7 +118,7 @@ test('a trap is kept as it was, and is counted once', async (t) => {
   const deployment = await deploy(t, ['a']);
   const host = await deployment.start();
   const key = 'trap';
-  // No such principal: the call that it makes is rejected, and the error thrown on.
+  // The principal does not exist: the actor's call is rejected, and the error is thrown on.
   const answers: Answer[] = [];
   for (let n = 0; n < 3; n++) answers.push(await call(host, 'a', 'chain', key, ['aaaaa-aa', 1]));
   for (const answer of answers) {

@@ -1,4 +1,7 @@
-/** Instrumented code beside the state: a restart uses it, and does as well without it, or with bytes that are not its own. */
+/**
+ * Instrumented code beside the state: a restart uses it, and also works without it, or with bytes that belong to
+ * another module.
+ */
 import assert from 'node:assert/strict';
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +14,7 @@ before(async () => {
   keeper = await compileActor('Keeper');
 });
 
-/** Number of each file that holds code: another one if it was written again. */
+/** Returns the inode of each file that holds code: it differs if the file was written again. */
 async function filesIn(directory: string): Promise<ReadonlyMap<string, number>> {
   const names = (await readdir(directory)).filter((name) => name.endsWith('.code'));
   return new Map(
@@ -24,7 +27,7 @@ suite('instrumented code', () => {
     const deployment = await Deployment.create(t, { modules: { keeper, witness: WITNESS } });
     const directory = join(deployment.state, 'modules');
     const numbers: number[] = [];
-    /** What the same message costs, whoever has made the code. */
+    /** Costs of the same message in each run; there must be only one, whichever run has made the code. */
     const costs = new Set<bigint>();
     const serve = async (): Promise<void> => {
       const host = await deployment.start();

@@ -1,7 +1,7 @@
 /**
- * A server is killed under load again and again, each time with other flags, sometimes while it starts. What clients had
- * been answered is there, once and in order; transfers between actors neither make nor lose anything; and what was printed
- * is true. `npm run prove -- kills 300` is the long form.
+ * A server is killed under load again and again, each time with other flags, sometimes while it starts. Effects of
+ * answered requests are there, once and in order; transfers between actors neither make nor lose anything; and the
+ * printed lines are true. `npm run prove -- kills 300` is the long form.
  */
 import assert from 'node:assert/strict';
 import { cp, rename, rm } from 'node:fs/promises';
@@ -21,13 +21,13 @@ const FLAGS: readonly [readonly string[], ...(readonly string[])[]] = [
   ['--snapshot-below', '0', '--live-cap', '3'],
   ['--executors', '1'],
 ];
-/** From the first request on. */
+/** Latest kill, counted from the first request. */
 const KILL_MS_MAX = 400;
-/** After so many at the latest, a planted bug is found; on an idle machine after one or two. */
+/** Number of kills within which a planted bug is found; on an idle machine one or two suffice. */
 const PLANTED_KILLS_MAX = 25;
-/** Long enough for the longest loads to end. */
+/** Latest kill that lets the longest loads end. */
 const LATE_KILL_MS_MAX = 2000;
-/** From the start of the process on: about as long as a start takes. */
+/** Latest kill, counted from the start of the process: about the duration of a start. */
 const EARLY_KILL_MS_MAX = 900;
 
 test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', async (t) => {
@@ -141,7 +141,7 @@ test('the kills find a large message that gets into another one', async (t) => {
     let running = host;
     for (let kill = 1; kill <= PLANTED_KILLS_MAX; kill++) {
       const sending = load.run(running);
-      // Whatever it finds is told below.
+      // A failure of the clients is reported below.
       sending.catch(() => undefined);
       await sleep(KILL_MS_MAX);
       await deployment.kill();

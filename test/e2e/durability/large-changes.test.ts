@@ -1,6 +1,7 @@
 /**
- * A change of code that fills large memories is stored ahead, piece by piece (ADR 74): others whose answers have to be durable are not held
- * up by it, and where the server is killed in its middle the actor is what it was, and nothing of what had been stored is left.
+ * A change of code that fills large memories is stored ahead, piece by piece (ADR 74): other actors' durable answers
+ * are not delayed by it. If the server is killed during the change, the actor is as it was before, and none of the
+ * stored pieces is left.
  */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:http';
@@ -17,15 +18,15 @@ import { type RunningServer, startServer } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
 
-/** Of the heap, and of stable memory. As one unit, others waited for two thirds of the time that it took. */
+/** Bytes of the heap, and of stable memory. As one unit, they made others wait for two thirds of the change's time. */
 const BYTES = 24 * 2 ** 20;
 const EVERY_MS = 20;
-/** Bounds for who is not held up on a busy machine: a part of the time that the change takes, or so long. */
+/** Bounds of others' waiting on a busy machine: a part of the change's time, or an absolute time. */
 const HELD_UP_SHARE_MAX = 1 / 4;
 const HELD_UP_MS_MAX = 1000;
 
 const PAGES = BYTES / 65_536 + 1;
-/** `look` answers the first and the last byte of each memory. */
+/** Makes a module whose `look` answers the first and the last byte of each memory. */
 const largeModule = (value: number): Uint8Array =>
   wat(`(module
   (import "ic0" "msg_reply" (func $reply))
@@ -47,7 +48,9 @@ const largeModule = (value: number): Uint8Array =>
     (call $append (i32.const 0) (i32.const 1))
     (call $reply)))`);
 
-/** Calls a durable counter until it is told to stop; the longest that an answer took. */
+/**
+ * Calls a durable counter until it is told to stop; the returned function resolves to the longest time of an answer.
+ */
 function bystander(origin: string, agent: Agent): () => Promise<number> {
   let isOver = false;
   let longestMs = 0;
@@ -75,7 +78,7 @@ async function look(server: RunningServer): Promise<number[]> {
   return [...body];
 }
 
-/** Nobody has pages but those that there are, in the copy that counts. */
+/** Checks that only existing actors have pages, in the current copy. */
 async function checkPages(directory: string): Promise<void> {
   const tables = await RocksdbTables.open(join(directory, 'tables'));
   try {
@@ -124,7 +127,7 @@ test('a large installation holds up nobody, and one that is killed leaves the ac
 
   const again = await startServer(t, options);
   const [value, ...rest] = await look(again);
-  // If the machine was quicker this time, it was already done.
+  // If the machine was quicker this time, the change was already done.
   assert.ok(value === 7 || value === 8, `the actor has ${value}`);
   assert.deepEqual(rest, [value, value, value]);
   assert.equal(await again.stop(), 0);

@@ -1,6 +1,6 @@
 /**
- * A large message that comes while another one of the same actor executes waits for its end, as a small one does, whatever
- * brings it; and after SIGKILL everything that was acknowledged is there.
+ * A large message that comes while another one of the same actor executes waits for its end, as a small one does,
+ * whoever sends it; and after SIGKILL every acknowledged change is there.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -10,14 +10,14 @@ import { compileMotoko } from '../../support/motoko.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { Deployment } from './deployment.ts';
 
-/** How long the message in whose middle the large one comes takes, when nobody else wants the machine. */
+/** Duration of the message that the large one interrupts, on an otherwise idle machine. */
 const WORK_MS = 300;
-/** After that it executes. */
+/** Time after which that message executes. */
 const BEGUN_MS = 80;
 /** 40,000 numbers: 80,000 bytes of Candid, more than a ring carries beside its record. */
 const NUMBERS = Array.from({ length: 40_000 }, (_, n) => n % 10_000);
 const LARGE_BYTES = 200_000;
-/** A message that gets into another one may never be answered. */
+/** Limit for tests: a message that gets into another one may never be answered. */
 const TIME = { timeout: 60_000 };
 /** Rounds of a loop that take WORK_MS. */
 let rounds = 20_000_000;
@@ -30,7 +30,7 @@ interface Seen {
 
 interface Scene {
   readonly host: Host;
-  /** Who works. */
+  /** The working actor. */
   readonly busy: Actor;
   readonly other: Actor;
 }
@@ -41,18 +41,18 @@ const CALL = 'a large call of another actor';
 const CALLBACK = 'a large reply of another actor';
 const ALL = [QUERY, UPDATE, CALL, CALLBACK] as const;
 
-/** What comes meanwhile; resolves with what it saw of the busy actor. */
+/** Requests that come meanwhile; each resolves with the state that it saw of the busy actor. */
 const MEANWHILE: Readonly<Record<string, (scene: Scene) => Promise<unknown>>> = {
   [QUERY]: ({ host, busy }) => host.query(busy, 'lookMany', [NUMBERS]),
   [UPDATE]: ({ host, busy }) => host.call(busy, 'addMany', [NUMBERS]),
   [CALL]: ({ host, busy, other }) => host.call(other, 'pass', [busy.principal, LARGE_BYTES]),
 };
-/** With an inspection, all updates from outside; a half-changed state is refused. */
+/** An inspection sees all updates from outside; it refuses a half-changed state. */
 const INSPECTION = `system func inspect({ arg : Blob }) : Bool { arg.size() < 1_000_000 and a == b };`;
 
 let plain: Uint8Array;
 let inspecting: Uint8Array;
-/** Without flags. */
+/** A deployment without flags. */
 let deployment: Deployment;
 before(async (t) => {
   const source = await readFile(new URL('./actors/Halves.mo', import.meta.url), 'utf8');
@@ -72,7 +72,7 @@ async function open(
   return opened;
 }
 
-/** Finds out how many rounds take WORK_MS: more and more of them, while the code is being optimised. */
+/** Finds the number of rounds that take WORK_MS, with growing numbers, while the code is being optimised. */
 async function adjust(host: Host, actor: Actor): Promise<void> {
   for (;;) {
     const began = performance.now();
@@ -84,8 +84,8 @@ async function adjust(host: Host, actor: Actor): Promise<void> {
 }
 
 /**
- * Begins work of WORK_MS at an actor and lets others come in its middle: everybody sees it whole. What the actor must have
- * from then on, for all that was acknowledged.
+ * Begins work of WORK_MS at an actor and sends the others in its middle: all of them see the work whole. Returns the
+ * state that the actor must have from then on, after everything that was acknowledged.
  */
 async function meet(tested: Deployment, name: string, names: readonly string[]): Promise<Seen> {
   const { host } = tested;
@@ -96,7 +96,7 @@ async function meet(tested: Deployment, name: string, names: readonly string[]):
   const { start, work } = await begin(host, busy);
   if (fetched.length > 0) await host.call(other, 'release');
   const late = names.flatMap((each) => MEANWHILE[each]?.(scene) ?? []);
-  // All of them are awaited, also when the first has failed.
+  // All of them are awaited, even if the first has failed.
   const ends = await Promise.allSettled([work, ...fetched, ...late]);
   const whole = { a: start.a + 1, b: start.b + 1 };
   for (const end of ends) {
@@ -107,7 +107,10 @@ async function meet(tested: Deployment, name: string, names: readonly string[]):
   return { ...whole, others: start.others + names.filter((each) => each !== QUERY).length };
 }
 
-/** Work that goes on, and what was there before it. Where the machine was slower when the rounds were measured, more are needed. */
+/**
+ * Begins the work, and returns the state before it. If the machine was slower when the rounds were measured, more
+ * rounds are needed.
+ */
 async function begin(host: Host, busy: Actor): Promise<{ readonly start: Seen; readonly work: Promise<unknown> }> {
   for (;;) {
     const start = (await host.query(busy, 'look')) as Seen;
@@ -121,7 +124,7 @@ async function begin(host: Host, busy: Actor): Promise<{ readonly start: Seen; r
   }
 }
 
-/** After SIGKILL an actor has what it must have, and goes on. */
+/** Checks that actors have their expected state after SIGKILL, and go on. */
 async function killAndLook(tested: Deployment, expected: Readonly<Record<string, Seen>>): Promise<void> {
   await tested.kill();
   const host = await tested.start();
@@ -152,7 +155,7 @@ test('nothing acknowledged of all that is lost', TIME, async () => {
   await killAndLook(deployment, met);
 });
 
-// With one actor live, a reply comes to one that sleeps: it is there before the work that wakes it, too.
+// With one live actor, a reply comes to a sleeping one: it is there before the work that wakes the actor, too.
 const AWAKE = ALL.filter((name) => name !== CALLBACK);
 for (const [flags, names] of [
   [['--snapshot-below', '0'], ALL],

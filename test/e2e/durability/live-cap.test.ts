@@ -1,4 +1,4 @@
-/** `--live-cap`: more actors than may be live, and nobody can tell. */
+/** `--live-cap`: more actors than may be live, without any visible difference. */
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { Tally } from '../../support/payload-sizes.ts';
@@ -9,7 +9,7 @@ import { HAUL_FLAGS, loadsOf, Sender } from './haul.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f'] as const;
 const HAULERS = ['g', 'h'] as const;
-/** That each of them is sent at a time. */
+/** Number of loads that each hauler is sent at a time. */
 const LOADS = 3;
 const LIVE = 2;
 
@@ -47,13 +47,13 @@ test('six actors of whom two are live answer as if all were, before and after a 
       if (random.oneIn(2)) assert.deepEqual(await host.query(actor, 'all'), list);
       else assert.equal(await host.call(actor, 'append', [n]), list.push(n));
     }
-    // Others wait for the places of those that take long; and whoever is put to sleep has all that it took.
+    // Other actors wait for the places of those that work long; an actor that is put to sleep has all its loads.
     await Promise.all([
       ...senders.map((sender) => sender.send(host, LOADS)),
       ...actors.map((actor) => host.query(actor, 'get')),
     ]);
     loads = await Promise.all(haulers.map((actor) => loadsOf(host, actor)));
-    // All of them at the same time, more than there are places.
+    // All actors at the same time, more than there are places.
     const lengthsBefore = actors.map((actor) => appended.get(actor)?.length ?? 0);
     const lengths = await Promise.all(actors.map((actor) => host.call(actor, 'append', [7])));
     for (const actor of actors) appended.get(actor)?.push(7);
@@ -73,7 +73,7 @@ test('six actors of whom two are live answer as if all were, before and after a 
     await asIfAllWereLive();
   }
 
-  // Calls that wait for their answers sleep with their actor; a ring of chains needs everybody in turn.
+  // Calls that wait for their answers sleep with their actor; a ring of chains needs every actor in turn.
   const chains = await Promise.all(
     actors.map((actor, index) => host.call(actor, 'chain', [(actors[(index + 1) % 6] ?? actor).principal, 8])),
   );
@@ -88,7 +88,7 @@ test('six actors of whom two are live answer as if all were, before and after a 
   await host.until(async () => assert.ok((await liveOf(host)).includes(sleeper.name)));
   await host.until(async () => assert.deepEqual(await host.query(sleeper, 'timers'), { fired: 1, repeated: 0 }));
 
-  // What is done to those that sleep.
+  // Operations on sleeping actors.
   await Promise.all(others.map((other) => host.query(other, 'get')));
   const balance = await host.balance(sleeper);
   assert.equal((await host.server.post(`/cycles/${sleeper.name}`, '1000')).body, `${balance + 1000n}`);

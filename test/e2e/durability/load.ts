@@ -1,9 +1,9 @@
 /**
- * Clients that keep a server busy until it dies, and remember what it had answered; and the check of what it knows when it
- * is back.
+ * Clients that keep a server busy until it dies, and remember its answers; and the check of the state of the next
+ * server.
  *
- * Every client sends one request at a time over a connection of its own, numbered, so that what must be there is known: all
- * that was answered, in order, once, and at most one more, which was under way.
+ * Each client sends one numbered request at a time over a connection of its own, so that the expected state is known:
+ * all answered requests, in order, once, and at most one more, which was under way.
  */
 import assert from 'node:assert/strict';
 import type { Seeded } from '../../support/seeded.ts';
@@ -13,7 +13,7 @@ import { Haulage, type Haulers } from './haul.ts';
 import { Repeaters } from './repeater.ts';
 
 export const POOL = 1_000_000;
-/** What a client's numbers begin at: they tell who sent them. */
+/** Distance of clients' numbers, which tell the sender. */
 const CLIENT_FACTOR = 1_000_000_000;
 
 /** Calls one method with numbers of its own. */
@@ -45,7 +45,9 @@ class Appender extends Caller {
     return [this.#number * CLIENT_FACTOR + this.acknowledged + 1];
   }
 
-  /** `added`: what the list has got since the last check. `before`: how many of them were its own until then. */
+  /**
+   * `added`: numbers that the list has got since the last check. `before`: number of the client's own ones until then.
+   */
   check(added: readonly number[], before: number): number {
     const own = added.filter((n) => Math.floor(n / CLIENT_FACTOR) === this.#number).map((n) => n % CLIENT_FACTOR);
     const expected = Array.from(own, (_, index) => before + index + 1);
@@ -60,7 +62,7 @@ class Appender extends Caller {
   }
 }
 
-/** Moves a little from one pool to the other. */
+/** Moves small amounts from one pool to the other. */
 class Transferrer extends Caller {
   readonly #to: Actor;
 
@@ -98,12 +100,12 @@ class Chainer extends Caller {
 }
 
 export interface LoadActors {
-  /** Two clients append to each. */
+  /** Lists to which two clients append each. */
   readonly lists: readonly Actor[];
   readonly banks: readonly [Actor, Actor];
   readonly chain: readonly [Actor, Actor];
   readonly haul: Haulers;
-  /** Called with keys: one by itself, one that calls the other. */
+  /** Actors that are called with keys: one by itself, one that calls the other. */
   readonly keyed: readonly [list: Actor, from: Actor, to: Actor];
 }
 
@@ -116,9 +118,9 @@ export class Load {
   readonly repeaters: Repeaters;
   /** Length of each list at the last check. */
   readonly #lengths = new Map<Actor, number>();
-  /** How many of a client's numbers were there at the last check. */
+  /** Number of a client's numbers that were there at the last check. */
   readonly #seen = new Map<Appender, number>();
-  /** Debug lines that were compared with the state. */
+  /** Number of debug lines that were compared with the state. */
   linesChecked = 0;
 
   constructor(actors: LoadActors, random: Seeded) {
@@ -148,17 +150,17 @@ export class Load {
     return this.#clients.reduce((sum, client) => sum + client.acknowledged, 0);
   }
 
-  /** Before anybody sends anything. */
+  /** Prepares the actors before the clients begin. */
   async prepare(host: Host): Promise<void> {
     await this.haulage.prepare(host);
   }
 
-  /** Resolves when the server is gone, or it is over. */
+  /** Resolves when the server is gone, or when the load is over. */
   async run({ server }: Host, options: RunOptions = {}): Promise<void> {
     await Promise.all(this.#clients.map((client) => client.run(server.origin, options)));
   }
 
-  /** `printed`: what the server that died had printed of its actors' debug output. */
+  /** `printed`: debug output of actors that the dead server had printed. */
   async check(host: Host, printed = ''): Promise<void> {
     for (const list of this.#actors.lists) {
       const length = this.#lengths.get(list) ?? 0;
@@ -176,7 +178,7 @@ export class Load {
         `${n} was printed, and is not in the state`,
       );
     }
-    // What was under way between actors ends by itself.
+    // Calls that were under way between actors end by themselves.
     await host.until(async () => {
       const [one, two] = this.#actors.banks;
       const pools = [await host.query(one, 'inPool'), await host.query(two, 'inPool')] as [number, number];
@@ -192,7 +194,7 @@ export class Load {
     await this.repeaters.check(host);
   }
 
-  /** Everything from the beginning. */
+  /** Checks everything from the beginning on. */
   async checkAll(host: Host): Promise<void> {
     for (const list of this.#actors.lists) {
       const all = (await host.query(list, 'all')) as number[];

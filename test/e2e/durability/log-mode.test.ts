@@ -1,4 +1,4 @@
-/** Pure log, and heaps above the threshold: messages are run again, and everything comes out the same to the bit. */
+/** Pure log, and heaps above the threshold: messages are run again, and every result is the same to the bit. */
 import assert from 'node:assert/strict';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { HAUL_FLAGS, loadsOf, Sender } from './haul.ts';
 import { dump, WITNESS } from './witness.ts';
 
 const PURE = ['--snapshot-below', '0', '--heartbeat-ms', '0', ...HAUL_FLAGS];
-/** Enough of them for most sizes and all durations. */
+/** Enough loads for most sizes and all durations. */
 const LOADS = 8;
 
 let keeper: Uint8Array;
@@ -20,7 +20,7 @@ before(async () => {
   keeper = await compileActor('Keeper');
 });
 
-/** Updates of every kind: of clients, of other actors, of timers, some that fall, in several actors at once. */
+/** Makes updates of every kind: by clients, other actors and timers, some of which trap, in several actors at once. */
 async function work(host: Host): Promise<void> {
   const [one, two] = [await host.find('one'), await host.find('two')];
   await Promise.all([
@@ -61,7 +61,7 @@ async function answers(host: Host): Promise<object> {
   };
 }
 
-/** Pages of heap and stable memory as they are stored, by their keys, in hex. */
+/** Returns the stored pages of heap and stable memory by their keys, in hex. */
 async function storedPages(state: string): Promise<ReadonlyMap<string, string>> {
   const tables = await RocksdbTables.open(join(state, 'tables'));
   try {
@@ -77,7 +77,7 @@ async function storedPages(state: string): Promise<ReadonlyMap<string, string>> 
   }
 }
 
-/** How long running all logs again is taken to last. */
+/** Returns the estimated duration of running all logs again. */
 async function replaySeconds(host: Host): Promise<number> {
   const { body } = await host.server.get('/metrics');
   return Number(/^svc_replay_seconds (\S+)$/m.exec(body)?.[1]);
@@ -107,7 +107,7 @@ test('the log, run again after SIGKILL, gives the same answers; run twice, the s
   assert.ok((first?.size ?? 0) > 20, `${first?.size} pages`);
   assert.deepEqual(second, first);
 
-  // And it goes on from there.
+  // The actors go on from there.
   host = await deployment.start();
   assert.deepEqual(await answers(host), given);
   assert.equal(await host.call(await host.find('one'), 'append', [5]), 31);
@@ -125,12 +125,12 @@ test('a heap that grows over the threshold changes to the log, and back when the
     args: ['--log-json', '--heartbeat-ms', '0'],
     modules: { witness: WITNESS },
   });
-  // 4 pages at first.
+  // The heap has 4 pages at first.
   const limited = ['--snapshot-below', `${6 * 65_536}`];
   const write = async (host: Host, count: number): Promise<void> => {
     for (let n = 0; n < count; n++) assert.equal((await host.server.post('/call/witness/write', `${n}`)).status, 200);
   };
-  /** How many messages the start has run again. */
+  /** Returns the number of messages that the start has run again. */
   const replayed = (host: Host): number => {
     const [, messages = '0'] = /"event":"recovered".*"messages":(\d+)/.exec(host.server.output.stderr) ?? [];
     return Number(messages);
@@ -147,12 +147,12 @@ test('a heap that grows over the threshold changes to the log, and back when the
   await write(host, 5);
   host = await restart(limited, 0);
   await write(host, 3);
-  // The message that grows it is the last one with a snapshot.
+  // The message that grows the heap is the last one with a snapshot.
   assert.equal((await host.server.post('/call/witness/grow', '3 pages')).status, 200);
   await write(host, 4);
   host = await restart(limited, 4);
   await write(host, 2);
-  // Another threshold: the log that is there is run again.
+  // With another threshold, the existing log is run again.
   host = await restart([], 6);
   await deployment.stop();
   host = await deployment.start();
@@ -160,7 +160,7 @@ test('a heap that grows over the threshold changes to the log, and back when the
   host = await restart([], 0);
   await deployment.stop();
   host = await deployment.start(['--snapshot-below', '0']);
-  // Which way it is kept is decided after each message: the first one is the last with a snapshot.
+  // The decision between log and snapshot comes after each message: the first one is the last with a snapshot.
   await write(host, 3);
   host = await restart(['--snapshot-below', '0'], 2);
 });
@@ -179,7 +179,7 @@ test('what a message had read of its surroundings is the same when it is run aga
   const two = await host.find('two');
   assert.equal(await host.call(one, 'variable', ['PUBLIC_CANISTER_ID:two']), two.principal);
   await deployment.kill();
-  // Gone from the manifest: nobody gets its variable any more, but who had read it has.
+  // After its removal from the manifest, nobody gets the variable any more, but actors that had read it keep it.
   await deployment.writeManifest({ one: keeper });
   host = await deployment.start();
   assert.equal(await host.query(one, 'lastSeen'), two.principal);

@@ -1,4 +1,4 @@
-/** The manifest is another one than at the last start: what is there goes on, what is new comes, nothing is lost. */
+/** The manifest differs from the last start's: existing actors go on, new ones come, nothing is lost. */
 import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { compileMotoko } from '../../support/motoko.ts';
 import { compileActor, Deployment } from './deployment.ts';
 import { dump, WITNESS } from './witness.ts';
 
-/** The next version of an actor: what `Keeper` has, and a method more. */
+/** The next version of an actor: `Keeper` with one more method. */
 const NEXT = `persistent actor {
   var count = 0;
   public func add(n : Nat) : async Nat { count += n; count };
@@ -74,13 +74,13 @@ test('a changed module waits until it is asked for; a file without one is no rea
   assert.doesNotMatch(host.server.output.stdout, /WARNING/);
   await deployment.stop();
 
-  // A file that is not there is a mistake in the manifest.
+  // A missing file is a mistake in the manifest.
   const file = join(deployment.folder, 'actor.wasm');
   await rm(file);
   const { code, stderr } = await deployment.refused();
   assert.equal(code, 1);
   assert.match(stderr, /actors\.json:1:\d+ actors\.actor\.wasm: there is no file "actor\.wasm"/);
-  // One that is no module is none for an actor that has its own already.
+  // A file that is no module is ignored for an actor that has its module already.
   await writeFile(file, 'no module');
   host = await deployment.start();
   assert.equal(await host.call(actor, 'add', [1]), 6);

@@ -1,4 +1,7 @@
-/** Files of the step log that are gone, empty or old when a killed server is started again: nothing starts; put back, all is there. */
+/**
+ * Files of the step log that are missing, empty or old when a killed server is started again: nothing starts; once they
+ * are put back, everything is there.
+ */
 import assert from 'node:assert/strict';
 import { cp, mkdir, readdir, readFile, rename, rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +20,7 @@ const ALL = [...HALF, 6, 7, 8, 9, 10];
 const MISSING =
   /error: cannot start: .*the step log is damaged: segment \d+ of the log is missing, .*; put the file back, or restore a backup/;
 
-/** Five updates in the tables, five in the log; and the log as it was between them. */
+/** Leaves five updates in the tables and five in the log; and the log's state between them. */
 async function killed(t: TestContext): Promise<{ readonly deployment: Deployment; readonly earlier: string }> {
   const deployment = await Deployment.create(t, { modules: { keeper } });
   let host = await deployment.start();
@@ -53,7 +56,7 @@ suite('after a kill', () => {
     }
     assertRefused(await deployment.refused(), MISSING);
 
-    // What is needed, and under another name.
+    // The needed segments are there under other names.
     await rm(log, { recursive: true });
     await mkdir(log);
     const [newest = '', ...others] = await readdir(kept);

@@ -1,6 +1,6 @@
 /**
- * A bug that was there once, planted from outside: loaded by `--import` into a server and its threads, it lets large work
- * into a canister whose message is suspended.
+ * A former bug, planted from outside: loaded by `--import` into a server and its threads, it lets large work into a
+ * canister whose message is suspended.
  */
 import { isMainThread } from 'node:worker_threads';
 import { CanisterGate } from '../../../subsystems/execution/thread/canister-gate.ts';

@@ -1,4 +1,4 @@
-/** What is killed under load: a server with the actors that all of the load's clients need. */
+/** Server for kills under load, with the actors that all of the load's clients need. */
 import type { TestContext } from 'node:test';
 import { seeded } from '../../support/seeded.ts';
 import type { Actor, Host } from '../semantics/host.ts';
@@ -16,7 +16,7 @@ export interface PreparedLoad {
   readonly host: Host;
 }
 
-/** A running server, and its clients, which do nothing yet. */
+/** Starts a server and makes its clients, which do nothing yet. */
 export async function prepareLoad(
   t: TestContext,
   options: Pick<DeploymentOptions, 'preloads' | 'isFromSources' | 'storage'> = {},
@@ -27,7 +27,7 @@ export async function prepareLoad(
     ...Object.fromEntries([...KEEPERS, ...KEYED].map((name) => [name, keeper])),
     'haul-a': hauler,
     'haul-b': hauler,
-    // Its upgrades carry everything over, which takes a while.
+    // The depot's upgrades carry everything over, which takes time.
     depot: await compileActor('Hauler', 'classical'),
   };
   const deployment = await Deployment.create(t, { ...options, args: ['--verbose', ...HAUL_FLAGS], modules });

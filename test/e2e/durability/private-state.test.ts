@@ -1,4 +1,7 @@
-/** Everything in a state directory is its user's only: RocksDB's files too, whatever the umask, also what was open before. */
+/**
+ * Every file in a state directory is private to its user: RocksDB's files too, whatever the umask, and files that were
+ * open to others before.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';

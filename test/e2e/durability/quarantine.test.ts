@@ -1,4 +1,7 @@
-/** An actor whose module cannot be read at one start is kept out, and goes on at the next one as if that start had not been. */
+/**
+ * An actor whose module cannot be read at one start is kept out, and goes on at the next start as if that one had not
+ * happened.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +14,7 @@ import { type RunningServer, startServer } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
 
-/** Counts what its timer fires, every 0.2 s. */
+/** Counts the runs of its timer, every 0.2 s. */
 const TICKER = wat(`(module
   (import "ic0" "time" (func $time (result i64)))
   (import "ic0" "global_timer_set" (func $set (param i64) (result i64)))
@@ -48,7 +51,7 @@ async function untilCount(server: RunningServer, least: number): Promise<void> {
   }
 }
 
-/** How the proxy has the actor `id` told something by a method of the management canister. */
+/** Returns the proxy's argument for calling a method of the management canister about the actor `id`. */
 function forwarded(method: string, id: string): Uint8Array {
   const argument = IDL.encode(
     [IDL.Record({ canister_id: IDL.Principal })],
@@ -57,7 +60,7 @@ function forwarded(method: string, id: string): Uint8Array {
   return Buffer.concat([Buffer.of(0, method.length), Buffer.from(method), Buffer.alloc(8), new Uint8Array(argument)]);
 }
 
-/** The module's row, taken out of the tables of a server that has stopped; what is returned puts it back. */
+/** Removes the module's row from the tables of a stopped server; the returned function puts it back. */
 async function withoutModule(state: string): Promise<() => Promise<void>> {
   const path = join(state, 'tables');
   const write = async (value: Uint8Array | undefined, key: Uint8Array): Promise<void> => {
@@ -97,7 +100,7 @@ test('what is stored of it stays: its timer, its code, and its status, whatever 
     const body = Buffer.from(await answer.arrayBuffer());
     assert.match(body.toString(), /cannot be used, and stays as it is stored: .*module/, method);
   }
-  // Its timer was due long ago.
+  // The actor's timer was due long ago.
   await sleep(500);
   await server.stop();
 

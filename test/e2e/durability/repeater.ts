@@ -1,27 +1,32 @@
-/** Clients that give every call a key, and repeat all of them whenever the server was gone: each must have been executed once. */
+/**
+ * Clients that give every call a key, and repeat all calls whenever the server was gone: each call must have been
+ * executed once.
+ */
 import assert from 'node:assert/strict';
 import { type Answer, send } from '../../support/http-client.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { Client, type Request } from './client.ts';
 
-/** What its numbers begin at: no other client of the load has such ones, and what is printed tells whose a number is. */
+/**
+ * First number of these clients: no other client of the load has such numbers, so a printed number tells its sender.
+ */
 const NUMBERS_FROM = 1e12;
 
 interface KeyedCall {
   readonly key: string;
   readonly body: string;
-  /** What the client was told; undefined: nothing yet. */
+  /** Answer that the client got; undefined: none yet. */
   answer: string | undefined;
 }
 
 export class Repeater extends Client {
   readonly #method: string;
   readonly #argumentsOf: (number: number) => readonly unknown[];
-  /** Since all of them were repeated. */
+  /** Calls since the last time that all were repeated. */
   #calls: KeyedCall[] = [];
-  /** Calls that were ever made. */
+  /** Number of all calls made. */
   made = 0;
-  /** Repeats that were answered; and of those, calls whose answer nobody had seen. */
+  /** Number of repeats that were answered; then those whose first answer nobody had seen. */
   repeated = 0;
   recovered = 0;
 
@@ -50,7 +55,7 @@ export class Repeater extends Client {
     return true;
   }
 
-  /** Every call since the last time again; those that were not answered until they are. */
+  /** Repeats every call since the last time; calls without an answer are repeated until they have one. */
   async repeatAll({ server }: Host): Promise<void> {
     for (const call of this.#calls) {
       const headers = { 'idempotency-key': call.key };
@@ -65,7 +70,7 @@ export class Repeater extends Client {
   }
 }
 
-/** Calls of an actor by itself, and calls that await another one. */
+/** Calls of an actor alone, and calls that await another actor. */
 export class Repeaters {
   readonly #list: Actor;
   readonly #from: Actor;

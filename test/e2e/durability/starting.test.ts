@@ -1,4 +1,4 @@
-/** What `/health/ready` says while actors come back: what the start does now, not what it did first. */
+/** Answers of `/health/ready` while actors come back: the current step of the start, not its first one. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -14,7 +14,7 @@ import { compileActor } from '../semantics/host.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
 
-/** A module of its own, as far as anybody can tell: with a section that means nothing. */
+/** Returns a distinct module of the same behaviour, with one more section without a meaning. */
 function variantOf(module: Uint8Array, name: string): Uint8Array {
   return Buffer.concat([module, Uint8Array.of(0, 1 + name.length, name.length), Buffer.from(name)]);
 }
@@ -42,7 +42,7 @@ async function damagePageOf(state: string, id: Uint8Array): Promise<void> {
   await tables.close();
 }
 
-/** The notes as somebody sees them who looks in every turn of the event loop. */
+/** Returns the notes of a start as seen by a reader that looks in every turn of the event loop. */
 async function notesOfStart(t: TestContext, kernel: Kernel): Promise<string[]> {
   const seen: string[] = [];
   const look = (): void => {
@@ -100,7 +100,7 @@ test('a server with many actors is ready when some are awake; the others follow,
       .list()
       .filter(({ isLive }) => isLive).length;
   assert.ok(live() < COUNT, 'they are not waited for');
-  // The one that is being woken is deleted under it.
+  // The actor that is being woken is deleted meanwhile.
   const waking = second
     .get(Canisters)
     .list()
@@ -110,12 +110,12 @@ test('a server with many actors is ready when some are awake; the others follow,
   while (live() < COUNT - 1) await nextTurn();
   const { id: idOfLast } = second.get(Canisters).resolve(`a${COUNT}`);
 
-  // Stopped while they follow: nobody is told of those that were not woken any more.
+  // The server stops while the others are woken: actors that were not woken are not reported any more.
   await second.stop();
   await damagePageOf(state, idOfLast);
   const third = await kernelOf(state, ambient);
   await third.start();
-  // Nobody has looked at it yet.
+  // Nothing has read the actor's state yet.
   const canisters = third.get(Canisters);
   const damaged = canisters.resolve('a70');
   const call = { kind: 'query', method: 'get', caller: Uint8Array.of(4), addressedBy: 'name' } as const;

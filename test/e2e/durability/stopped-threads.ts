@@ -1,4 +1,6 @@
-/** Loaded by `--import` into a server: SIGUSR2 ends one of its executor threads, in turn, as a fault of the host does. */
+/**
+ * Loaded by `--import` into a server: SIGUSR2 ends one of its executor threads, in turn, as a fault of the host does.
+ */
 import { isMainThread, type Worker } from 'node:worker_threads';
 
 if (isMainThread) {

@@ -1,4 +1,4 @@
-/** Whatever an actor has, and whatever the host knows of it, is there again: after a graceful stop, and after SIGKILL. */
+/** All state of an actor, and all that the host knows of it, is there again after a graceful stop and after SIGKILL. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { IDL } from '@dfinity/candid';
@@ -25,7 +25,7 @@ const STATUS = IDL.Record({
   version: IDL.Nat64,
 });
 
-/** The places where state is, filled; and how to look at them. */
+/** Actors with every kind of state, and ways to read it. */
 class Town {
   readonly deployment: Deployment;
   readonly keeper: Actor;
@@ -33,7 +33,7 @@ class Town {
   readonly witness: Actor;
   readonly maker: Actor;
   readonly stopped: Actor;
-  /** How often things were done. */
+  /** Number of rounds of changes. */
   rounds = 0;
   #laboratory: Laboratory;
   #snapshot: Uint8Array = new Uint8Array(0);
@@ -99,7 +99,7 @@ class Town {
     assert.equal((await host.server.post('/cycles/other', '12345')).status, 200);
   }
 
-  /** Messages are counted with the unit of the step that answers: of queries SIGKILL loses the last ones. */
+  /** Numbers of messages are stored with the unit of the step that answers: SIGKILL loses the last queries' numbers. */
   async inspect(end: 'stop' | 'kill'): Promise<readonly object[]> {
     return (await this.deployment.host.inspect()).map((actor) => ({
       ...actor,
@@ -109,7 +109,7 @@ class Town {
     }));
   }
 
-  /** What costs nobody any cycles to look at. */
+  /** Returns the state that can be read without a cost of cycles. */
   async look(): Promise<object> {
     const { host } = this.deployment;
     const { keeper, other, witness } = this;
@@ -125,7 +125,7 @@ class Town {
     };
   }
 
-  /** What the management canister tells, which costs the asker. */
+  /** Returns the management canister's answers, which cost the caller cycles. */
   async lookClosely(): Promise<object> {
     this.#laboratory = this.#laboratory.in(this.deployment.host);
     const laboratory = this.#laboratory;
@@ -161,7 +161,7 @@ test('everything is there again after a stop and after SIGKILL, whichever way it
   const log = ['--snapshot-below', '0'];
   await deployment.start();
   const town = await Town.found(deployment);
-  // How a server ends, and the flags of the next one.
+  // Ends of a server, with the flags of the next one.
   const ends = [
     ['kill', []],
     ['stop', log],

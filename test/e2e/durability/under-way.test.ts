@@ -1,4 +1,7 @@
-/** What is under way when a server dies goes on in the next one: calls between actors, timers, heartbeats. And ids stay. */
+/**
+ * Work under way when a server dies goes on in the next one: calls between actors, timers, heartbeats. Ids stay the
+ * same.
+ */
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { type Actor, compileActor as compileShared, type Host } from '../semantics/host.ts';
@@ -18,7 +21,7 @@ before(async (t) => {
   other = await host.find('other');
 });
 
-/** SIGKILL and a start. */
+/** Kills the server with SIGKILL and starts it again. */
 async function again(args: readonly string[] = []): Promise<Host> {
   await deployment.kill();
   return deployment.start(args);
@@ -61,7 +64,7 @@ test('a timer that was set before fires after, once; a recurring one goes on', a
     assert.equal(timers.fired, 2);
     assert.ok(timers.repeated > repeated + 5, `${repeated} before, ${timers.repeated} now`);
   });
-  // Due while no server runs, on an actor that sleeps when the next one starts.
+  // The timer is due while no server runs, on an actor that sleeps when the next one starts.
   await host.call(other, 'fireAfter', [50]);
   host = await again(['--live-cap', '1']);
   await host.until(async () => assert.equal(((await host.query(other, 'timers')) as { fired: number }).fired, 1));
@@ -106,7 +109,7 @@ test('variables tell where the manifest has its actors, also those that were add
   assert.equal(await where('other'), other.principal);
   const module = await compileActor('Keeper');
   await deployment.writeManifest({ keeper: module, other: module, third: module });
-  // Its timer goes on all the time: what it does first there must know of the new ones, too.
+  // The actor's timer goes on all the time: its first run there must know the new actors, too.
   const host = await again();
   const third = await host.find('third');
   assert.equal(await where('third'), third.principal);

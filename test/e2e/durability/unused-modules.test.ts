@@ -1,4 +1,4 @@
-/** A module stays in the state for as long as an actor has it: not longer, and whatever crashes, not shorter. */
+/** A module stays in the state exactly as long as an actor uses it, whatever crashes. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ const counter = (version: number): string => `
     public func add() : async Nat { count += 1; count };
     public query func version() : async Nat { ${version} };
   };`;
-/** Neither installed nor upgraded to. */
+/** A module that can neither be installed nor upgraded to. */
 const BROKEN = wat(
   '(module (func (export "canister_init") unreachable) (func (export "canister_post_upgrade") unreachable))',
 );
@@ -34,7 +34,7 @@ before(async () => {
   [first, second] = [(await compileMotoko(counter(1))).wasm, (await compileMotoko(counter(2))).wasm];
 });
 
-/** Hashes of the modules that the state has. */
+/** Returns the hashes of the stored modules. */
 async function storedModules(host: Host): Promise<readonly string[]> {
   const file = join(await temporaryDirectory(), 'svc.backup');
   await writeFile(file, await (await host.server.fetch('/backup')).bytes());
@@ -50,7 +50,7 @@ async function storedModules(host: Host): Promise<readonly string[]> {
   return found;
 }
 
-/** Changes the tables of a server that was stopped. */
+/** Changes the tables of a stopped server. */
 async function withTables(deployment: Deployment, change: (tables: RocksdbTables) => void): Promise<void> {
   const tables = await RocksdbTables.open(join(deployment.state, 'tables'));
   change(tables);
@@ -62,7 +62,7 @@ async function done(change: Promise<{ status: number; body: string }>): Promise<
   assert.equal(status, 200, body);
 }
 
-/** As after a power cut that loses nothing: what was acknowledged is there, and works. */
+/** Restarts as after a power cut that loses nothing: acknowledged changes are there, and work. */
 async function again(deployment: Deployment): Promise<Host> {
   await deployment.kill();
   return await deployment.start();

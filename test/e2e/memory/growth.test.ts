@@ -1,6 +1,6 @@
 /**
- * Actors that take memory without end, in a real server with a small `--memory-bytes`: the process lives within the bound and
- * a margin, neighbours go on, and whoever is refused serves on with the state it had.
+ * Actors that take memory without end, in a real server with a small `--memory-bytes`: the process stays within the
+ * bound and a margin, neighbours go on, and an actor that is refused memory serves on with its state.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -13,13 +13,13 @@ import { MemoryWatch } from './watch.ts';
 const MIB = 2 ** 20;
 const MEMORY_BYTES = 128 * MIB;
 const ALL_PAGES = MEMORY_BYTES / 65_536;
-/** docs/flags.md: what the process may take besides, with what it takes from the beginning. */
+/** Memory that the process may take in addition (docs/flags.md), including its initial memory. */
 const MARGIN_BYTES = 512 * MIB;
 const MARGIN_WITH_STATE_BYTES = 1024 * MIB;
 const ARGS = ['--memory-bytes', String(MEMORY_BYTES), '--executors', '2'];
 const HOGS = ['h0', 'h1', 'h2', 'h3'] as const;
 
-/** Four of both widths, on both executors, and a neighbour on each that takes nothing. */
+/** Starts four hogs of both widths on both executors, and on each a neighbour that takes nothing. */
 async function startHogs(t: TestContext, args: readonly string[] = []): Promise<RunningServer> {
   const server = await startServer(t, { manifest: '{"actors":{}}', args: [...ARGS, ...args] });
   const [narrow, wide] = [hogModule(32), hogModule(64)];
@@ -30,7 +30,7 @@ async function startHogs(t: TestContext, args: readonly string[] = []): Promise<
   return server;
 }
 
-/** What is true whatever the hogs do. */
+/** Checks that hold whatever the hogs do. */
 class Neighbours {
   readonly #server: RunningServer;
   counts = [0, 0];
@@ -66,12 +66,12 @@ test('without --state: growth beyond the bound fails for the actor, and the proc
   const neighbours = new Neighbours(server);
   await neighbours.while(
     (async () => {
-      // All at once, until nothing is left.
+      // All hogs grow at once, until nothing is left.
       const grown = await Promise.all(HOGS.map((name) => callHog(server, name, 'grow', 16)));
       for (const { status, body } of grown) assert.equal(status, 200, `refused growth is −1, and no trap: ${body}`);
       const pages = grown.reduce((sum, { value }) => sum + value, 0);
       assert.ok(pages < ALL_PAGES && pages > ALL_PAGES / 3, `${pages} of ${ALL_PAGES} pages`);
-      // Again and again, in vain: what was refused leaves nothing behind.
+      // Growth is tried again and again, in vain: a refused growth leaves nothing behind.
       for (let round = 0; round < 10; round++) {
         const sizes = await Promise.all(HOGS.map(async (name) => (await callHog(server, name, 'size')).value));
         await Promise.all(
@@ -84,14 +84,14 @@ test('without --state: growth beyond the bound fails for the actor, and the proc
           }),
         );
       }
-      // To change all of it needs as much again.
+      // Changing all of the heap needs the same amount again.
       for (const name of HOGS) {
         const { status, body } = await callHog(server, name, 'rewrite');
         if (status !== 200)
           assert.match(body, /the message cannot (keep what it changes|use more of its heap): \d+ of the \d+ bytes/);
         assert.equal((await callHog(server, name, 'inc')).value, 11);
       }
-      // By stable memory.
+      // Stable memory is refused as well.
       await Promise.all(HOGS.map((name) => callHog(server, name, 'stable', 64)));
       const refused = await server.post('/install/large', largeModule());
       assert.equal(refused.status, 503, refused.body);
@@ -102,7 +102,7 @@ test('without --state: growth beyond the bound fails for the actor, and the proc
   assert.equal(metric(page, 'svc_memory_bytes_max'), MEMORY_BYTES);
   assert.ok(metric(page, 'svc_memory_bytes') <= MEMORY_BYTES + 2 * MIB);
   assert.ok(metric(page, 'svc_memory_refusals_total') > 20);
-  // What one gives back serves the others.
+  // Memory that one hog gives back serves the others.
   for (const name of HOGS) {
     assert.equal((await server.post(`/stop/${name}`)).status, 200);
     assert.equal((await server.fetch(`/actors/${name}`, { method: 'DELETE' })).status, 200);
@@ -115,7 +115,7 @@ test('without --state: growth beyond the bound fails for the actor, and the proc
   assert.ok(neighbours.slowestMs < 30_000, `a neighbour waited ${neighbours.slowestMs} ms`);
 });
 
-/** 64 MiB from the beginning. */
+/** Makes a module that has 64 MiB from the beginning. */
 function largeModule(): Uint8Array {
   return hogModule(64, 1024);
 }
@@ -127,13 +127,13 @@ test('with --state: idle actors give way first, and what was refused is the same
   const neighbours = new Neighbours(server);
   await neighbours.while(
     (async () => {
-      // Together they have more than there is.
+      // Together the hogs have more memory than there is.
       for (const name of HOGS) {
         const { status, value, body } = await callHog(server, name, 'grow', 16, 800);
         assert.deepEqual([status, value], [200, 801], `${name}: ${body}`);
       }
       for (const name of HOGS) assert.equal((await callHog(server, name, 'inc')).value, 1);
-      // All at once and without end: each is refused, or gets it when others sleep.
+      // All at once and without end: each is refused, or gets memory when others sleep.
       for (const method of ['grow', 'rewrite', 'grow_and_trap', 'stable'])
         await Promise.all(HOGS.map((name) => callHog(server, name, method, 64)));
       for (const name of HOGS) assert.equal((await callHog(server, name, 'inc')).value, 2);
@@ -147,7 +147,7 @@ test('with --state: idle actors give way first, and what was refused is the same
   const bound = MEMORY_BYTES + MARGIN_WITH_STATE_BYTES;
   assert.ok(peakBytes < bound, `${peakBytes / MIB} MiB at most, ${firstBytes / MIB} at first`);
   await server.kill();
-  // With more memory what was refused is refused again, because it was: with less, too.
+  // With more memory, a refused growth is refused again, because it was before; with less, too.
   for (const memoryBytes of [8 * MEMORY_BYTES, MEMORY_BYTES]) {
     const args = ['--memory-bytes', String(memoryBytes), '--executors', '2', '--state', state];
     args.push('--snapshot-below', String(4 * MIB));

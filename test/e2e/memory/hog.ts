@@ -4,7 +4,7 @@ import { assemble, type Width } from '../../subsystems/execution/engine-fixture.
 
 const SOURCE = readFileSync(new URL('./hog.wat', import.meta.url), 'utf8');
 
-/** An actor that takes memory: see hog.wat. It begins with so many pages of 64 KiB. */
+/** Makes an actor that takes memory (hog.wat). It begins with so many pages of 64 KiB. */
 export function hogModule(width: Width, pages = 1): Uint8Array {
   const isWide = width === 64;
   return assemble(
@@ -17,7 +17,7 @@ export function hogModule(width: Width, pages = 1): Uint8Array {
 
 export interface HogAnswer {
   readonly status: number;
-  /** Of an answer 200. */
+  /** Value of an answer 200. */
   readonly value: number;
   readonly body: string;
 }

@@ -1,4 +1,4 @@
-/** Calls between actors, in Motoko: replies, rejects, traps, what each of them leaves behind, and the cycles on the way. */
+/** Calls between actors, in Motoko: replies, rejects and traps, the effects of each, and the cycles on the way. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Actor, assertQuick, compileActor, type Host, PERSISTENCE, sharedHost } from './host.ts';
@@ -13,7 +13,7 @@ interface Peers {
   readonly b: Actor;
 }
 
-/** Two peers: `a` compiled one way, `b` the other. */
+/** Makes two peers: `a` compiled one way, `b` the other. */
 async function peers(isEnhanced: boolean): Promise<Peers> {
   const host = await sharedHost();
   const a = await host.install('a', await compileActor('Peer', isEnhanced ? 'enhanced' : 'classical'));
@@ -21,7 +21,7 @@ async function peers(isEnhanced: boolean): Promise<Peers> {
   return { host, a, b };
 }
 
-/** As the page of metrics has it. */
+/** Returns an actor's traps as the metrics page shows them. */
 async function trapsOf(host: Host, { name }: Actor): Promise<number> {
   const page = (await host.server.get('/metrics')).body;
   return Number(new RegExp(`^svc_actor_traps_total\\{actor="${name}"\\} (\\d+)$`, 'm').exec(page)?.[1]);
@@ -177,10 +177,10 @@ suite('calls that take long or are large', async () => {
   test('a best-effort call is given up at its deadline, and the one who was called goes on', async () => {
     const { host, a, b } = await peers(true);
     const beganMs = performance.now();
-    // Tests of others look for the replica's words.
+    // Tests of other projects look for the replica's words.
     const expected = { code: 'system_unknown', message: 'Call deadline has expired.' };
     assert.deepEqual(await host.call(a, 'tryPatiently', [b.principal, 1]), expected);
-    // A second, and what the machine adds; one that is not given up waits for `release`.
+    // One second, and the machine's delay; a call that is not given up waits for `release`.
     assert.ok(performance.now() - beganMs < 60_000);
     assert.equal(await host.call(b, 'add', [1]), 1);
     await host.call(b, 'release');

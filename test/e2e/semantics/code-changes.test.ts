@@ -1,4 +1,7 @@
-/** What installation, upgrades, uninstallation and snapshots keep and drop (docs/execution-rules.md), by actors that run scripts. */
+/**
+ * State that installation, upgrades, uninstallation and snapshots keep and drop (docs/execution-rules.md), shown by
+ * actors that run scripts.
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
@@ -12,14 +15,14 @@ const REPLY: readonly Call[] = [['msg_reply']];
 const TIMER_SLOT = 21;
 
 const open = async (): Promise<Laboratory> => Laboratory.open(await sharedHost({ args: HOST_ARGS }));
-/** The timer, which is off afterwards: setting it answers what it was. */
+/** Returns the timer and turns it off: setting a timer answers the former one. */
 const takeTimer = (subject: Subject): Promise<bigint> => subject.result(['global_timer_set', 0]);
 const print = (text: string): { readonly calls: readonly Call[]; readonly blob: Uint8Array } => ({
   calls: [['debug_print', BLOB_AT, text.length]],
   blob: Buffer.from(text),
 });
 
-/** An actor with a method that answers only after it was told to. */
+/** Makes an actor with a method that answers only when told to. */
 async function holderOn(host: Host): Promise<{ readonly id: Uint8Array; release(): Promise<void> }> {
   const actor = await host.install('holder', await compileActor('Peer'));
   return {
@@ -137,7 +140,7 @@ suite('what a change of code leaves', () => {
       assert.deepEqual([code, data.toString()], [5, `IC0503: ${called}`]);
     }
     await subject.fails([['trap', BLOB_AT, 3]], { blob: Buffer.from('boo') });
-    // Not a trap to the replica.
+    // This is no trap to the replica.
     await subject.fails([['msg_reply'], ['msg_reply']]);
     assert.deepEqual(await subject.logs(), [
       'first life',
@@ -197,7 +200,7 @@ suite('what a change of code leaves', () => {
     const holder = await holderOn(lab.host);
     const subject = await lab.subject();
     const accepts = outgoing(holder.id, 'hold');
-    // What the proxy forwards is run by the subject: it accepts a part and waits.
+    // The subject runs the payload that the proxy forwards: it accepts a part and waits.
     const run = script([['msg_cycles_accept128', 0, 300, 0x9000]]);
     const unanswered = await lab.forward(subject.id, 'run', run, 1_000n);
     assert.deepEqual([unanswered.code, unanswered.refunded], [5, 700n], 'did not reply');

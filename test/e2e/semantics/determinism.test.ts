@@ -14,9 +14,9 @@ import { compileActor } from './host.ts';
 const ANONYMOUS = Uint8Array.of(4);
 
 interface Run {
-  /** What every call came to, in order. */
+  /** Outcomes of all calls, in order. */
   readonly outcomes: readonly object[];
-  /** Of each canister at the end. */
+  /** State of each canister at the end. */
   readonly states: readonly object[];
 }
 
@@ -64,7 +64,7 @@ async function run(t: TestContext, executors: number): Promise<Run> {
   await call(clock, 'fireAfter', [1_000]);
   await call(clock, 'trapAfter', [1_500]);
   ambient.clock.advance(2_000);
-  // How often it is asked depends on the machine, and leaves nothing behind.
+  // The number of tries depends on the machine, and leaves nothing behind.
   const recorded = outcomes.length;
   for (let tries = 0; tries < 12_000; tries++) {
     if ((await fired(canisters, clock)) === 1) break;

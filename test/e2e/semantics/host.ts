@@ -1,4 +1,6 @@
-/** A real server with actors of the tests' own: Motoko from `actors/` in either persistence mode, or WebAssembly text. */
+/**
+ * A real server with actors of the tests' own: Motoko from `actors/` in either persistence mode, or WebAssembly text.
+ */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after } from 'node:test';
@@ -8,12 +10,12 @@ import { compileMotoko } from '../../support/motoko.ts';
 import { type RunningServer, startServer } from '../../support/server.ts';
 
 export const PERSISTENCE: readonly Persistence[] = ['enhanced', 'classical'];
-/** Nobody's principal in particular. */
+/** A principal that belongs to nobody in particular. */
 export const STRANGER = 'w7x7r-cok77-xa';
 
 const ACTORS = new URL('./actors/', import.meta.url);
 
-/** `actors/<name>.mo`, with the files it imports from there. */
+/** Compiles `actors/<name>.mo`, with the files that it imports from there. */
 export async function compileActor(
   name: string,
   persistence: Persistence = 'enhanced',
@@ -43,7 +45,9 @@ export interface CallOptions {
   readonly isQuery?: boolean;
 }
 
-/** One running server. Answers of methods are unwrapped: one result is that value, several are an array. */
+/**
+ * One running server. Answers of methods are unwrapped: a single result is that value, several results are an array.
+ */
 export class Host {
   readonly server: RunningServer;
   #installed = 0;
@@ -52,7 +56,7 @@ export class Host {
     this.server = server;
   }
 
-  /** Installs under a name that is its own. */
+  /** Installs an actor under a unique name. */
   async install(hint: string, module: Uint8Array): Promise<Actor> {
     const name = `${hint}-${++this.#installed}`;
     const answer = await this.server.post(`/install/${name}`, module);
@@ -60,7 +64,7 @@ export class Host {
     return this.find(name);
   }
 
-  /** `POST /stop`, `/start` or `/upgrade` of an actor, or `DELETE`. */
+  /** Sends `POST /stop`, `/start` or `/upgrade` of an actor, or `DELETE`. */
   async change(
     actor: Actor,
     what: 'stop' | 'start' | 'upgrade' | 'delete',
@@ -74,7 +78,7 @@ export class Host {
   async find(name: string): Promise<Actor> {
     const all = await this.inspect();
     const found = all.find((actor) => actor.name === name);
-    // An actor of the manifest that could not be installed is missing, and the log says why.
+    // An actor of the manifest that could not be installed is missing, and the log has the reason.
     const said = this.server.output.stderr;
     assert.ok(found, `${name} is not among ${all.map((actor) => actor.name).join(', ')}:\n${said}`);
     return { name, id: Buffer.from(found.id, 'hex'), principal: found.principal };
@@ -108,7 +112,7 @@ export class Host {
     return { status, code, message };
   }
 
-  /** Raw Candid, or whatever the canister takes. */
+  /** Sends raw bytes: Candid, or whatever the canister takes. */
   raw(
     actor: Actor,
     method: string,
@@ -125,7 +129,7 @@ export class Host {
     return (await this.inspect()).find(({ name }) => name === actor.name)?.status ?? 'deleted';
   }
 
-  /** Resolves when it takes work, as a standby does when it has taken over. */
+  /** Resolves when the server takes work, as a standby does after it has taken over. */
   async ready(deadlineMs = 60_000): Promise<void> {
     await this.until(async () => {
       const { status, body } = await this.server.get('/health/ready');
@@ -133,7 +137,7 @@ export class Host {
     }, deadlineMs);
   }
 
-  /** Resolves when `check` does not throw any more; the last failure otherwise. */
+  /** Resolves when `check` no longer throws; at the deadline, rejects with its last failure. */
   async until(check: () => Promise<void>, deadlineMs = 60_000): Promise<void> {
     const deadline = Date.now() + deadlineMs;
     for (;;) {
@@ -147,7 +151,7 @@ export class Host {
     }
   }
 
-  /** How long some answers of `/health` take while `work` goes on, in ms. */
+  /** Returns the milliseconds that some answers of `/health` take while `work` goes on. */
   async healthDuring(work: Promise<unknown>): Promise<readonly number[]> {
     let isDone = false;
     void work.finally(() => (isDone = true)).catch(() => undefined);
@@ -162,7 +166,7 @@ export class Host {
     return tookMs;
   }
 
-  /** Resolves when an executor has been given something that it has not ended, or when `work` has ended already. */
+  /** Resolves when an executor has a task that has not ended, or when `work` has ended already. */
   async given(work: Promise<unknown>): Promise<void> {
     let isDone = false;
     void work.finally(() => (isDone = true)).catch(() => undefined);
@@ -185,8 +189,8 @@ export class Host {
 }
 
 /**
- * A host that is kept busy lets all answers wait; a machine that is busy elsewhere some. So three of four have to be quick, and
- * none may wait for what has no end.
+ * Asserts that answers were quick. A busy host delays all answers, a machine that is busy elsewhere only some: so three
+ * of four have to be quick, and none may wait for endless work.
  */
 export function assertQuick(tookMs: readonly number[]): void {
   const sorted = tookMs.toSorted((one, two) => one - two);
@@ -217,8 +221,8 @@ after(async () => {
 });
 
 /**
- * The running server with these options; tests of one file share it, for most of the time of a test would be its start.
- * It is stopped when all tests of the file have ended.
+ * Returns the running server with these options, which the tests of one file share, since most of a test's time would
+ * be the server's start. The server is stopped when all tests of the file have ended.
  */
 export function sharedHost(options: HostOptions = {}): Promise<Host> {
   const key = JSON.stringify(options);
@@ -227,7 +231,7 @@ export function sharedHost(options: HostOptions = {}): Promise<Host> {
   return known;
 }
 
-/** A server of one's own, for a test that stops it. */
+/** Starts a separate server, for a test that stops it. */
 export async function startHost({ args = [], manifest = { actors: {} } }: HostOptions = {}): Promise<Host> {
   const server = await startServer({ after: (end) => endings.push(end) }, { args, manifest: JSON.stringify(manifest) });
   return new Host(server);

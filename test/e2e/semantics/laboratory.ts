@@ -1,6 +1,6 @@
 /**
- * Actors that do what a test's list of calls says (`script-canister.ts`), made and changed through the management canister
- * by another one, the proxy, which is their controller.
+ * Actors that run a test's list of calls (`script-canister.ts`). Another actor, the proxy, is their controller: it
+ * makes and changes them through the management canister.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -23,11 +23,11 @@ const PROXY = wat(await readFile(new URL('./actors/proxy.wat', import.meta.url),
 export const WIDTH = 32;
 export const MODULE = scriptModule(WIDTH, { inspects: false });
 const MANAGEMENT = new Uint8Array(0);
-/** Candid: no values. */
+/** Candid message without values. */
 export const NOTHING = Buffer.from('4449444c0000', 'hex');
 
 export interface Answer {
-  /** 0: a reply. */
+  /** Reject code; 0: a reply. */
   readonly code: number;
   readonly refunded: bigint;
   readonly data: Buffer;
@@ -89,7 +89,7 @@ export class Laboratory {
     return new Laboratory(host, await host.install('proxy', PROXY));
   }
 
-  /** The same laboratory in another process that has its state. */
+  /** Returns the same laboratory in another process that has its state. */
   in(host: Host): Laboratory {
     return new Laboratory(host, this.proxy);
   }
@@ -99,7 +99,7 @@ export class Laboratory {
     this.proxy = proxy;
   }
 
-  /** A call by the proxy. */
+  /** Makes a call by the proxy. */
   async forward(callee: Uint8Array, method: string, payload: Uint8Array = NOTHING, cycles = 0n): Promise<Answer> {
     const body = await this.#post(`/call/${this.proxy.name}/forward`, callee, method, payload, cycles);
     return { code: body.readUInt32LE(0), refunded: body.readBigUInt64LE(4), data: body.subarray(12) };
@@ -116,7 +116,7 @@ export class Laboratory {
     return answer;
   }
 
-  /** What the management canister answers the proxy, undecoded. */
+  /** Returns the management canister's answer to the proxy, undecoded. */
   tryManage(method: string, argument: object): Promise<Answer> {
     const type = ARGUMENTS[method] ?? IDL.Record(ID);
     return this.forward(MANAGEMENT, method, new Uint8Array(IDL.encode([type], [argument])));
@@ -128,14 +128,14 @@ export class Laboratory {
     return decoded(method, answer.data);
   }
 
-  /** The same in a composite query. */
+  /** Does the same in a composite query. */
   async ask(method: string, argument: object): Promise<Answer> {
     const payload = new Uint8Array(IDL.encode([ARGUMENTS[method] ?? IDL.Record(ID)], [argument]));
     const body = await this.#post(`/query/${this.proxy.name}/ask`, MANAGEMENT, method, payload, 0n);
     return { code: body.readUInt32LE(0), refunded: body.readBigUInt64LE(4), data: body.subarray(12) };
   }
 
-  /** An empty canister of the proxy's. */
+  /** Creates an empty canister, controlled by the proxy. */
   async create(): Promise<Subject> {
     const { canister_id: id } = (await this.manage('provisional_create_canister_with_cycles', {
       amount: [100_000_000_000_000n],
@@ -144,7 +144,7 @@ export class Laboratory {
     return new Subject(this, await this.host.find(Buffer.from(bytes).toString('hex')));
   }
 
-  /** One with the script module in it. */
+  /** Creates a canister with the script module in it. */
   async subject(init?: Uint8Array): Promise<Subject> {
     const subject = await this.create();
     await subject.change('install', init);
@@ -180,7 +180,7 @@ export class Subject {
     return Principal.fromText(this.actor.principal);
   }
 
-  /** Installation or upgrade; the argument is for init or post_upgrade. */
+  /** Installs or upgrades; the argument is for init or post_upgrade. */
   async tryChange(
     mode: Mode,
     arg: Uint8Array = NOTHING,
@@ -236,7 +236,7 @@ export class Subject {
     return { status: response.status, body: Buffer.from(await response.arrayBuffer()) };
   }
 
-  /** The reply's bytes. */
+  /** Returns the reply's bytes. */
   async run(calls: readonly Call[], options?: SendOptions): Promise<Buffer> {
     const { status, body } = await this.send(calls, options);
     assert.equal(status, 200, body.toString());
@@ -250,7 +250,7 @@ export class Subject {
     return { status, code, message };
   }
 
-  /** Results of the calls, in order. */
+  /** Returns the results of the calls, in order. */
   async results(calls: readonly Call[], options: SendOptions = {}): Promise<readonly bigint[]> {
     const skipped = Object.keys(options.scripts ?? {}).length;
     const body = await this.run([...calls, ...replyWith(RESULTS_AT + 8 * skipped, 8 * calls.length)], options);
@@ -283,12 +283,12 @@ export const replyWith = (address: number, size: number): readonly Call[] => [
   ['msg_reply'],
 ];
 
-/** Argument of init or post_upgrade. */
+/** Returns the argument of init or post_upgrade. */
 export const script = (calls: readonly Call[], scripts: Scripts = {}, blob?: Uint8Array): Uint8Array =>
   Object.keys(scripts).length === 0 ? encodeScript(WIDTH, calls, blob) : keeping(WIDTH, scripts, calls, blob);
 
 export interface OutgoingParts {
-  /** What the callee, a subject, is to run; nothing for others. */
+  /** Calls that the callee, a subject, is to run; left out for others. */
   readonly payload?: readonly Call[];
   /** Scripts that come with the call. */
   readonly scripts?: Scripts;
@@ -302,10 +302,10 @@ export interface OutgoingParts {
   readonly callback?: number;
 }
 
-/** The slot of what a callee is to run. */
+/** Slot of the calls that a callee is to run. */
 const PAYLOAD_SLOT = 9;
 
-/** A call to a method, as calls, the blob and the scripts they need. */
+/** Returns a call to a method as calls, with the blob and the scripts that they need. */
 export function outgoing(
   callee: Uint8Array,
   method: string,

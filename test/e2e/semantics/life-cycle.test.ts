@@ -1,4 +1,6 @@
-/** What operators do to actors over HTTP: upgrade, reinstall, stop, start, delete; and actors that do it to others. */
+/**
+ * Operators' changes of actors over HTTP: upgrade, reinstall, stop, start, delete; and actors that make such changes.
+ */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
@@ -108,7 +110,8 @@ for (const persistence of PERSISTENCE) {
 }
 
 suite('changing between the modes of persistence', () => {
-  // Motoko itself refuses the first way unless the module was compiled with an explicit flag, the host the second.
+  // Motoko itself refuses the first way unless the module was compiled with an explicit flag; the host refuses the
+  // second.
   for (const [from, to, reason] of [
     ['classical', 'enhanced', /implicit upgrade from classical orthogonal persistence/],
     ['enhanced', 'classical', /keeps its state in its heap/],
@@ -129,7 +132,7 @@ suite('changing between the modes of persistence', () => {
     const host = await sharedHost();
     const source = await readFile(new URL('migrating-store.mo', MOTOKO), 'utf8');
     const migrating = await readFile(new URL('migrating-store.wasm.gz', MOTOKO));
-    // Today's compiler wants the word.
+    // Today's compiler requires the word.
     const today = source.replace('\nactor {', '\npersistent actor {');
     const { wasm: classical } = await compileMotoko(today, { persistence: 'classical' });
     const store = await host.install('store', classical);
@@ -242,7 +245,7 @@ for (const storage of ['in memory', 'with --state', 'with --state, of its log al
     const dies = (await compileMotoko(talker('Debug.print("born"); assert false;'))).wasm;
     const actor = await host.install('talker', wasm);
     let read: string[] = [];
-    // Reading clears, and a line is there when it is durable.
+    // Reading clears the lines, and a line is there once it is durable.
     const expectLines = async (check: (lines: readonly string[]) => void): Promise<void> => {
       read = [];
       await host.until(async () => {
@@ -256,7 +259,7 @@ for (const storage of ['in memory', 'with --state', 'with --state, of its log al
     };
 
     await host.call(actor, 'say', ['unread']);
-    // Still under way when the upgrade begins: stopping does not wait for queries.
+    // These queries are still under way when the upgrade begins: stopping does not wait for queries.
     const murmurs = Promise.all(Array.from({ length: 40 }, (_, n) => host.query(actor, 'murmur', [n])));
     const logs = logsOf(await host.change(actor, 'upgrade', falls));
     assert.deepEqual(logs.slice(0, 2), ['packing', 'falling']);
@@ -274,7 +277,7 @@ for (const storage of ['in memory', 'with --state', 'with --state, of its log al
     assert.deepEqual([reinstalled.length, reinstalled[0]], [2, 'born']);
     await expectLines((lines) => assert.deepEqual(lines, ['unread again', ...reinstalled]));
 
-    // No hook ran.
+    // No hook has run.
     await host.call(actor, 'say', ['and again']);
     const broken = await host.change(actor, 'upgrade', Uint8Array.of(0, 0x61, 0x73, 0x6d));
     assert.equal((JSON.parse(broken.body) as { logs?: unknown }).logs, undefined);

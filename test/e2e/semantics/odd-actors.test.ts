@@ -1,4 +1,4 @@
-/** Actors in WebAssembly text that behave as no compiler's would; the host answers as decided and stays quick. */
+/** Actors in WebAssembly text that behave as no compiled actor would; the host answers as specified and stays quick. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
@@ -8,7 +8,7 @@ import { type Actor, assertQuick, compileActor, type Host, sharedHost, startHost
 
 const ODD = wat(await readFile(new URL('./actors/odd.wat', import.meta.url), 'utf8'));
 const NOBODY = Buffer.from('8000000000ffffff0101', 'hex');
-/** Of calls from one actor to another (docs/execution-rules.md). */
+/** Bound of the calls from one actor to another (docs/execution-rules.md). */
 const QUEUE_LENGTH = 500;
 
 interface State {
@@ -174,7 +174,7 @@ suite('without end', () => {
     await work;
     await host.until(async () => assert.ok((await odd.state(a)).timers >= 20));
     const { timers } = await odd.state(a);
-    // One in 20 ms, and three times that.
+    // One timer in 20 ms, and three times that.
     const timersMax = (3 * (performance.now() - armedMs)) / 20;
     assert.ok(timers <= timersMax, `${timers} where ${timersMax.toFixed(0)} are many`);
     await odd.send(a, 'disarm');

@@ -1,4 +1,7 @@
-/** Queries, composite queries, inspection of messages, methods that are not for clients, and what an actor sees of its surroundings. */
+/**
+ * Queries, composite queries, inspection of messages, methods that are not for clients, and an actor's view of its
+ * surroundings.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -35,7 +38,7 @@ for (const persistence of PERSISTENCE) {
       ] as const) {
         await host.call(actor, 'add', [n]);
       }
-      // c answers 301; b 202 · 1000 + 301; a 102 · 1000 + that.
+      // c answers 301; b 202 · 1000 + 301; a 102 · 1000 + b's answer.
       assert.equal(await host.query(a, 'tree', [[b.principal, c.principal]]), 102_000 + 202_000 + 301);
       assert.equal(await host.query(a, 'tree', [[b.principal, c.principal]]), 102_000 + 202_000 + 301);
       assert.deepEqual(await host.query(a, 'readAll', [[b.principal, c.principal, b.principal]]), [200, 300, 200]);

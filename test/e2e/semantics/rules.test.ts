@@ -1,4 +1,7 @@
-/** Rules of messages, calls and memory, one by one, by actors that run scripts (`laboratory.ts`). README.md says which is where. */
+/**
+ * Rules of messages, calls and memory, one by one, shown by actors that run scripts (`laboratory.ts`). README.md lists
+ * where each rule is tested.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +19,7 @@ const HOST_ARGS = ['--timer-ms', '10', '--heartbeat-ms', '0'];
 const open = async (): Promise<Laboratory> => Laboratory.open(await sharedHost({ args: HOST_ARGS }));
 const REPLY: readonly Call[] = [['msg_reply']];
 const grow = (pages: number): readonly Call[] => [['heap_grow', pages], ...REPLY];
-/** Each run of a hook or callback that does this leaves one page more of stable memory. */
+/** Each run of a hook or callback with these calls leaves one page more of stable memory. */
 const COUNT: readonly Call[] = [['stable64_grow', 1]];
 const counted = (subject: Subject): Promise<bigint> => subject.ask(['stable64_size']);
 
@@ -107,12 +110,12 @@ suite('memory limits', () => {
     const large = await taken();
     await load(large);
     await runs(1n);
-    // From there it is low with one step.
+    // From there memory gets low within one step.
     await load(small);
     assert.equal(await counted(subject), 0n);
     await subject.run(grow(9));
     await runs(1n);
-    // Low from the first moment on.
+    // Memory is low from the first moment on.
     await load(small);
     await load(large);
     await runs(2n);
@@ -170,7 +173,7 @@ suite('calls', () => {
   test('inspection is for clients: calls of other actors and queries go past it', async () => {
     const lab = await open();
     const subject = await lab.create();
-    // Its inspection runs the message's script, too, and may not reply.
+    // The module's inspection runs the message's script, too, and may not reply.
     const { code } = await subject.tryChange('install', NOTHING, scriptModule(WIDTH));
     assert.equal(code, 0);
     assert.match((await subject.fails(REPLY)).message, /inspect/);
@@ -234,7 +237,7 @@ suite('calls', () => {
     const at = 0x9000;
     const remember = (slot: number): readonly Call[] => [
       ['msg_caller_size'],
-      // The size as the script's first result, kept where no other script writes.
+      // The size is the script's first result, kept where no other script writes.
       ['heap_copy', at + 64 * slot, 0x8000, 8],
     ];
     const subject = await lab.subject(script(remember(0)));
@@ -260,7 +263,7 @@ suite('calls', () => {
     assert.equal(await sizeAt(2), 1n, 'cleanup');
 
     await subject.run(REPLY, { scripts: { 21: remember(4), [LOW_MEMORY_SLOT]: remember(5) } });
-    // What a hook would have to overwrite.
+    // Marks that a hook would have to overwrite.
     await subject.run([['store8', at + 64 * 4, 9], ['store8', at + 64 * 5, 9], ...REPLY]);
     await subject.run([['global_timer_set', 1], ...REPLY]);
     await subject.set({ wasm_memory_limit: HEAP_PAGES * PAGE, wasm_memory_threshold: PAGE });
@@ -312,7 +315,7 @@ suite('calls', () => {
   });
 });
 
-/** An actor with a method that answers only after it was told to. */
+/** Makes an actor with a method that answers only when told to. */
 async function holderOn(host: Host): Promise<{ readonly id: Uint8Array; release(): Promise<void> }> {
   const actor = await host.install('holder', await compileActor('Peer'));
   return {
@@ -329,7 +332,7 @@ suite('states', () => {
     const holder = await holderOn(lab.host);
     const subject = await lab.subject();
     const first = outgoing(holder.id, 'hold');
-    // The callback calls again, a method that is not there, with the parts that still lie in the heap.
+    // The callback calls again, a missing method, with the parts that still lie in the heap.
     const again = outgoing(holder.id, 'hol', { reply: 2, reject: 2 });
     const told: readonly Call[] = [['canister_status'], ...replyWith(RESULTS_AT, 8)];
     const pending = subject.run(first.calls, {

@@ -1,4 +1,4 @@
-/** Heartbeats and timers of Motoko actors, on the cadences of the flags. */
+/** Heartbeats and timers of Motoko actors, at the intervals of the flags. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -51,7 +51,7 @@ for (const persistence of PERSISTENCE) {
       await sleep(400);
       await host.change(clock, 'start');
       await host.until(async () => assert.equal((await counts(host, clock)).fired, 1));
-      // It must not fire before the upgrade has come, however busy the machine.
+      // The timer must not fire before the upgrade has come, however busy the machine is.
       for (let delayMs = 200; ; delayMs *= 4) {
         const { fired } = await counts(host, clock);
         const beganMs = performance.now();

@@ -1,6 +1,7 @@
 /**
- * Changes of code while calls are open: no continuation of one code runs in another, every client gets one answer, and nothing stays
- * open. A reinstallation ends the calls, an upgrade waits for them, also a forced one and one by `--watch`.
+ * Changes of code while calls are open: no continuation of one code runs in another, every client gets one answer, and
+ * nothing stays open. A reinstallation ends the calls; an upgrade waits for them, also a forced one and one by
+ * `--watch`.
  */
 import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
@@ -13,7 +14,7 @@ import { type OutsideServer, startOutsideServer } from '../../support/outside-se
 import { startServer } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-/** Calls in all the ways there are; what its continuations do says which code they belong to. */
+/** Makes an actor with calls of every kind; the effects of its continuations show the code to which they belong. */
 const asker = (version: string, init = ''): string => `
 import Text "mo:core/Text";
 import Runtime "mo:core/Runtime";
@@ -100,7 +101,7 @@ const seen = async (server: Served, name = 'asker'): Promise<readonly string[]> 
 const reinstall = (server: Served, module: Uint8Array): Promise<Answer> =>
   server.post('/install/asker?mode=reinstall', module);
 
-/** Nothing of the actor is open, and nothing of it has trapped. */
+/** Asserts that no call of the actor is open, and that it has not trapped. */
 async function nothingStaysOpen(server: Served): Promise<void> {
   assert.equal((await inspect(server, 'asker')).traps, 0);
   assert.equal(ok(await server.post('/stop/asker')), 'stopped');
@@ -169,7 +170,7 @@ for (const [mode, argsOf] of Object.entries(MODES)) {
       const { status, body } = await composite;
       assert.ok([200, 503].includes(status), body);
 
-      // The holder still holds them.
+      // The holder still holds the calls.
       ok(await server.post('/upgrade/asker', second));
       await nothingStaysOpen(server);
       ok(await server.post('/call-json/holder/letGo'));
@@ -201,7 +202,7 @@ test('a call that waits while its actor is reinstalled is answered by the types 
   const second = await moduleOf(typed('{ word : Text } { { word = "two" } }'));
   const spinning = server.post('/call-json/asker/spin', json(60_000_000));
   const waiting = server.post('/call-json/asker/value');
-  // One executes, and the other waits behind it.
+  // One call executes, and the other waits behind it.
   await until(async () => /^svc_executor_tasks\{[^}]*\} 2$/m.test(ok(await server.get('/metrics'))));
   ok(await reinstall(server, second));
   await spinning;
@@ -292,7 +293,7 @@ for (const args of [[], ['--snapshot-below', '0']]) {
     ok(await server.post('/install/asker', first));
     const before = server.post('/call-json/asker/there', json(holder));
     await until(async () => ok(await server.post('/query-json/holder/peek')) === '[1]');
-    // The second time what is ended comes from a server that was killed before.
+    // In the second round the ended calls come from a server that was killed before.
     for (const module of [second, first]) {
       ok(await reinstall(server, module));
       await server.kill();

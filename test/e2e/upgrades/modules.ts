@@ -1,14 +1,14 @@
-/** Motoko actors that take each other's place, well or badly. */
+/** Motoko actors that replace each other, successfully or not. */
 import type { Persistence } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 
-/** What the hooks of the actor do. */
+/** Behaviour of the actor's hooks. */
 export const MOOD = { works: 0, traps: 1, endless: 2 } as const;
 export type Mood = (typeof MOOD)[keyof typeof MOOD];
 
 /**
- * The actor that all others are made of: `inc` counts and writes down, `digest` is made of every stable variable. `arm` says what
- * `preupgrade` will do, the argument what `postupgrade` does.
+ * The base of all other actors: `inc` counts and notes the count, `digest` covers every stable variable. `arm` sets the
+ * behaviour of `preupgrade`, the argument that of `postupgrade`.
  */
 const BASE = `
 persistent actor class Ledger(mood : Nat) {
@@ -31,13 +31,13 @@ const made = (variables: string, digest = '', methods = ''): string =>
 
 export const SOURCES = {
   base: made(''),
-  /** One variable and one method more. */
+  /** Has one more variable and one more method. */
   wider: made('var extra : Nat = 7;', ', extra', 'public func more() : async Nat { extra += 1; extra };'),
-  /** A variable is of another type: nobody takes it over. */
+  /** Has a variable of another type, which no upgrade can take over. */
   unfit: made('')
     .replace('var notes : [Text] = []', 'var notes : [Nat] = []')
     .replace('[debug_show count # "!"]', '[count]'),
-  /** A method is gone. */
+  /** Lacks a method. */
   breaking: made('').replace('public query func get() : async Nat { count };', ''),
 } as const;
 export type SourceName = keyof typeof SOURCES;
@@ -46,5 +46,5 @@ export async function moduleOf(name: SourceName, persistence: Persistence = 'enh
   return (await compileMotoko(SOURCES[name], { persistence })).wasm;
 }
 
-/** `?arg=` of a hook: one nat below 128. */
+/** Returns `?arg=` of a hook: one nat below 128. */
 export const argumentOf = (mood: Mood): string => `arg=0x4449444c00017d0${mood}`;

@@ -1,4 +1,4 @@
-/** Upgrades of actors whose calls are open: they wait for the calls' end, and nobody waits for them in vain. */
+/** Upgrades of actors whose calls are open: they wait for the calls' end, and no caller waits in vain. */
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { compileMotoko } from '../../support/motoko.ts';
 import { startServer } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-/** Creates the other, which it controls, and holds up its calls until it is told to let go. */
+/** Creates the other actor, as its controller, and holds up its calls until told to release them. */
 const MANAGER = `
 persistent actor {
   type Settings = { controllers : ?[Principal]; compute_allocation : ?Nat; memory_allocation : ?Nat; freezing_threshold : ?Nat };
@@ -61,7 +61,7 @@ interface Worker {
   /** Leaves a call open; resolves with its answer. */
   begin(method: 'waits' | 'isChanged'): Promise<Answer>;
   status(): Promise<string>;
-  /** What it has done, and in which version. */
+  /** Returns the actor's notes: its events, with the version in which each happened. */
   seen(): Promise<string>;
 }
 
@@ -182,7 +182,7 @@ suite('after a kill', () => {
       void before.post(`/upgrade/${worker.id}`, worker.next).catch(() => undefined);
       await until(async () => (await worker.status()) === 'stopping');
       if (isStopped) void before.post(`/stop/${worker.id}`).catch(() => undefined);
-      // What follows is durable after what came before.
+      // Later effects are durable only after earlier ones.
       await sleep(50);
       ok(await before.post('/call-json/manager/tick'));
       await before.kill();

@@ -1,6 +1,6 @@
 /**
- * Every row of the table of upgrades: each kind of change, under both policies, with a checker that is there, missing and broken. What is
- * answered to the letter, what the actor is afterwards, what is printed, and what the log tells.
+ * Every row of the table of upgrades: each kind of change, under both policies, with a checker that is there, missing
+ * and broken. Compares the answer to the letter, the actor afterwards, the printed output, and the log.
  */
 import assert from 'node:assert/strict';
 import { chmod, writeFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ after(async () => {
 type Policy = 'refuse' | 'warn';
 type Checker = 'bundled' | 'missing' | 'broken';
 
-/** A compiler that is no use; the path is in what is answered. */
+/** Makes a useless compiler; its path is in the answers. */
 async function useless(script: string): Promise<string> {
   const file = join(await temporaryDirectory(), 'moc');
   await writeFile(file, `#!/bin/sh\n${script}\n`);
@@ -49,11 +49,11 @@ const MEMORY_INCOMPATIBLE = "Canister called `ic0.trap` with message: 'RTS error
 interface Row {
   readonly to: SourceName;
   readonly isForced?: boolean;
-  /** By policy, when the signatures were compared, and when nobody could. */
+  /** Expected result by policy, if the signatures were compared, and if they could not be. */
   expected(policy: Policy, checker: Checker, name: string): Expected;
 }
 
-/** Undefined message: `upgraded`. */
+/** Result of an upgrade. Undefined message: `upgraded`. */
 interface Expected {
   readonly message?: string;
   readonly code?: number;
@@ -86,7 +86,7 @@ const ROWS: Readonly<Record<string, Row>> = {
         const problem = `the new module of ${name} does not take over its stable variables: ${proof}`;
         return { message: `${problem}; keep them, write a migration, ${FORCE}` };
       }
-      // What nobody has proven is tried, and the runtime refuses it.
+      // An upgrade that is not proven safe is tried, and the runtime refuses it.
       return policy === 'warn' ? { message: MEMORY_INCOMPATIBLE, code: 5 } : ofUnverified(policy, checker, name);
     },
   },
@@ -108,7 +108,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a break of callers, forced': { to: 'breaking', isForced: true, expected: () => DONE },
 };
 
-/** Ten seconds of nothing pass while the others are at work. */
+/** This upgrade takes ten idle seconds, which pass while the others are at work. */
 const hung = upgradeThatNobodyChecks();
 hung.catch(() => undefined);
 

@@ -1,7 +1,7 @@
 /**
- * Random sequences of upgrades (compatible, incompatible, breaking callers, trapping, endless, forced) and messages on durable actors of
- * both modes of persistence, beside a model of what each variable must be: after every step the digest of all variables is the model's,
- * and the last actors are as they were after a restart.
+ * Random sequences of upgrades (compatible, incompatible, breaking callers, trapping, endless, forced) and messages on
+ * durable actors of both modes of persistence, compared with a model of each variable: after every step the digest of
+ * all variables is the model's, and the last actors are unchanged after a restart.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -20,17 +20,17 @@ const owner = { after: (end: () => Promise<void>) => void endings.push(end) };
 const STEPS = 12;
 const NAMES: readonly [SourceName, ...SourceName[]] = ['base', 'wider', 'unfit', 'breaking'];
 const MOODS: readonly [Mood, ...Mood[]] = [MOOD.works, MOOD.works, MOOD.works, MOOD.traps, MOOD.endless];
-/** Actors that are left for the restart. */
+/** Number of actors that are left for the restart. */
 const KEPT_MAX = 8;
 
 type Refusal = 'incompatible' | 'breaks' | 'pre' | 'runtime' | 'post';
 
-/** What an actor of `modules.ts` must be. */
+/** Expected state of an actor of `modules.ts`. */
 class Model {
   readonly persistence: Persistence;
   #module: SourceName = 'base';
   #count = 0;
-  /** What stands in the only note. */
+  /** Content of the only note. */
   #note: string | undefined;
   #armed: Mood = MOOD.works;
   #extra: number | undefined;
@@ -61,14 +61,14 @@ class Model {
     this.#armed = mood;
   }
 
-  /** Why it must be refused; undefined: it is done. */
+  /** Returns the reason why an upgrade must be refused; undefined: it succeeds. */
   upgrade(to: SourceName, mood: Mood, isForced: boolean): Refusal | undefined {
     const losesExtra = this.#module === 'wider' && to !== 'wider';
     const losesNotes = (this.#module === 'unfit') !== (to === 'unfit');
     if (!isForced && (losesExtra || losesNotes)) return 'incompatible';
     if (!isForced && to === 'breaking' && this.#module !== 'breaking') return 'breaks';
     if (this.#armed !== MOOD.works) return 'pre';
-    // The heap that stays is not fitted to other types; what is read from stable memory is, as far as it goes.
+    // A heap that stays is not fitted to other types; stable memory is read as far as its types fit.
     if (this.persistence === 'enhanced' && (losesExtra || losesNotes)) return 'runtime';
     if (mood !== MOOD.works) return 'post';
     if (losesNotes) this.#note = undefined;
@@ -117,7 +117,7 @@ async function step(
       const refusal = model.upgrade(to, mood, isForced);
       if (refusal === undefined) {
         assert.deepEqual(answer, { status: 200, body: 'upgraded' });
-        // What the hook sets back.
+        // The hook resets its mood.
         model.arm(MOOD.works);
         return 'done';
       }
