@@ -23,7 +23,7 @@ test('page entries that were read and applied make the memory what it was when t
   const { before, after, chunks } = patched(7);
   assert.ok(chunks.length > 0);
   for (const { entries, bytes } of chunks) {
-    // In front of the entries stands something else.
+    // Other bytes stand in front of the entries.
     const shifted = Buffer.concat([Buffer.of(1, 2, 3), bytes, Buffer.of(9)]);
     const end = readPageEntries(shifted, 3, entries, (page, offset, run) =>
       before.set(run, page * PAGE_BYTES + offset),
@@ -41,7 +41,7 @@ test('page entries that are cut off anywhere, or leave their page, are refused',
       readPageEntries(chunk.bytes.subarray(0, length), 0, chunk.entries, () => undefined),
       -1,
     );
-  // Page 0, one run of 8 bytes whose last byte is behind the page's end.
+  // Page 0, one run of 8 bytes whose last byte lies beyond the page's end.
   const beyond = Buffer.from('00000000010000000800'.padEnd(36, '0'), 'hex');
   beyond.writeUInt16LE(PAGE_BYTES - 7, 6);
   assert.equal(
@@ -58,7 +58,7 @@ test('page entries that are cut off anywhere, or leave their page, are refused',
 test('a page that was zeros is written from its first word to its last that are not, or word by word where few are', () => {
   const random = seeded(5);
   for (let round = 0; round < 300; round++) {
-    // Both ends anywhere, at the ends of the page and in the middle of a word too.
+    // Both ends lie anywhere, also at the ends of the page and in the middle of a word.
     const content = new Uint8Array(3 * PAGE_BYTES).fill(255);
     const page = content.subarray(PAGE_BYTES, 2 * PAGE_BYTES).fill(0);
     const isEmpty = random.oneIn(10);

@@ -20,11 +20,11 @@ interface Project {
   /** The module of the actor with this name. */
   readonly moduleOf: (name: string) => Promise<Uint8Array>;
   readonly folder: string;
-  /** What was compiled, in order. */
+  /** Names of the compiled actors, in order. */
   readonly compiled: readonly string[];
 }
 
-/** Actors from sources (`.mo`), or modules whose interface is given as text. */
+/** Makes actors from sources (`.mo`), or from modules whose interface is given as text. */
 async function project(
   t: TestContext,
   sources: Readonly<Record<string, string | { readonly carries?: string; readonly candid?: string }>>,

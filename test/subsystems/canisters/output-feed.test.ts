@@ -31,7 +31,7 @@ test('who comes back gets the lines of the reader that it was, though another on
   };
   await print(many, 50_000);
   await print(few, 10);
-  // More than is kept of what one reader was given: its first line goes.
+  // More than is kept for one reader: its first line is dropped.
   await print(many, 20_000);
   await print(few, 10);
   assert.deepEqual(

@@ -1,4 +1,7 @@
-/** Who is checkpointed in the background, when, and how much of the time its messages have meanwhile. */
+/**
+ * Choice of the actor for a checkpoint in the background, its moment, and the share of time that the actor's messages
+ * get meanwhile.
+ */
 import { strict as assert } from 'node:assert';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -6,7 +9,7 @@ import type { CanisterRecord } from '../../../subsystems/canisters/canister-reco
 import { ReplayBudget } from '../../../subsystems/canisters/replay-budget.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 
-/** What a budget of ten seconds is taken for. */
+/** Instructions that a budget of one second stands for. */
 const PER_SECOND = 500_000_000;
 const PIECE_MS = 8;
 
@@ -19,7 +22,7 @@ test('the longest logs are checkpointed from half of the budget on, with pauses 
   const checkpointed: CanisterRecord[] = [];
   const clock = new FakeClock();
   const pauses: number[] = [];
-  /** Lets a millisecond pass, and what it brings about happen. */
+  /** Lets milliseconds pass, with all their effects, until `isSo`. */
   const until = async (isSo: () => boolean): Promise<void> => {
     for (let passedMs = 0; !isSo(); passedMs++) {
       assert.ok(passedMs < 1_000, 'it did not come about');

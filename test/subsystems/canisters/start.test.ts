@@ -1,4 +1,4 @@
-/** What the canisters need before they can start. */
+/** Requirements of the canisters' start. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadConfig } from '../../../config/load.ts';

@@ -30,7 +30,7 @@ test('small input is converted at once, large input in the worker, with the same
   assert.ok(args.encodeAnySize(numbers(3), DEFAULT) instanceof Uint8Array);
   const json = numbers(100_000);
   assert.ok(json.length > LARGE_BODY_BYTES);
-  // Part of a larger buffer, which must stay whole.
+  // A part of a larger buffer, which must stay whole.
   const around = Buffer.concat([Buffer.from('xx'), json]);
   const pending = args.encodeAnySize(around.subarray(2), DEFAULT);
   assert.ok(pending instanceof Promise);

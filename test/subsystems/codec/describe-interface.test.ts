@@ -50,7 +50,7 @@ service debts : {
     assert.ok(record.kind === 'record' && variant.kind === 'variant');
     const fields = Object.fromEntries(record.fields.map(({ label, doc }) => [label, doc]));
     assert.deepEqual(fields, { debtor: 'Who owes.', amount: 'How\nmuch.', plain: undefined });
-    // The comment behind the brace is about the line that it stands on.
+    // The comment behind the brace belongs to the line on which it stands.
     assert.deepEqual(Object.fromEntries(variant.fields.map(({ label, doc }) => [label, doc])), {
       coins: undefined,
       notes: undefined,

@@ -88,7 +88,7 @@ describe('every row of the table, both encodings, both directions', () => {
   }
 });
 
-/** What is accepted besides, with what it means. */
+/** Other accepted inputs, with their meanings. */
 const ALSO_ACCEPTED: readonly (readonly [type: string, input: string, meaning: string])[] = [
   ['nat', '"5"', '5'],
   ['nat', '12345678901234567890', '"12345678901234567890"'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { codec, codecOf, codecOfTuple, refuses, toCandid } from './support.ts';
 
-/** Types of the arguments, the text, and what is wrong with it. */
+/** Types of the arguments, the text, and the message about its mistake. */
 const REFUSED: readonly (readonly [types: string, json: string, message: string | RegExp])[] = [
   ['(nat)', '', 'args: expected an array of 1 argument, found the end of the text'],
   ['(nat)', '5', 'args: expected an array of 1 argument, found the number 5'],

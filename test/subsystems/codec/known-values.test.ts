@@ -23,7 +23,7 @@ const types = codec
   )
   .methods.get('page');
 
-/** What a plain reader of the type makes of it. */
+/** Returns the value that a plain reader of the type decodes. */
 function read(candid: Uint8Array): unknown {
   assert.ok(types);
   return JSON.parse(Buffer.from(types.args.decode(candid, { lossless: false })).toString());
@@ -40,7 +40,7 @@ function asJson({ title, entries }: Page): unknown {
   };
 }
 
-// Lengths around those where a text is written another way, and where a LEB128 gets another byte.
+// Lengths around those from which a text is written in another way, and at which a LEB128 gets another byte.
 const anyText = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
   fc.integer({ min: 30, max: 34 }).map((length) => '€'.repeat(length)),

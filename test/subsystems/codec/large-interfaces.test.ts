@@ -82,7 +82,7 @@ describe('large interfaces', { concurrency: false }, () => {
     assert.equal(long.text, LONG + LEDGER);
     const there = tuplesOf(long);
     await sameConversions(here, there);
-    // Its types are known here now.
+    // The types are known in this thread now.
     for (const [name, tuple] of there)
       assert.ok(tuple.encodeAnySize(Buffer.from(VALUES[name] ?? ''), PLAIN) instanceof Uint8Array, name);
   });

@@ -1,4 +1,6 @@
-/** The lexical grammar of Candid's text (its specification, "Values"): each rule with what it takes and what it does not. */
+/**
+ * The lexical grammar of Candid's text (its specification, "Values"): each rule with texts that it accepts and rejects.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { hexFloat } from '../../../subsystems/codec/hex-float.ts';
@@ -134,7 +136,7 @@ suite('numbers', () => {
   });
 
   test('a hexadecimal float is rounded once, to the nearest float of its type', () => {
-    // Rounded to a double first, the number would be a tie, and become 1.
+    // If it were rounded to a double first, the number would be a tie, and become 1.
     assert.equal(encoded(FLOAT32, '0x1.0000010000000001p0'), encoded(FLOAT32, '1.00000011920929'));
     assert.equal(encoded(FLOAT32, '0x1.000001p0'), encoded(FLOAT32, '1'));
     assert.equal(encoded(FLOAT32, '0x1p-150'), encoded(FLOAT32, '0'));
@@ -199,7 +201,8 @@ suite('texts, names and comments', () => {
       [String.raw`\u{41}\u{e9}\u{1F600}\u{0}`, 'Aé😀\0'],
       [String.raw`\u{1_F6_00}\u{000000000000000000000041}\u{10ffff}\u{d7ff}`, '😀A\u{10ffff}\ud7ff'],
       ['é😀 / // /* */', 'é😀 / // /* */'],
-      // The grammar does not have these as characters of a text; the reference implementation takes them, and so do we.
+      // The grammar does not allow these as characters of a text; the reference implementation accepts them, and so do
+      // we.
       ['a\nb\tc', 'a\nb\tc'],
     ];
     for (const [written, text] of rows)

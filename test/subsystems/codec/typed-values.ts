@@ -9,7 +9,7 @@ import fc from '../../support/properties.ts';
 
 export interface TypeCase {
   readonly type: IDL.Type;
-  /** Whether a value may print as null in the default encoding. */
+  /** True if a value may print as null in the default encoding. */
   readonly isNullable: boolean;
   readonly values: fc.Arbitrary<unknown>;
   readonly toDefault: (value: unknown) => unknown;

@@ -144,7 +144,7 @@ describe('previews', () => {
     assert.equal(shown('(1, 2, 3)', 11), '(1, 2, …');
     assert.equal(shown('(1, 2, 3)', 5), undefined, 'its types are not all there');
     assert.equal(codec.previewText(Buffer.from('hello'), 100, true), undefined);
-    // Not cut, but broken.
+    // The text is not cut, but broken.
     assert.equal(codec.previewText(codec.encodeText('("abc")').subarray(0, 8), 100), undefined);
   });
   test('drive no terminal', () => {

@@ -9,14 +9,14 @@ import { changedInterface, didOf, idlOf, randomInterface } from './random-interf
 
 const compare = (before: string, after: string, workMax?: number): InterfaceComparison =>
   compareInterfaces(interfaceTypes(before), interfaceTypes(after), workMax);
-/** The comparison of two services with one method `m`. */
+/** Compares two services with one method `m`. */
 const compareMethod = (before: string, after: string): InterfaceComparison =>
   compare(`service : { m : ${before} }`, `service : { m : ${after} }`);
 const NONE = { added: [], removed: [], changed: [] };
 const HARMLESS = { breaks: false, why: null };
 const NULLED = { breaks: false, why: 'what does not fit reads as null, without an error' };
 
-/** What callers send or get, before and after: whether the change is compatible. */
+/** A type before and after, and whether the change is compatible where callers send it, and where they get it. */
 const RULES: readonly (readonly [before: string, after: string, sent: boolean, gotten: boolean])[] = [
   ['nat', 'nat', true, true],
   ['nat', 'int', true, false],
@@ -135,7 +135,7 @@ suite('where interfaces differ', () => {
     assert.equal(lost.isCompatible, true);
     assert.deepEqual(lost.changed, [{ path: 'm.args[0]?.a', from: 'nat', to: 'text', ...NULLED }]);
     assert.deepEqual(lost.added, [{ path: 'm.args[0]?.b', type: 'nat', ...NULLED }]);
-    // The same pair of types where it may break.
+    // The same pair of types in a place where it may break.
     const both = compareMethod('(opt variant { a }, variant { a }) -> ()', '(opt variant { b }, variant { b }) -> ()');
     assert.equal(both.isCompatible, false);
     const swapped = compareMethod(

@@ -17,7 +17,7 @@ export interface FunctionShape {
   readonly annotation: '' | 'query' | 'composite_query';
 }
 
-/** `definitions` may name each other, and themselves. */
+/** `definitions` may refer to each other, and to themselves. */
 export interface RandomInterface {
   readonly definitions: readonly Shape[];
   readonly methods: ReadonlyMap<string, FunctionShape>;
@@ -57,7 +57,7 @@ export function randomInterface(random: Seeded): RandomInterface {
   };
 }
 
-/** The same with a few shapes replaced. */
+/** Returns the interface with a few shapes replaced. */
 export function changedInterface(random: Seeded, { definitions, methods }: RandomInterface): RandomInterface {
   const maker = new ShapeMaker(random);
   const changed = new Map([...methods].map(([name, shape]) => [name, maker.changedFunction(shape)]));
@@ -90,8 +90,8 @@ class ShapeMaker {
   }
 
   /**
-   * Built of something, so that no name stands only for itself. No `opt`: behind a name the reference library does not see that a
-   * missing argument may be one.
+   * Draws a constructed type, so that no name stands only for itself. It is no `opt`: behind a name the reference
+   * library does not see that a missing argument may be one.
    */
   definition(): Shape {
     for (;;) {
@@ -196,7 +196,7 @@ function signatureText({ parameters, results, annotation }: FunctionShape): stri
   return `${tuple(parameters)} -> ${tuple(results)} ${annotation}`;
 }
 
-/** The service as the reference library has it. */
+/** Returns the service as the reference library represents it. */
 export function idlOf({ definitions, methods }: RandomInterface): IDL.Type {
   const names = definitions.map(() => IDL.Rec());
   const typeOf = (shape: Shape): IDL.Type => {

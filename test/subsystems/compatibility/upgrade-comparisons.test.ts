@@ -1,4 +1,4 @@
-/** What is found of two modules, and what either policy makes of it. */
+/** Findings about two modules, and the decisions of each policy on them. */
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
@@ -18,7 +18,7 @@ const codeOf = (variables?: string, candid?: string, methods: readonly string[] 
   methods: new Map(methods.map((name) => [name, 'update'])),
 });
 
-/** Methods with their kinds, of the plain texts of this file. */
+/** Returns methods with their kinds, from the plain texts of this file. */
 function describedBy(candid: string): ReadonlyMap<string, { readonly kind: MethodKind }> {
   const methods = candid.matchAll(/(\w+) : \([^)]*\) -> \([^)]*\)( query)?/g);
   return new Map(
@@ -164,9 +164,9 @@ suite('interfaces', () => {
         ['c', 'func () -> ()', true],
       ],
     );
-    // What the module before did not have either, nobody loses.
+    // A method that the former module did not have either is not lost.
     assert.equal((await compare(t, { from: codeOf(undefined, OLD, ['a']), to: from })).candid.compatible, true);
-    // Another text, which describes it as well.
+    // The new text differs, but describes the former module as well.
     const described = codeOf(undefined, `// described\n${OLD}`, ['a', 'b']);
     assert.deepEqual(
       (await compare(t, { from, to: described })).candid.removed.map(({ path }) => path),
@@ -215,7 +215,7 @@ suite('a comparison that fails', () => {
   const [from, to] = [codeOf('stable var n : Nat', 'service : {}'), codeOf('stable var n : Text', 'service : { }')];
 
   test('is no obstacle to an upgrade that is forced, and to any other it is', async (t) => {
-    // A thread is not even started within so long.
+    // A thread is not even started within this time.
     const late = { from, to, verdict: COMPATIBLE, deadlineMs: 0 };
     await assert.rejects(compare(t, late), { code: 'comparison-failed', message: /took longer than 0 ms/ });
     const { stable, candid, refusal, warnings } = await compare(t, { ...late, isForced: true });

@@ -1,4 +1,4 @@
-/** What is changed in moc's program changes nothing in what it makes. */
+/** The changes in moc's program do not change its output. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ test('an actor is compiled to the bytes that the program as npm has it makes', a
       collector: undefined,
       publicMetadata: [],
     };
-    // Copies: each has arrays of its own V8 context.
+    // The results are copied, since each run has arrays of its own V8 context.
     const expected = structuredClone(runMoc({ ...request, program: plain }));
     assert.equal(expected.kind, 'compiled', JSON.stringify(expected));
     assert.deepEqual(structuredClone(runMoc({ ...request, program })), expected);

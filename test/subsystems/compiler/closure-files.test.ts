@@ -1,6 +1,6 @@
 /**
- * Tests what a program has besides the sources that it imports: blobs, interfaces of principals, packages that serve
- * without an import.
+ * Tests the parts of a program besides imported sources: blobs, interfaces of principals, packages that serve without
+ * an import.
  */
 import assert from 'node:assert/strict';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -100,10 +100,10 @@ describe('interfaces of principals', () => {
       { principal: 'aaaaa-aa', candid: 'service : { built : () -> () }' },
     ]);
     assert.deepEqual(closure.places.get(`../idl/${OTHER}.did`), { path: `/p/idl/${OTHER}.did`, package: undefined });
-    // A file of the project goes before what is built in.
+    // A file of the project takes precedence over a built-in one.
     const own = await collect({ ...files, '/p/idl/aaaaa-aa.did': 'service : {}' }, args);
     assert.equal(own.principals.get('aaaaa-aa'), 'service : {}');
-    // Who answers for a name goes before an alias.
+    // An answer for a name takes precedence over an alias.
     const known = await importedActors(closure, async () => ({
       principal: 'aaaaa-aa',
       candid: 'service : { mine : () -> () }',

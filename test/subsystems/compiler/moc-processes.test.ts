@@ -18,12 +18,12 @@ function compiler(t: TestContext): MotokoCompiler {
   return created;
 }
 
-/** Processes that the process has started and that still run. */
+/** Returns the running children of a process. */
 function childrenOf(pid: number): readonly number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 }
 
-/** The first one that was not there before. */
+/** Returns the first child that was not there before. */
 async function childOf(pid: number, before: readonly number[] = []): Promise<number> {
   for (;;) {
     const found = childrenOf(pid).find((child) => !before.includes(child));
@@ -61,7 +61,7 @@ test('one that died while it had nothing to do is replaced, and nobody notices',
   const one = compiler(t);
   const before = childrenOf(process.pid);
   await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {']])), { code: 'compile-failed' });
-  // The server is not told before this turn is over.
+  // The server does not hear of the death before this turn is over.
   process.kill(await childOf(process.pid, before), 'SIGKILL');
   await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {}}']])), { code: 'compile-failed' });
   process.kill(await childOf(process.pid, before), 'SIGKILL');
@@ -94,7 +94,7 @@ for (const [title, execPath] of [
 test('signals that a terminal sends to the whole group do not stop a compilation: the server decides', async (t) => {
   const one = compiler(t);
   const before = childrenOf(process.pid);
-  // Answered by the process that is there from now on.
+  // The process that is there from now on answers.
   await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {']])), { code: 'compile-failed' });
   const child = await childOf(process.pid, before);
   const compiled = one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
@@ -128,7 +128,7 @@ test('a compilation ends with a server that is killed', async () => {
   assert.equal(printed, 'warm\n');
 });
 
-/** False: it has ended, and nobody has asked how. */
+/** Returns false if the process has ended and nobody has read its status. */
 function isRunning(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -142,7 +142,7 @@ test('what is done ahead of the next source waits for one that is being compiled
   t.after(() => one.close());
   const before = childrenOf(process.pid).length;
   await one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
-  // It would begin a second after that.
+  // The work ahead would begin a second after the compilation.
   await sleep(800);
   const second = one.compileText(new Map([['Main.mo', `${ANY_ACTOR} // again`]]));
   let most = 0;
@@ -150,11 +150,11 @@ test('what is done ahead of the next source waits for one that is being compiled
   await second;
   clearInterval(looking);
   assert.equal(most, 1);
-  // And then it is done: a second process compares signatures.
+  // Afterwards a second process compares signatures.
   while (childrenOf(process.pid).length - before < 2) await sleep(20);
 });
 
-// What V8 makes of it is measured: benchmarks/README.md. That it keeps memory shows only after ten seconds of nothing else to do.
+// The effects of V8's settings are measured in benchmarks/README.md. Keeping memory shows only after ten idle seconds.
 test('a process is told how V8 compiles it sooner, and whether to keep memory', async (t) => {
   for (const keepsMemory of [true, false]) {
     const one = createCompiler({ cacheDirectory: undefined, processesMax: 1, keepsMemory });
@@ -169,12 +169,12 @@ test('a process is told how V8 compiles it sooner, and whether to keep memory', 
   }
 });
 
-/** Of each of a process's threads, once each. */
+/** Returns the niceness of a process's threads, each value once. */
 function nicenessesOf(pid: number): readonly number[] {
   return [...new Set(readdirSync(`/proc/${pid}/task`).map((thread) => getPriority(Number(thread))))];
 }
 
-/** In ticks of a hundredth of a second. */
+/** Returns processor time in ticks of a hundredth of a second. */
 function processorTimeOf(pid: number): number {
   const [, user = 0, system = 0] =
     /\) (?:\S+ ){11}(\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.map(Number) ?? [];
@@ -200,12 +200,12 @@ for (const [title, hasThreads] of [
     await compile(0);
     const [first = 0] = childrenOf(process.pid).filter((pid) => !before.includes(pid));
     assert.deepEqual(nicenessesOf(first), [usual]);
-    // Given to the first process and to a second one, in this order.
+    // The compilations go to the first process and to a second one, in this order.
     await Promise.all(hasThreads ? [compile(0), compile(10_000)] : [compile(10_000), compile(0)]);
     const [second = 0] = childrenOf(process.pid).filter((pid) => ![...before, first].includes(pid));
     const [lowered, other] = hasThreads ? [first, second] : [second, first];
     assert.deepEqual([lowered, other].map(nicenessesOf), [[usual + 10], [usual]]);
-    // One is enough, whichever is the smaller one.
+    // One process is enough, whichever is the smaller one.
     await Promise.all([compile(0), compile(10_000)]);
     await Promise.all([compile(10_000), compile(0)]);
     assert.deepEqual([lowered, other].map(nicenessesOf), [[usual + 10], [usual]]);
@@ -213,7 +213,7 @@ for (const [title, hasThreads] of [
     await compile(0);
     const [little = 0, much = 0] = [lowered, other].map((pid, at) => processorTimeOf(pid) - (times[at] ?? 0));
     assert.ok(much > 2 * little, `${little} ticks of the lowered process, ${much} of the other one`);
-    // It does not stay for a minute, as the other one does.
+    // The lowered process does not stay for a minute, as the other one does.
     for (let waited = 0; isRunning(lowered); waited += 50) {
       assert.ok(waited < 20_000, 'the lowered process stays');
       await sleep(50);

@@ -1,6 +1,6 @@
 /**
- * An instance of the compiler that has compiled compiles as one that has not: `npm run prove -- compilations` does it in many more
- * orders, and with every source of this repository that needs no other.
+ * An instance of the compiler that has compiled before behaves as a fresh one: `npm run prove -- compilations` tries it
+ * in many more orders, and with every source of this repository that needs no other source.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
@@ -70,7 +70,7 @@ const CASES: Readonly<Record<string, Request>> = {
   'an actor that another had': request({ 'Main.mo': 'import O "canister:other"; persistent actor { let _ = O.f };' }),
 };
 
-/** Actors of this repository that import nothing but the library. */
+/** Yields actors of this repository that import only the library. */
 function* ownCases(): Generator<[string, Request]> {
   for (const path of globSync(['config', 'test', 'benchmarks/fixtures'].map((folder) => `${ROOT}/${folder}/**/*.mo`))) {
     const source = readFileSync(path, 'utf8');
@@ -88,7 +88,7 @@ function shuffled(names: readonly string[], random: Seeded): readonly string[] {
   return names.flatMap(() => left.splice(random.below(left.length), 1));
 }
 
-/** What a compilation gives, module included. */
+/** Returns the output of a compilation, module included. */
 function shown(response: MocResponse): unknown {
   return response.kind === 'compiled' ? { ...response, wasm: Buffer.from(response.wasm).toString('base64') } : response;
 }
@@ -139,7 +139,7 @@ test('an instance that has compiled others, or read some, compiles as one that h
       for (const name of [...names, ...names.slice(0, 3)]) {
         const other = cases.get(names[random.below(names.length)] ?? assert.fail());
         if (random.oneIn(3)) await processes.run({ kind: 'warm', program, like: other });
-        // Reads whole files, right and wrong ones, with the instance that compiles next.
+        // Parses whole files, right and wrong ones, with the instance that compiles next.
         if (random.oneIn(2))
           await processes.run({ kind: 'imports', program, texts: [...(other?.files.values() ?? []), 'import "'] });
         const each = cases.get(name) ?? assert.fail(name);

@@ -1,4 +1,4 @@
-/** When a `mops.lock` is believed, as mops 3 decides it, and what a project gets where it is not. */
+/** Rules by which mops 3 accepts a `mops.lock`, and the packages of a project whose lock is not accepted. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
@@ -35,7 +35,7 @@ interface Project {
   readonly deps: Table;
   readonly dev?: Table;
   readonly imports: readonly string[];
-  /** Over one that is valid but for what it says here; text: the file itself. */
+  /** Changes of a valid lock; a text is the file itself. */
   readonly lock?: Readonly<Record<string, unknown>> | string;
   readonly files?: Files;
   readonly environment?: string;
@@ -62,7 +62,7 @@ const namesOf = ({ files, main: entry }: SourceClosure): readonly string[] =>
   [...files.keys()].filter((name) => name !== entry).toSorted();
 const noteOf = ({ notes }: SourceClosure): string => notes.map(({ file, text }) => `${file}: ${text}`).join('\n');
 
-/** With its module, and its manifest if that says something. */
+/** Returns the files of a package: its module, and its manifest if it has dependencies. */
 function fetched(id: string, deps?: Table, module = MODULE): Files {
   return { [`.mops/${id}/src/lib.mo`]: module, ...(deps && { [`.mops/${id}/mops.toml`]: toml(deps) }) };
 }
@@ -288,7 +288,7 @@ describe('a stale mops.lock', () => {
         noteOf(closure),
         /^\/p\/mops\.lock: it is stale and was not used: .*; run mops install, which writes/u,
       );
-      // Without it everything is the same.
+      // Without the lock the result is the same.
       const { lock: _, ...without } = project;
       const bare = await collect(without);
       assert.deepEqual([namesOf(bare), bare.notes], [names, []]);
@@ -380,7 +380,7 @@ describe('a stale mops.lock', () => {
     };
     const lock = { mopsTomlDepsHash: rootHash({}), deps: {}, graph };
     assert.deepEqual(messagesOf(await collect({ ...project, lock })), []);
-    // A graph that is not as it should be is none, and one without the other.
+    // A malformed graph counts as none, and so does one without its counterpart.
     for (const bad of [{ ...graph, 'd@1.0.0': 7 }, [], { ...graph, 'd@1.0.0': { e: '' } }]) {
       const [message = ''] = messagesOf(await collect({ ...project, lock: { ...lock, graph: bad } }));
       assert.match(

@@ -1,4 +1,4 @@
-/** Packages of mops: which folder an import means, and that a program with packages compiles and runs what they say. */
+/** Packages of mops: the folder that an import means, and compiled and running programs with packages. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { dirname, relative } from 'node:path';
@@ -48,10 +48,10 @@ describe('packages of mops', () => {
       const { wasm, candid } = await compiler.compile(MAIN);
       assert.match(candid, /say: \(\) -> \(text\) query/u);
       assert.ok(wasm.length > 1000);
-      // The compiler's own parser sees the same.
+      // The compiler's own parser finds the same closure.
       const parsed = await collectClosure(MAIN, diskSources, { parser: compiler.imports });
       assert.deepEqual(parsed, closure);
-      // --watch follows manifests, a lock that may come and local packages too, but not fetched packages.
+      // --watch follows manifests, a lock that may appear, and local packages, but no fetched packages.
       const { files } = await compiler.sourcesOf(MAIN);
       const root = dirname(dirname(MAIN));
       assert.deepEqual(files.map((path) => relative(root, path)).toSorted(), [
@@ -97,7 +97,7 @@ describe('packages of mops', () => {
       '/p/mops.lock': JSON.stringify(lock),
       '/cache/a@1.0.0/mops.toml': toml,
       '/cache/a@1.0.0/lib/lib.mo': library,
-      // Nothing is said of it.
+      // No manifest mentions this file.
       '/cache/a@1.0.0/lib/N.mo': 'module {}',
       '/p/src/Main.mo': main('mo:a'),
     };
@@ -109,7 +109,7 @@ describe('packages of mops', () => {
         (await changed(path)).join(),
         new RegExp(`^${path} is not the file that mops.lock means: its SHA-256 is`, 'u'),
       );
-    // Where the lock file is of other dependencies, nothing of it counts.
+    // A lock file of other dependencies does not count at all.
     const stale = {
       ...files,
       '/p/mops.toml': manifest('a = "1.0.0"', 'b = "1.0.0"'),
@@ -146,7 +146,7 @@ describe('packages of mops', () => {
       'mo:s@3.0.0/src/lib.mo',
       'p/src/Main.mo',
     ]);
-    // A project's own core goes before the bundled one.
+    // A project's own core takes precedence over the bundled one.
     assert.equal(closure.coreModules.size, 0);
   });
 

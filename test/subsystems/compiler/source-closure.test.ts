@@ -96,7 +96,7 @@ test('of very many imports that cannot be resolved the first are worked out, and
     assert.deepEqual([problems.first.length, problems.count, missing.length], [50, 60_000, 60_000]);
     assert.match(problems.first[49]?.message ?? '', between === '\n' ? /"blob:f49" in Main\.mo:50$/ : /Main\.mo:1$/);
   }
-  // Each of 300 files imports itself and all that import it.
+  // Each of 300 files imports itself and all files that import it.
   const chain = Array.from({ length: 300 }, (_, k) => {
     const before = Array.from({ length: k + 1 }, (_other, at) => `import L${at} "./F${at}";`).join('\n');
     return [`/F${k}.mo`, `${before}\nimport Next "./F${k + 1}"; module {}`] as const;
@@ -104,7 +104,7 @@ test('of very many imports that cannot be resolved the first are worked out, and
   const { problems, missing } = await collect(Object.fromEntries(chain));
   assert.deepEqual([problems.count, missing.length], [(300 * 301) / 2 + 1, 1]);
   assert.match(problems.first[2]?.message ?? '', /^import cycle: F1\.mo → F1\.mo;/);
-  // Were the text read anew for each, this would take minutes.
+  // If the text were read anew for each cycle, this would take minutes.
   assert.ok(process.cpuUsage(usedBefore).user < 15_000_000);
 });
 

@@ -1,4 +1,4 @@
-/** Engines whose memory is bounded, for the tests of that: a thread's worth of them, and a log that is run again in another. */
+/** Engines with bounded memory, for tests: those of one thread, and a log that is run again in another thread. */
 import assert from 'node:assert/strict';
 import { captureState } from '../../../subsystems/execution/persistence/canister-image.ts';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
@@ -24,7 +24,7 @@ import { ANONYMOUS, CANISTER_ID, contextOf, load, POLICY, STACK_BYTES } from './
 export const MIB = 2 ** 20;
 export const PAGE = 4096;
 
-/** An engine of one thread with memory of its own. */
+/** A thread's engine with memory of its own. */
 export class Thread {
   readonly budget: MemoryBudget;
   readonly stores: SharedStores;
@@ -41,7 +41,7 @@ export class Thread {
     this.engine = this.engineOn(this.control);
   }
 
-  /** Another engine of the thread. */
+  /** Returns another engine of the thread. */
   engineOn(control: ControlMemory): Engine {
     return new Engine({
       policy: POLICY,
@@ -79,7 +79,7 @@ export class Thread {
     return engine.execute(canister, task, this.nowMs++);
   }
 
-  /** The u64 that it replied. */
+  /** Returns the u64 of the method's reply. */
   ask(canister: CanisterState, method: string, step?: number, most?: number): number {
     const { fault, answer } = this.run(canister, method, step, most).step;
     assert.ok(fault === undefined, fault?.message ?? '');
@@ -87,21 +87,21 @@ export class Thread {
     return Number(Buffer.from(answer.data).readBigUInt64LE());
   }
 
-  /** Why it trapped. */
+  /** Returns the reason of the method's trap. */
   fault(canister: CanisterState, method: string, step?: number, most?: number): string {
     const { fault } = this.run(canister, method, step, most).step;
     assert.ok(fault !== undefined, `${method} did not fail`);
     return fault.message;
   }
 
-  /** What a collection of garbage does. */
+  /** Does the work of a garbage collection. */
   collect(): void {
     const { droppedBytes } = this.stores.heaps;
     this.budget.giveBack((droppedBytes - this.#collectedBytes) / PAGE);
     this.#collectedBytes = droppedBytes;
   }
 
-  /** What ought to be counted when no message is under way. */
+  /** Returns the bytes that should be counted while no message is under way. */
   expected(canisters: readonly CanisterState[]): number {
     let pages = 0;
     for (const { installed, stable } of canisters) {
@@ -120,7 +120,7 @@ export function stateOf(canister: CanisterState): Omit<CanisterImage, 'module'> 
 
 export const HOGS = { 32: load(hogModule(32)).code, 64: load(hogModule(64)).code } as const;
 
-/** What a canister's steps told, as its log has it; brought to life again in another thread. */
+/** Log of a canister's steps, from which the canister is restored in another thread. */
 export class Log {
   readonly #records: Uint8Array[] = [];
   #checkpoint: Uint8Array | undefined;
@@ -139,7 +139,7 @@ export class Log {
       });
   }
 
-  /** In a thread with so much memory, from the canister as it was before its log. */
+  /** Runs the log in a thread with so much memory, on the canister's state before the log. */
   replayed(
     bytesMax: number,
     first: CanisterImage,

@@ -1,6 +1,6 @@
 /**
- * The smallest scheduler there can be: calls among canisters that live in the test's thread, one message at a time, in the
- * order sent. It knows call contexts, refunds and "did not reply", so that Motoko programs can await in engine tests.
+ * A minimal scheduler: calls among canisters that live in the test's thread, one message at a time, in the order sent.
+ * It supports call contexts, refunds and "did not reply", so that Motoko programs can await in engine tests.
  */
 import {
   type ContextView,
@@ -17,7 +17,7 @@ interface Origin {
   readonly call: OutgoingCall;
 }
 
-/** A call in progress; `answered` takes its response and what is left of its cycles. */
+/** A call in progress; `answered` takes its response and its remaining cycles. */
 class CallContext {
   readonly canister: TestCanister;
   readonly caller: Uint8Array;
@@ -61,7 +61,7 @@ class CallContext {
 export class CallDriver {
   readonly #canisters = new Map<string, TestCanister>();
   readonly #queue: (() => void)[] = [];
-  /** Every step, in order. */
+  /** All steps, in order. */
   readonly steps: Step[] = [];
 
   add(canister: TestCanister): TestCanister {
@@ -69,7 +69,7 @@ export class CallDriver {
     return canister;
   }
 
-  /** Calls from outside, and runs until nothing is left to do. */
+  /** Makes a call from outside, and runs until no work is left. */
   call(canister: TestCanister, method: string, argument: Uint8Array): Response {
     let response: Response | undefined;
     this.#request(canister, method, argument, canister.caller, 0n, (answer) => (response = answer));
@@ -78,7 +78,7 @@ export class CallDriver {
     return response;
   }
 
-  /** Runs a system task, and all that follows from it. */
+  /** Runs a system task and everything that follows from it. */
   system(canister: TestCanister, exported: string): TestResult {
     const context = new CallContext(canister, new Uint8Array(0), 0n);
     const result = canister.system(exported);

@@ -6,13 +6,13 @@ import { seeded } from '../../support/seeded.ts';
 interface Work {
   readonly handle: number;
   readonly number: number;
-  /** It does not end at once. */
+  /** True if the work does not end at once. */
   readonly isLong: boolean;
-  /** Bytes of its own, or those of a ring that is written over. */
+  /** True if the bytes are the work's own; false if they lie in a ring that is overwritten. */
   readonly isOwn: boolean;
 }
 
-/** A thread as far as the gate sees it. */
+/** A thread as the gate sees it. */
 class Thread {
   readonly gate = new CanisterGate<Work>((work) => ({ ...work, isOwn: true }));
   readonly begun: Work[] = [];

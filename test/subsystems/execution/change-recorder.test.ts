@@ -1,6 +1,6 @@
 /**
- * What an engine tells of its canister, stored and read back, is the canister: by what its messages changed, and by a log
- * with checkpoints that are written piece by piece while messages go on.
+ * Changes that an engine tells, stored and read back, restore the canister: from the changes of its messages, and from
+ * a log with checkpoints that are written piece by piece while messages go on.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -26,8 +26,9 @@ import {
 } from './engine-fixture.ts';
 
 /**
- * Hooks of an upgrade write to pages that were in use, and to one that is new; with an argument of a single byte it fails.
- * `write`: the argument's first 8 bytes are an address, the rest goes there and, at address modulo 2^20, to stable memory.
+ * Hooks of an upgrade write to pages that were in use, and to a new one; with an argument of a single byte the upgrade
+ * fails. `write`: the argument's first 8 bytes are an address; the rest goes there and, at address modulo 2^20, to
+ * stable memory.
  */
 const WRITER = `(module
   (import "ic0" "msg_arg_data_size" (func $size (result PTR)))
@@ -93,7 +94,7 @@ class Kept {
   readonly canister: TestCanister;
   #state: CanisterState;
   readonly #width: Width;
-  /** What the next process is started with. */
+  /** Threshold for the next process. */
   snapshotBelowBytes: number;
   readonly #tables = new MemoryTables();
   readonly #disk = new FaultyDisk();
@@ -132,7 +133,7 @@ class Kept {
     this.store.settle();
   }
 
-  /** Bytes that it stored. */
+  /** Runs a message; returns the number of stored bytes. */
   run(method: string, argument: Uint8Array): number {
     const task = {
       kind: 'update' as const,
@@ -146,7 +147,7 @@ class Kept {
     return bytesOf(changes ?? []);
   }
 
-  /** Bytes that it stored. */
+  /** Upgrades the canister; returns the number of stored bytes. */
   upgrade(argument: Uint8Array): number {
     const { step, changes } = this.canister.upgrade({ keepsHeap: true, argument });
     assert.equal(step.fault === undefined, argument.length !== 1);
@@ -154,12 +155,12 @@ class Kept {
     return bytesOf(changes ?? []);
   }
 
-  /** Another process takes over. */
+  /** Lets another process take over. */
   restart(): void {
     this.#state = this.recovered().state;
   }
 
-  /** All of a checkpoint; how many pieces came before. */
+  /** Writes a whole checkpoint; returns the number of pieces before the last. */
   checkpoint(between = (): void => undefined): number {
     let pieces = 0;
     for (; !this.engine.prepareCheckpoint(this.state); pieces++) {
@@ -171,7 +172,7 @@ class Kept {
     return pieces;
   }
 
-  /** What another process makes of what is stored. */
+  /** Returns the canister as another process restores it. */
   recovered(): { readonly engine: Engine; readonly state: CanisterState; readonly records: number } {
     this.store = this.#open();
     const { memory, copy, globals, certifiedData, checkpoint, records } = this.store.canister(CANISTER_ID);
@@ -203,7 +204,7 @@ class Kept {
     return { engine, state, records: Number(outcome) };
   }
 
-  /** The recovered canister is the one that lives. */
+  /** Checks that the recovered canister equals the live one. */
   check(): number {
     const { engine, state, records } = this.recovered();
     const expected = this.engine.capture(this.state);
@@ -220,14 +221,14 @@ class Kept {
   }
 }
 
-/** Zeros and what was never written are the same. */
+/** Zeros and bytes that were never written are the same. */
 function stableHash({ stable, stablePages }: Pick<CanisterImage, 'stable' | 'stablePages'>): string {
   const content = Buffer.alloc(stablePages * 65_536);
   for (const { offset, bytes } of stable) content.set(bytes, offset);
   return createHash('sha256').update(content).digest('hex');
 }
 
-/** At an odd address, so that it does not trap. */
+/** Returns an argument for an odd address, so that the message does not trap. */
 function writeTo(at: number, length: number, byte: number): Uint8Array {
   const argument = Buffer.alloc(8 + length, byte);
   argument.writeBigUInt64LE(BigInt(at), 0);
@@ -269,7 +270,7 @@ for (const width of WIDTHS) {
         else kept.run('write', randomWrite(random));
         sinceCheckpoint++;
         if (random.oneIn(3)) {
-          // A piece of a checkpoint; it comes when there is little left to write.
+          // A piece of a checkpoint; it is ready when little is left to write.
           const isReady = kept.engine.prepareCheckpoint(kept.state);
           kept.keep(kept.engine.takeChanges());
           if (isReady && random.oneIn(6)) {
@@ -282,13 +283,13 @@ for (const width of WIDTHS) {
         if (random.oneIn(15)) {
           const isFaulty = random.oneIn(2);
           kept.upgrade(Buffer.alloc(isFaulty ? 1 : 2));
-          // What the hooks that failed have cost is a record.
+          // The cost of the failed hooks is a record.
           sinceCheckpoint = isFaulty ? sinceCheckpoint + 1 : 0;
         }
         if (random.oneIn(25)) assert.equal(kept.check(), sinceCheckpoint);
       }
       assert.equal(kept.check(), sinceCheckpoint);
-      // All at once, whatever has been written ahead of it.
+      // The rest is written at once, whatever was written ahead.
       kept.engine.checkpoint(kept.state);
       kept.keep(kept.engine.takeChanges());
       assert.equal(kept.check(), 0);
@@ -334,7 +335,7 @@ test('a second copy that nobody keeps up to date is given up', () => {
   kept.run('fill', new Uint8Array(0));
   assert.ok(kept.checkpoint() > 0);
   assert.equal(kept.state.kept?.isLogged, false);
-  // What the copy that does not count will lack.
+  // Changes that the other copy will lack.
   for (const at of [9_600_001, 9_700_001]) kept.run('write', writeTo(at, 50, 99));
   assert.equal(kept.check(), 0);
   kept.state.installed?.instance.growTo(151 * 65_536);

@@ -1,4 +1,4 @@
-/** What becomes of logs when the host stops: checkpoints are written, as far as there is time. */
+/** Logs at the host's stop: checkpoints are written, as far as there is time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
@@ -15,7 +15,9 @@ const MODULE = wat(`(module
     (memory.fill (i32.const 0) (i32.const 1) (i32.const 13107200)) (call $reply)))`);
 const NO_BYTES = new Uint8Array(0);
 
-/** How many pieces of a checkpoint are made durable while the host stops, if each of them takes so long. */
+/**
+ * Returns the number of pieces of a checkpoint that are made durable during the stop, if each piece takes `pieceMs`.
+ */
 async function piecesAtClose(pieceMs: number): Promise<number> {
   const clock = new FakeClock(1_000_000);
   const ignore = (): void => undefined;

@@ -1,4 +1,4 @@
-/** Instrumented modules on disk: what comes back is what was made of that upload, or nothing does. */
+/** Instrumented modules on disk: a read returns exactly the code made of that upload, or nothing. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -43,11 +43,11 @@ const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 const made = (bytes: Uint8Array): InstrumentedModule => instrument(decodeModule(bytes));
 const fileOf = (directory: string, bytes: Uint8Array): string => join(directory, `${hashOf(bytes)}.code`);
 
-/** Names of all files of these, in order. */
+/** Returns the names of all files of these modules, sorted. */
 const filesOf = (...modules: readonly Uint8Array[]): readonly string[] =>
   modules.flatMap((bytes) => ['code', 'info'].map((kind) => `${hashOf(bytes)}.${kind}`)).toSorted();
 
-/** A directory with an entry of the small module and one of the other. */
+/** Makes a directory with an entry of the small module and one of the other. */
 async function filled(): Promise<string> {
   const directory = join(await temporaryDirectory(), 'modules');
   const cache = new CodeCache(directory, VERSION);
@@ -100,10 +100,10 @@ suite('kept code', () => {
   test('of another module, version or directory, or without its key, is not there', async () => {
     const directory = await filled();
     assert.equal(readIn(directory, SMALL, 'version 2'), undefined);
-    // Under another name.
+    // The file lies under another name.
     await copyFile(fileOf(directory, OTHER), fileOf(directory, SMALL));
     assert.equal(readIn(directory), undefined);
-    // Made by a server with its own key.
+    // The entry was made by a server with its own key.
     const elsewhere = await filled();
     await copyFile(fileOf(elsewhere, OTHER), fileOf(directory, OTHER));
     assert.equal(readIn(directory, OTHER), undefined);
@@ -112,7 +112,7 @@ suite('kept code', () => {
       await writeFile(join(elsewhere, 'key'), key);
       assert.equal(readIn(elsewhere), undefined);
     }
-    // With a new key new entries are kept.
+    // With a new key, new entries are kept.
     const cache = new CodeCache(elsewhere, VERSION);
     assert.equal(cache.write(hashOf(SMALL), made(SMALL)), undefined);
     assertSame(readIn(elsewhere), made(SMALL));
@@ -134,7 +134,7 @@ suite('kept code', () => {
       await writeFile(file, changed);
       assert.equal(cache.readInfo(hash), undefined, `byte ${at}`);
     }
-    // Neither file stands for the other, under the other's first line.
+    // Neither file is accepted in place of the other, even under the other's first line.
     const code = await readFile(fileOf(directory, SMALL));
     await writeFile(file, Buffer.concat([whole.subarray(0, 11), code.subarray(11)]));
     assert.equal(cache.readInfo(hash), undefined);
@@ -219,7 +219,7 @@ suite('a module loader', () => {
     await first.close();
     const file = fileOf(cacheDirectory, motoko);
     const whole = await readFile(file);
-    // The module as it was uploaded, unmetered, in the place of the instrumented one; and one with another directory's key.
+    // The uploaded module, unmetered, in the place of the instrumented one; and one with another directory's key.
     const unmetered = { bytes: motoko, layout: made(motoko).layout };
     const foreign = join(await temporaryDirectory(), 'modules');
     new CodeCache(foreign, codeVersion()).write(hash, unmetered);
@@ -265,7 +265,7 @@ suite('a module loader', () => {
     loader.storedIs(small, false);
     await loader.forget('0'.repeat(64));
     assert.deepEqual(await names(), filesOf(OTHER));
-    // Descriptions load nothing: no module comes to rest.
+    // Descriptions load nothing, so no module becomes idle.
     assert.deepEqual((await loader.describe(OTHER))?.hash, other);
     assert.equal(await loader.describe(SMALL), undefined);
     await sleep(200);
@@ -328,7 +328,7 @@ suite('a module loader', () => {
     const startMs = performance.now();
     await sleep(150);
     loader.prepare();
-    // One is being loaded at every moment, also when the time of the first worker is over.
+    // A module is being loaded at every moment, also when the time of the first worker is over.
     for (let pages = 1; performance.now() - startMs < 450; pages++) {
       const module = wat(`(module (memory ${pages}))`);
       assert.deepEqual((await loader.load(module)).info.hash, hashOf(module));

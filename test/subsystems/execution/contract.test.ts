@@ -1,4 +1,4 @@
-/** The executors by the suite that every execution runs: the shipped ones, in threads, and those of the crash simulator. */
+/** Runs every execution's suite on the executors: the shipped ones, in threads, and those of the crash simulator. */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { after, test } from 'node:test';
@@ -22,7 +22,7 @@ function startPool(): ExecutorPool {
 }
 
 let shared: ExecutorPool | undefined;
-// Its threads do not keep a process alive.
+// Threads of the pool do not keep a process alive.
 const alive = setInterval(() => undefined, 1000);
 after(async () => {
   clearInterval(alive);

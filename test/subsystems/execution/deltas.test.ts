@@ -1,6 +1,6 @@
 /**
- * The bytes a message changed: laid over the heap as it was, they must give the heap as it is, to the byte, whatever the
- * message did; and asking for them must not disturb commit or rollback.
+ * The bytes that a message changed: laid over the heap's former content, they must give its present content to the
+ * byte, for every kind of message; and reading them must not disturb commit or rollback.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -40,7 +40,7 @@ function checkMessage(instance: Instance, name: string, what: string): Collected
   instance.deltas(entries.sink);
   const after = instance.heap().slice();
   assertSameBytes(applied(before, entries, after.length), after, `${what}, deltas`);
-  // Asked again they are the same; and the journal still takes everything back.
+  // A second reading gives the same, and the journal still undoes everything.
   const again = collectEntries();
   instance.deltas(again.sink);
   assert.deepEqual(again.chunks, entries.chunks, what);
@@ -48,7 +48,7 @@ function checkMessage(instance: Instance, name: string, what: string): Collected
   assertSameBytes(instance.heap(), before, `${what}, rolled back`);
   assert.deepEqual(instance.saveGlobals(), globals, what);
 
-  // Once more, to be committed.
+  // The message runs once more, to be committed.
   instance.begin(1e9);
   instance.run(instance.entry(`canister_update ${name}`) ?? -1);
   const last = collectEntries();
@@ -60,7 +60,7 @@ function checkMessage(instance: Instance, name: string, what: string): Collected
   return entries;
 }
 
-/** Fails on a run that leaves everything as it was. */
+/** Fails if a run leaves its bytes unchanged. */
 function checkAllChange(before: Uint8Array, entries: CollectedEntries): void {
   for (const { page, offset, bytes } of runsOf(entries)) {
     const at = page * PAGE + offset;
@@ -83,7 +83,7 @@ function checkImage(instance: Instance, what: string): void {
   }
 }
 
-/** A module whose methods are made of `statements`, in words that are the same for both widths. */
+/** Makes a module whose methods consist of `statements`, in words that are the same for both widths. */
 function moduleOf(width: 32 | 64, pages: number, methods: Readonly<Record<string, string>>): string {
   const p = width === 64 ? 'i64' : 'i32';
   const functions = Object.entries(methods).map(
@@ -92,7 +92,7 @@ function moduleOf(width: 32 | 64, pages: number, methods: Readonly<Record<string
   return `(module (memory ${width === 64 ? 'i64 ' : ''}${pages} 64) (data (${p}.const 5000) "some data") ${functions.join('\n')})`;
 }
 
-/** Stores, fills, copies and growth at addresses that like the ends of pages. */
+/** Draws stores, fills, copies and growth at addresses that are often at ends of pages. */
 function randomBody(random: Seeded, pages: number): string {
   const smallPages = pages * 16;
   const address = (bytes: number): number => {
@@ -114,7 +114,7 @@ function randomBody(random: Seeded, pages: number): string {
       case 2:
         return random.oneIn(4) ? '(drop (memory.grow (ptr.const 1)))' : '';
       case 3: {
-        // One test, stores up to 256 bytes behind it.
+        // One check covers stores up to 256 bytes behind it.
         const offsets = Array.from({ length: 4 }, () => random.below(240));
         const stores = offsets.map(
           (offset) => `(v128.store offset=${offset} (local.get $p) (v128.const i64x2 ${random.below(3)} -1))`,
@@ -159,16 +159,16 @@ describe('deltas', () => {
           after: `${at(6)} ${spill} ${own(7)}`,
           later: `${at(8)} ${spill} ${own(1)} ${own(20)} ${own(9)}`,
           far: `${own(9)} ${own(1)} ${own(20)} ${at(8)} ${spill}`,
-          // The last page of all: nothing is behind it.
+          // The last page of all: nothing lies behind it.
           end: '(i64.store (ptr.const 131064) (i64.const 1))',
-          // What is behind comes into being while the message runs.
+          // The memory behind it comes into being while the message runs.
           grown:
             '(i64.store (ptr.const 131064) (i64.const 2)) (drop (memory.grow (ptr.const 1))) (i64.store (ptr.const 131068) (i64.const -1))',
           // Every page was written before.
           again: `(memory.fill (ptr.const 0) (i32.const 7) (ptr.const 131072))`,
         }),
       );
-      // All of it on fresh pages first, then on pages that have pre-images.
+      // All of them run on fresh pages first, then on pages that have pre-images.
       for (const name of [
         'alone',
         'before',

@@ -20,14 +20,14 @@ function onlyCall(result: TestResult): OutgoingCall {
   return call;
 }
 
-/** The unsigned numbers in the reply that `resultsReply` gave. */
+/** Returns the unsigned numbers in a reply of `resultsReply`. */
 function numbers(result: TestResult): readonly bigint[] {
   const data = replyOf(result);
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   return Array.from({ length: data.length / 8 }, (_, k) => view.getBigUint64(8 * k, true));
 }
 
-/** The calls, and a reply of their results. */
+/** Returns the calls with a reply of their results. */
 function answering(calls: readonly Call[]): readonly Call[] {
   return [...calls, ['msg_reply_data_append', RESULTS_AT, 8 * calls.length], ['msg_reply']];
 }
@@ -178,7 +178,7 @@ for (const width of WIDTHS) {
     test('environments come back bit for bit', () => {
       const c = new ScriptCanister(width);
       const env = width === 64 ? 2n ** 64n - 3n : 2n ** 32n - 3n;
-      // The callback function reads the script at its environment: one out of bounds shows what arrived.
+      // The callback function reads the script at its environment: one out of bounds shows the value that arrived.
       const fun = ['call_new', BLOB_AT, 1, BLOB_AT, 0] as const;
       const { step } = c.run([[...fun, 1, env, 1, env], ['call_perform']], CALL_BLOB);
       const [call] = step.calls;
@@ -429,7 +429,7 @@ for (const width of WIDTHS) {
       assert.equal(numbers(full).at(-1), 2n);
       assert.equal(full.step.calls.length, 0);
       assert.equal(c.canister.state.account.balance, balance - BigInt(full.step.charge));
-      // Another callee has a queue of its own, and a trapped execution takes nothing of it.
+      // Another callee has a queue of its own, and a trapped execution does not use any of it.
       assert.equal(numbers(c.run(answering(perform(width, { calleeBytes: 0 })), CALL_BLOB)).at(-1), 0n);
       const [first] = open;
       assert.ok(first !== undefined);
@@ -535,7 +535,7 @@ for (const width of WIDTHS) {
       const slot = HOOK_SLOTS.canister_heartbeat;
       const script: readonly Call[] = [['store8', 7, 7], ['msg_caller_size'], ...perform(width)];
       replyOf(c.runKeeping({ [slot]: script }, [['msg_reply']], CALL_BLOB));
-      // The blob that the script's call refers to is the argument's of the message before.
+      // The blob to which the script's call refers is the argument of the message before.
       const { balance } = c.canister.state.account;
       const beat = c.canister.system('canister_heartbeat');
       assert.deepEqual([beat.step.fault, beat.step.calls.length, beat.step.answer], [undefined, 1, undefined]);

@@ -21,7 +21,10 @@ import { BLOB_AT, type Call, encodeScript, HOOK_SLOTS, RESULTS_AT, ScriptCaniste
 const PRE = HOOK_SLOTS.canister_pre_upgrade;
 const utf8 = new TextEncoder();
 
-/** Two generations of a module with data at 0, a global, a start function that marks byte 8 and a hook that marks byte 9. */
+/**
+ * Two generations of a module with data at 0, a global, a start function that marks byte 8 and a hook that marks byte
+ * 9.
+ */
 function generation(width: Width, data: string, global: number, limits = '1'): string {
   return `(module
     (import "ic0" "msg_reply" (func $reply))
@@ -118,7 +121,7 @@ for (const width of WIDTHS) {
       ['cycles_burn128', 0, 1000, 200],
       ['heap_grow', 2],
     ];
-    /** With something of everything, and what its pre_upgrade does in place. */
+    /** Makes a canister with all kinds of state, and with the given pre_upgrade. */
     const prepared = (pre: readonly Call[]): ScriptCanister => {
       const c = new ScriptCanister(width, { policy: { instructionLimit: 10_000_000 }, stableBytesMax: 64 << 20 });
       replyOf(
@@ -169,7 +172,7 @@ for (const width of WIDTHS) {
           assert.equal(state.account.balance, balance - BigInt(result.step.charge), 'burned cycles are back');
           assert.equal(result.isBalanceMoved, false);
           assert.equal(result.step.timerNs, undefined);
-          // It lives: what it does is kept, and what it does in vain is not.
+          // The canister works: its changes are kept, and those of traps are not.
           assert.deepEqual(c.results([['global_get'], ['store8', 55, 5]])[0], 5n);
           const after = c.canister.fingerprint();
           c.trap([['store8', 55, 6], ['global_set', 6], ['unreachable']]);
@@ -379,7 +382,7 @@ for (const width of WIDTHS) {
       const moved = other.createCanister({ id: state.id, balance: 10n ** 14n, controllers: [], env: new Map() });
       assert.equal(other.restore(moved, module.code, image), undefined);
       assert.deepEqual(other.capture(moved), image);
-      // It lives on, and a trap is undone as ever.
+      // The canister goes on, and a trap is undone as usual.
       assert.deepEqual(c.results([['global_get'], ['load8', BLOB_AT]])[0], 123_456_789_012n);
       const after = c.canister.fingerprint();
       c.trap([['store8', 3_000_000, 1], ['heap_grow', 1], ['global_set', 2], ['unreachable']]);

@@ -1,4 +1,4 @@
-/** Canisters from text, and an engine to run them in the test's own thread. */
+/** Canisters from text, and an engine that runs them in the test's own thread. */
 import { createHash } from 'node:crypto';
 import wabt from 'wabt';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
@@ -44,7 +44,10 @@ const features = {
 } as const;
 const assembler = await wabt();
 
-/** Text to bytes. `PTR` stands for the pointer type, `%index` for what a memory or table of that width says before its limits. */
+/**
+ * Assembles a text. `PTR` stands for the pointer type, `%index` for the word in front of the limits of a memory or
+ * table of that width.
+ */
 export function assemble(width: Width, text: string): Uint8Array {
   const module = assembler.parseWat(
     'test.wat',
@@ -60,7 +63,7 @@ export function assemble(width: Width, text: string): Uint8Array {
 
 const loaded = new WeakMap<Uint8Array, LoadedModule>();
 
-/** The same array once, as a thread has the module of several canisters once. */
+/** Returns the same array for the same bytes, as canisters of a thread share a module. */
 export function load(bytes: Uint8Array): LoadedModule {
   const known = loaded.get(bytes);
   if (known !== undefined) return known;
@@ -70,7 +73,7 @@ export function load(bytes: Uint8Array): LoadedModule {
   return module;
 }
 
-/** An engine whose host bugs fail the test that caused them. */
+/** Makes an engine whose host bugs fail the test that caused them. */
 export function newEngine(
   policy: Partial<MeteringPolicy> = {},
   stableBytesMax = 256 << 20,
@@ -86,7 +89,7 @@ export function newEngine(
   });
 }
 
-/** What a caller would be told of a step. */
+/** Result of a step as its caller would be told. */
 export type Outcome = { readonly instructions: number; readonly charge: number } & (
   | { readonly kind: 'reply'; readonly data: Uint8Array }
   | { readonly kind: 'reject' | 'noReply' | StepFault['kind']; readonly code: RejectCode; readonly message: string }
@@ -94,7 +97,7 @@ export type Outcome = { readonly instructions: number; readonly charge: number }
 export interface TestResult extends Omit<EngineResult, 'debug'> {
   readonly outcome: Outcome;
   readonly debug: readonly string[];
-  /** What the canister's log gets. */
+  /** Entries for the canister's log. */
   readonly records: readonly string[];
 }
 
@@ -112,7 +115,7 @@ export function withOutcome(ended: EngineResult, nothing?: Outcome): TestResult 
   };
 }
 
-/** The context of a call from outside. */
+/** Makes the context of a call from outside. */
 export function contextOf(caller: Uint8Array, changes: Partial<ContextView> = {}): ContextView {
   return { caller, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0, ...changes };
 }
@@ -128,7 +131,7 @@ export interface Sample {
 
 export const CANISTER_ID = new Uint8Array([0x80, 0, 0, 0, 0, 0x10, 0, 1, 1, 1]);
 
-/** One installed canister and short ways to call it. */
+/** An installed canister with short ways to call it. */
 export class TestCanister {
   readonly engine: Engine;
   readonly state: CanisterState;
@@ -175,7 +178,7 @@ export class TestCanister {
     return instance;
   }
 
-  /** Number of an entry point by its export name. */
+  /** Returns the number of an entry point by its export name. */
   entry(exported: string): number {
     const entry = this.module.info.entries.get(exported);
     if (entry === undefined) throw new Error(`no export ${exported}`);
@@ -197,7 +200,7 @@ export class TestCanister {
     return this.execute({ kind, entry, argument, context: contextOf(this.caller, context), instructionsMax });
   }
 
-  /** Hands in the response to a call of this canister's. */
+  /** Hands in the response to a call of this canister. */
   respond(
     call: OutgoingCall,
     response: Response,
@@ -227,7 +230,9 @@ export class TestCanister {
     return this.run('query', method, argument);
   }
 
-  /** Everything a message may change: heap, globals, stable memory, and the state beside them. */
+  /**
+   * Returns a digest of everything that a message may change: heap, globals, stable memory, and the state beside them.
+   */
   fingerprint(): string {
     const hash = createHash('sha256');
     hash.update(this.instance.heap()).update(this.instance.saveGlobals());
@@ -242,14 +247,14 @@ export class TestCanister {
   }
 }
 
-/** The reply's bytes, or an error that shows what came instead. */
+/** Returns the reply's bytes; throws an error that shows any other outcome. */
 export function replyOf(result: TestResult): Uint8Array {
   const { outcome } = result;
   if (outcome.kind !== 'reply') throw new Error(`expected a reply, got ${outcome.kind}: ${outcome.message}`);
   return outcome.data;
 }
 
-/** The message of an outcome that is not a reply. */
+/** Returns the message of an outcome that is not a reply. */
 export function faultOf(result: TestResult, kind: string): string {
   const { outcome } = result;
   if (outcome.kind === 'reply') throw new Error(`expected ${kind}, got a reply of ${outcome.data.length} bytes`);

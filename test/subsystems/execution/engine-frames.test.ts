@@ -1,4 +1,4 @@
-/** Composite queries that wait for their calls: what they see, and what becomes of it. */
+/** Composite queries that wait for their calls: the state that they see, and their effects. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc, { cases } from '../../support/properties.ts';
@@ -9,10 +9,10 @@ import { BLOB_AT, type Call, encodeScript, HEAP_BYTES, RESULTS_AT, ScriptCaniste
 
 const REPLY: Response = { kind: 'reply', data: new Uint8Array([1]) };
 const FREE_AT = 0x20_0000;
-/** Beginning of a page that nothing has been written near. */
+/** Beginning of a page without any writes near it. */
 const UNTOUCHED_AT = 0x3f_1000;
 
-/** A composite query that has done the calls and waits for one call of its own. */
+/** Runs a composite query that makes the calls and then waits for one call of its own. */
 function suspend(
   c: ScriptCanister,
   scripts: Readonly<Record<number, readonly Call[]>>,
@@ -86,7 +86,7 @@ for (const width of WIDTHS) {
 
     test('it goes on seeing the canister as it was, whatever that commits meanwhile', () => {
       const c = new ScriptCanister(width);
-      // A store across the border of two pages; the second page is touched only by what spills into it.
+      // The store crosses the border of two pages; only its second part touches the second page.
       c.results([
         ['stable64_grow', 1],
         ['store8', FREE_AT + 4096, 3],
@@ -157,7 +157,7 @@ for (const width of WIDTHS) {
       const [first, silent] = started.step.calls;
       assert.ok(first !== undefined && silent !== undefined);
       const { frame } = started.step;
-      // A callback without calls and answer: another call is still open.
+      // The callback makes no calls and does not answer: another call is still open.
       const nothing = c.canister.respond(silent, REPLY, { frame });
       assert.deepEqual([nothing.step.fault, nothing.step.frame, nothing.step.calls.length], [undefined, frame, 0]);
       const second = c.canister.respond(first, REPLY, { frame });
@@ -244,7 +244,7 @@ for (const width of WIDTHS) {
       const large = c.run([['heap_copy', FREE_AT, 0, 300 * 1024], ...perform(width)], CALL_BLOB, 'query', 'compose');
       assert.match(faultOf(large, 'unavailable'), /composite queries that wait for their calls hold at most 0.25 MiB/);
       assert.deepEqual([large.step.calls.length, large.step.frame, c.canister.engine.frameBytesStored], [0, 0, 0]);
-      // What a commit adds counts, too.
+      // Memory that a commit adds counts, too.
       const { call, frame } = suspend(c, { 0: [['msg_reply']] }, []);
       c.results([['heap_copy', FREE_AT, 0, 300 * 1024]]);
       assert.equal(c.canister.engine.frameBytesStored, 0);
@@ -260,7 +260,7 @@ for (const width of WIDTHS) {
   });
 }
 
-/** Places around the borders of pages; stores of 8 bytes spill across them, copies of 1 to 12 bytes as well. */
+/** Places around the borders of pages: stores of 8 bytes cross them, and so do copies of 1 to 12 bytes. */
 const write = fc.record({
   at: fc.tuple(fc.nat(5), fc.integer({ min: -12, max: 12 })).map(([page, by]) => FREE_AT + 4096 + page * 4096 + by),
   length: fc.integer({ min: 1, max: 12 }),
@@ -294,7 +294,7 @@ function asCalls(list: readonly Write[]): readonly Call[] {
   });
 }
 
-/** Runs a history with a query in the middle, and the same on plain arrays. */
+/** Runs a history with a query in the middle, and the same history on plain arrays. */
 function holdsFor(
   width: Width,
   { base, first, commits, second, later }: typeof history extends fc.Arbitrary<infer T> ? T : never,

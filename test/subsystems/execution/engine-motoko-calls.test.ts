@@ -49,7 +49,7 @@ persistent actor Vault {
   public query func look() : async Nat { calls += 40; calls };
 };`;
 
-/** The numbers of two programs that differ; the second reads the first's state, the third cannot. */
+/** Three programs: the second can read the first's state, the third cannot. */
 const GENERATIONS = [
   `persistent actor { var n : Nat = 1; var words = ["a"]; public func inc() : async Nat { n += 1; n }; public query func get() : async Nat { n * 10 + words.size() } }`,
   `persistent actor { var n : Nat = 100; var words = ["a"]; var more : Nat = 3; public query func get() : async Nat { n * 10 + words.size() + more } }`,
@@ -87,7 +87,7 @@ for (const persistence of ['enhanced', 'classical'] as const) {
       const driver = new CallDriver();
       const c = driver.add(new TestCanister({ bytes: teller }));
       const v = driver.add(new TestCanister({ bytes: vault, spec: { id: VAULT_ID } }));
-      // What Motoko arms at its start.
+      // Runs the timers that Motoko arms at its start.
       driver.run();
       return { driver, c, v, call: (method) => driver.call(c, method, EMPTY_ARGS) };
     };

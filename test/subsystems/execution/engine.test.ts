@@ -111,7 +111,7 @@ for (const width of WIDTHS) {
       assert.equal(first.charge, chargeOf(POLICY, first.instructions));
       assert.deepEqual([second.instructions, second.charge], [first.instructions, first.charge]);
       assert.equal(c.canister.state.account.balance, balance - 2n * BigInt(first.charge));
-      // As a replicated query it is charged for as well.
+      // As a replicated query it is charged as well.
       const replicated = c.run(calls, undefined, 'update', 'look').outcome;
       assert.equal(replicated.charge, chargeOf(POLICY, replicated.instructions));
     });
@@ -206,7 +206,7 @@ for (const width of WIDTHS) {
         [outcome.kind, faultOf(c.run(NOTHING), 'unavailable')],
         ['unavailable', 'the canister contains no Wasm module'],
       );
-      // The thread is none the worse for it.
+      // The thread still works.
       assert.equal(engine.stableBytesStored, 0);
       assert.equal(c.canister.install(encodeScript(width, [['stable64_grow', 1]])).outcome.kind, 'reply');
       assert.deepEqual(c.results([['stable64_size']]), [1n]);
@@ -323,7 +323,7 @@ for (const width of WIDTHS) {
         ['query', 'run'],
         ['update', 'compose'],
       ] as const) {
-        // The fixture throws what is reported.
+        // The fixture throws reported bugs.
         assert.throws(() => c.run(NOTHING, undefined, kind, method), new RegExp(`${kind} cannot reach entry point`));
       }
     });
@@ -331,7 +331,7 @@ for (const width of WIDTHS) {
 }
 
 test('a module of the kind Rust makes runs: a stack pointer in a global, no exported table, data in place', () => {
-  // What `#[update] fn add(n: u64) -> u64` comes down to, with the shadow stack of the toolchain.
+  // Code that `#[update] fn add(n: u64) -> u64` compiles to, with the toolchain's shadow stack.
   const text = `(module
     (import "ic0" "msg_arg_data_size" (func $size (result i32)))
     (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))

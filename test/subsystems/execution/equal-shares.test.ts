@@ -1,4 +1,7 @@
-/** Endless loops in a thread of the shipped kind, with shipped engines and real code: what each gets of the processor. */
+/**
+ * Endless loops in a thread of the shipped kind, with shipped engines and real code: each loop's share of the
+ * processor.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -13,7 +16,7 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, EMPTY_ARGS, load, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
-/** A slice of `fill` takes a fraction of one of `count`. That is not at address 0: see ADR 49. */
+/** A slice of `fill` takes a fraction of the time of one of `count`, which does not count at address 0: see ADR 49. */
 const LOOPS = wat(`(module
   (memory 2)
   (func (export "canister_update count") (loop $l
@@ -24,15 +27,15 @@ const METHODS = ['count', 'fill', 'count', 'fill', 'count', 'fill'];
 const ROUNDS = 10;
 
 test('loops in one thread have equal shares of its processor time, and those that do the same get as much done', async () => {
-  // A loop that begins before a busy machine has optimised it stays in baseline code, which is slower by a factor of 2.7.
-  // Inlining would look for what baseline code has counted.
+  // A loop that begins before a busy machine has optimised it stays in baseline code, which is slower by a factor of
+  // 2.7. Inlining would depend on counts of the baseline code.
   setFlagsFromString('--no-liftoff');
   setFlagsFromString('--no-wasm-inlining');
   const problems: unknown[] = [];
   const report = (...problem: unknown[]): void => void problems.push(...problem);
   const ignore = (): void => undefined;
   const log: Logger = { info: ignore, warn: ignore, error: report, debug: ignore, announce: ignore, event: ignore };
-  /** By long message, in the order in which they begin: each has an engine of its own. */
+  /** Slices by long message, in the order in which they begin: each has an engine of its own. */
   const slices: number[] = [];
   let running = 0;
   const createEngine: CreateEngine = ({ onYield = ignore, canSuspend = false }, shared, reportBug) => {
@@ -89,7 +92,7 @@ test('loops in one thread have equal shares of its processor time, and those tha
     if (threads.canExecute(0)) await advance();
     threads.tell(0);
   }
-  // All at once: one alone would never give way, and nobody else be heard in this thread.
+  // All of them start at once: a single one would never give way, and no other be heard in this thread.
   for (const [n, handle] of handles.entries()) {
     const entry = module.entries.get(`canister_update ${METHODS[n]}`);
     assert.ok(entry !== undefined);
@@ -120,12 +123,12 @@ test('loops in one thread have equal shares of its processor time, and those tha
   assert.deepEqual(problems, []);
   const shown = `${hadMs.map((ms) => ms.toFixed(1)).join(' ')} ms, ${done.join(' ')} slices`;
   const fairMs = hadMs.reduce((sum, ms) => sum + ms, 0) / METHODS.length;
-  // A collection of garbage, or a machine that is itself put off, may make a turn long. It is taken from the loop's next ones,
-  // which the last turns do not have here.
+  // A garbage collection, or a machine that itself is delayed, may make a turn long. The excess is taken from the
+  // loop's next turns, which the last turns do not have here.
   const unevenMs = fairMs / 5 + longestMs - TURN_MS;
   for (const ms of hadMs)
     assert.ok(Math.abs(ms - fairMs) <= unevenMs, `${shown}, longest turn ${longestMs.toFixed(1)} ms`);
-  // Whoever else has the processor's other half makes a loop slower, but not by that much.
+  // Other users of the processor's other half make a loop slower, but not by this much.
   for (const method of new Set(METHODS)) {
     const same = done.filter((_, n) => METHODS[n] === method);
     assert.ok(Math.min(...same) > Math.max(...same) / 2, shown);

@@ -1,4 +1,6 @@
-/** Real executor threads under the scheduler: large responses, long messages beside short ones, storms of calls, death. */
+/**
+ * Real executor threads under the scheduler: large responses, long messages beside short ones, storms of calls, death.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
@@ -15,7 +17,7 @@ import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
 const CLOCK = new FakeClock(1_000_000);
-/** Of what the clock tells. */
+/** Attempts of a test that depends on the clock. */
 const ATTEMPTS = 5;
 const errors: string[] = [];
 const LOG: Logger = {
@@ -27,7 +29,9 @@ const LOG: Logger = {
   event: () => undefined,
 };
 
-/** `forward` calls the method `back` of the canister whose id is its argument; the callback replies with the response. */
+/**
+ * `forward` calls the method `back` of the canister whose id is its argument; the callback replies with the response.
+ */
 const MODULE = wat(`(module
   (import "ic0" "msg_arg_data_size" (func $size (result i32)))
   (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
@@ -220,7 +224,7 @@ test('when an executor dies, whoever waits is answered, others go on, and new ac
   const executing = call(1, 'endless');
   const waiting = call(1, 'quick');
   const open = call(0, 'forward', idOf(1));
-  // Answered behind that: it is open by then.
+  // The reply comes behind that call, which is open by then.
   assert.equal((await call(2, 'quick')).kind, 'reply');
   await threads.find((thread) => thread.threadName === 'executor 1')?.terminate();
   for (const outcome of [await executing, await waiting, await call(1, 'quick'), await call(3, 'quick')]) {
@@ -247,7 +251,7 @@ test('what is given to an executor while its end is told is answered before its 
     { executors: 1, wasmStackBytes: STACK_BYTES },
   );
   after(() => pool.close());
-  // What the pool waits for does not keep a process alive.
+  // Pending work of the pool does not keep a process alive.
   const alive = setInterval(() => undefined, 1000);
   after(() => clearInterval(alive));
   const module = await pool.prepare(MODULE);
@@ -269,7 +273,7 @@ test('what is given to an executor while its end is told is answered before its 
   const task = { kind: 'update', entry: module.entries.get('canister_update endless') ?? -1, argument } as const;
   const run = (done: (step: Step) => void): void =>
     pool.run(handle, { ...task, context: contextOf(ANONYMOUS), instructionsMax: FULL_LIMIT }, done);
-  // As a scheduler does it: one has ended, so the next one goes.
+  // As a scheduler does, the next task is given when one has ended.
   run(({ fault }) => {
     told.push(`first ${fault?.kind}`);
     run((step) => told.push(`second ${step.fault?.kind}`));
@@ -293,7 +297,7 @@ test('an executor has a thread once it has an actor, or one that sleeps', async 
   );
   t.after(() => pool.close());
   const names = async (): Promise<readonly string[]> => {
-    // Node tells of a thread a moment after it was made.
+    // Node lists a thread a moment after it was made.
     await new Promise((resolve) => setImmediate(resolve));
     return threads.map(({ threadName }) => threadName ?? '');
   };
@@ -333,17 +337,18 @@ test('executors that die amid large messages leave nobody without an answer', as
 });
 
 test('a drain lets long messages end, one on top of the other, and answers what waits for them', async () => {
-  // Where this thread was kept from running, the messages may have ended before the drain began: that shows nothing.
+  // If this thread was delayed, the messages may have ended before the drain began: such a run shows nothing.
   await attempts(20, async () => {
     const { call, scheduler } = await host(1, 5);
     await call(0, 'long');
-    // The executor takes up what it is given in its order: once this is answered, all before it has begun.
+    // The executor takes its work in order: once this is answered, all earlier work has begun.
     const begun = async (): Promise<void> => assert.equal((await call(4, 'quick')).kind, 'reply');
     const lower = call(0, 'long');
     await begun();
     const upper = call(1, 'long');
     await begun();
-    // For the suspended one, for the executing one, for another, and one that is open at the executing one.
+    // Calls that wait for the suspended message, for the executing one, and for another, and one that is open at the
+    // executing one.
     const waiting = [call(0, 'quick'), call(1, 'quick'), call(2, 'forward', idOf(1))];
     await begun();
     const drained = scheduler.drain();
@@ -380,7 +385,7 @@ test('while actors storm each other with calls, the event loop gets its turns', 
   const cpuMs = startCpuTimer();
   for (let turn = 0; turn < 40; turn++) await new Promise((resolve) => setTimeout(resolve, 1));
   const spentMs = cpuMs();
-  // Such turns come each millisecond when nothing else is to do.
+  // Such turns come each millisecond when there is no other work.
   assert.ok(spentMs < 1_000, `40 turns of the event loop took ${spentMs.toFixed(0)} ms of its processor`);
   const giveUp = performance.now() + 60_000;
   while (ended() - before < 2_000) {
@@ -408,7 +413,7 @@ test('what executors do is told while they do it, and goes on when one is replac
   assert.equal(figuresOf(1).steps, before[1]?.steps);
   assert.equal(after10.underWay, 0);
 
-  // The thread says nothing while it executes; its numbers move all the same, and nobody waits for them.
+  // The thread sends nothing while it executes; its numbers still move, and nobody waits for them.
   const long = call(0, 'endless');
   const moved = async (): Promise<number> => {
     const { busySeconds } = figuresOf(0);
@@ -438,7 +443,7 @@ test('an executor that has nothing to do is not busy', async () => {
   const { pool, call } = await host(1, 1);
   await call(0, 'slices');
   const busy = (): number => pool.executorFigures().executors[0]?.busySeconds ?? 0;
-  // It may need a moment to see that there is nothing.
+  // The thread may need a moment to notice that there is no work.
   await attempts(50, async () => {
     const busySeconds = busy();
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -466,7 +471,7 @@ test('memory by kind comes to what is counted in all, and a thread that dies has
   const giveBack = pool.holdMemory(10 * 4096);
   assert.equal(pool.memoryByKind().waking, 10 * 4096);
   giveBack();
-  // Its heap goes to the pool of the thread.
+  // The canister's heap goes to the pool of the thread.
   await pool.uninstall(2);
   await settled(() => pool.memoryByKind().spare > 0);
   process.off('worker', note);

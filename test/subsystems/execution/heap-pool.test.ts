@@ -1,4 +1,4 @@
-/** Heaps that are used again: nothing of one canister may be seen by the next, and nothing else may be different either. */
+/** Reused heaps: one canister must not see any data of another, and nothing else may differ, either. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
@@ -35,9 +35,9 @@ const PAGES_MAX = 24;
 const FLAGS = { traps: 1, drops: 2, initializes: 4, isLong: 8, writesStable: 16 } as const;
 
 /**
- * Each of its entry points does the work that its argument says, five u32: grows the heap, fills a range, stores across the
- * end of its last page without having touched the next, counts in a global; and the flags, of which one grows the stable
- * memory and writes there.
+ * Each entry point does the work that its argument describes, five u32: grows the heap, fills a range, stores across
+ * the end of its last page without having touched the next, counts in a global; and the flags, of which one grows the
+ * stable memory and writes there.
  */
 function worker(width: Width, number: number, pagesMax = PAGES_MAX): InstrumentedCode {
   const at = (k: number): string => `(i32.load (PTR.const ${k * 4}))`;
@@ -104,7 +104,7 @@ function argumentOf({ grows = 0, address = 4096, length = 0, byte = 0, flags = 0
   return new Uint8Array(Uint32Array.of(grows, address, length, byte, flags).buffer);
 }
 
-/** Looks at every byte of what comes and goes. */
+/** A pool that checks every byte of returned and reused heaps. */
 class CheckedPool extends HeapPool {
   checks = 0;
 
@@ -133,7 +133,7 @@ class Host {
   readonly stores: SharedStores;
   readonly engine: Engine;
 
-  /** `heaps` undefined: no heap is ever used again. */
+  /** `heaps` undefined: heaps are never reused. */
   constructor(heaps?: HeapPool, onYield: () => void = () => undefined) {
     const stores = createStores({ stableBytesMax: 1 << 20, heaps: { heapsMax: 0, bytesMax: 0 } });
     this.stores = { ...stores, heaps: heaps ?? stores.heaps };
@@ -184,12 +184,12 @@ class Host {
     return this.engine.execute(canister, { kind: 'callback', callbacks, response, ...rest }, 1);
   }
 
-  /** Gives the state back and takes it up again, as storage has it. */
+  /** Gives the state back and takes it up again from storage. */
   sleepAndWake(canister: CanisterState): CanisterState {
     return this.sleep(canister, false)();
   }
 
-  /** Gives the state back; the function takes it up again: as storage has it, or as it was packed. */
+  /** Gives the state back; the returned function takes it up again: from storage, or as it was packed. */
   sleep(canister: CanisterState, isPacked: boolean): () => CanisterState {
     const instance = instanceOf(canister);
     const { code } = instance;
@@ -200,7 +200,7 @@ class Host {
     const stablePages = canister.stable.pages;
     const packed = this.engine.putToSleep(canister);
     assert.ok(packed?.memory.heap !== undefined, 'small canisters that are kept by what changed are packed');
-    // As who keeps it does.
+    // The keeper of a packed canister does the same.
     this.stores.templates.hold(packed.memory.heap.template);
     this.packed.push(packed);
     const stored = {
@@ -232,7 +232,7 @@ function instanceOf({ installed }: CanisterState): Instance {
   return installed.instance;
 }
 
-/** All of its stable memory. */
+/** Returns the content of the stable memory. */
 function stableOf({ stable }: CanisterState): Uint8Array {
   const bytes = new Uint8Array(stable.bytes);
   stable.read(0, bytes, 0, bytes.length);
@@ -264,7 +264,7 @@ function assertSame(one: CanisterState, other: CanisterState): void {
   assert.equal(Buffer.compare(Buffer.concat(pages.map(({ bytes }) => bytes)), Buffer.concat(stored.chunks)), 0);
 }
 
-/** What a caller sees of it. */
+/** Returns the part of a result that a caller sees. */
 function seen({ step }: EngineResult): unknown {
   const { fault, answer, instructions, charge, calls } = step;
   return { fault, answer, instructions, charge, calls: calls.length };
@@ -283,7 +283,7 @@ function anyWork(random: Seeded): Work {
 
 for (const width of WIDTHS) {
   const [first, second] = [worker(width, 1), worker(width, 2)];
-  /** Its heap cannot be kept in place by an upgrade from the others. */
+  /** Module whose heap is too large for an upgrade from the others to keep it in place. */
   const larger = worker(width, 3, PAGES_MAX + 1);
 
   describe(`heaps that are used again, ${width}-bit`, () => {
@@ -294,7 +294,7 @@ for (const width of WIDTHS) {
         const random = seeded(seed);
         const pool = new CheckedPool(LIMITS);
         const hosts = [new Host(pool), new Host()] as const;
-        // Pairs that do the same: one where heaps are used again, one where they are new.
+        // Pairs that do the same: one where heaps are reused, one where they are new.
         const pairs: Pair[] = [];
         const both = (
           pair: Pair,
@@ -349,7 +349,7 @@ for (const width of WIDTHS) {
             }
             case 6:
             case 7: {
-              // Another may sleep meanwhile, longer or shorter: what is kept of one must not become the other's.
+              // Others may sleep meanwhile, longer or shorter: kept state of one must not become another's.
               const others = pairs.filter((other) => other !== pair && random.oneIn(3));
               const asleep = random.oneIn(2) ? [pair, ...others] : [...others, pair];
               const wakes = asleep.map((one) =>
@@ -407,7 +407,7 @@ for (const width of WIDTHS) {
       const pool = new CheckedPool(LIMITS);
       const host = new Host(pool);
       const canister = host.installed(first, { length: 40_000, byte: 7 });
-      // Fills the heap to its last page: what is undone there was saved when nothing was behind it.
+      // The heap is filled to its last page: undone bytes were saved when nothing lay behind it.
       const other = host.installed(first, { address: 256, length: 3 * WASM_PAGE - 600, byte: 9 });
       const work = { grows: 3, address: 3 * WASM_PAGE - 300, length: 2 * WASM_PAGE, byte: 5, flags: FLAGS.traps };
       assert.equal(host.run(other, 'canister_update work', work).step.fault?.kind, 'trap');
@@ -459,7 +459,7 @@ for (const width of WIDTHS) {
       let yields = 0;
       const above = (): void => {
         if (yields++ > 0) return;
-        // Those above come and go on spare heaps, also one that has run below before.
+        // Nested canisters come and go on spare heaps, also one that has run below before.
         const other = nested.installed(first, { length: 5000, byte: 3 });
         nested.engine.removeCanister(other);
         assert.equal(pool.count, 1);
@@ -554,7 +554,7 @@ describe('the pool of heaps', () => {
     const used = tally.marks?.slice() ?? [];
     pool.give(spare);
     for (let page = 0; page < 16; page++) assert.equal(heap[page * PAGE], used[page] === MARK.USED ? 0 : 1);
-    // They are the machine's loss all the same.
+    // They are counted as the machine's loss nevertheless.
     assert.deepEqual(
       tally.marks,
       used.map((mark) => (mark === MARK.USED ? MARK.ZEROS : MARK.UNTOUCHED)),

@@ -29,7 +29,7 @@ function canister(
   };
 }
 
-/** A linker's output as Rust has it: no exported table, a mutable stack pointer that nobody exports, active data. */
+/** A linker's output as Rust has it: no exported table, an unexported mutable stack pointer, active data. */
 const RUST_LIKE = `(module
   (import "ic0" "msg_reply" (func $reply))
   (type $callback (func (param i32)))
@@ -311,7 +311,7 @@ describe('an instance', () => {
       {},
       small,
     );
-    // Pages that were zeros need no pre-image.
+    // Pages of zeros need no pre-image.
     assert.equal(run('first', 1e8), undefined);
     instance.commit();
     assert.match(run('second', 1e8)?.message ?? '', /memory access limit/);

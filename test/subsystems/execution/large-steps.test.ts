@@ -1,4 +1,4 @@
-/** Real executor threads under the scheduler: a message that makes many calls holds up nobody in the main thread. */
+/** Real executor threads under the scheduler: a message that makes many calls delays nobody in the main thread. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
@@ -20,7 +20,7 @@ import { ANONYMOUS, POLICY, STACK_BYTES } from './engine-fixture.ts';
 const quiet = (): void => undefined;
 const SILENT: Logger = { info: quiet, warn: quiet, error: quiet, debug: quiet, announce: quiet, event: quiet };
 const CANISTERS = 6;
-/** As many as may be open at one callee. */
+/** Maximum of open calls at one callee. */
 const CALLS_EACH = 500;
 
 /** `storm` calls `m` of each canister whose id is in its argument. */
@@ -87,12 +87,12 @@ test('a turn of the event loop sends so many calls, whatever a message makes', a
     outcomes.map(({ kind }) => kind),
     ['reply', 'reply'],
   );
-  // Of two, each is called 500 times by either, and each call has a callback.
+  // Each of two callers makes 500 calls to each canister, and each call has a callback.
   const all = 2 * CANISTERS * CALLS_EACH * 2;
   while (ended.reduce((sum, count) => sum + count, 0) < CANISTERS + 2 + all) await new Promise(setImmediate);
   isOver = true;
   assert.ok(most >= CALLS_PER_TURN / 2, `${most} calls`);
-  // Responses come beside them.
+  // Responses are sent beside the calls.
   assert.ok(most <= 2 * CALLS_PER_TURN, `one turn sent ${most} calls`);
 });
 

@@ -34,7 +34,7 @@ const UPGRADE = {
   caller: CALLER,
 } as const;
 
-/** A module that answers `go` with nothing, different for each `number`. */
+/** A module that answers `go` with an empty reply, different for each `number`. */
 function plain(width: Width, number = 0): Uint8Array {
   return assemble(
     width,
@@ -107,7 +107,7 @@ describe('live heaps', () => {
     assertRefused(await change(pool, fourth, narrow));
     assert.equal((await go(pool, fourth, narrow)).fault?.kind, 'unavailable', 'nothing was installed');
 
-    // New code for those that live, over and over: nothing of it counts twice.
+    // Live canisters get new code again and again: none of it counts twice.
     for (let k = 0; k < 100; k++) {
       assert.equal((await change(pool, second, narrow, k % 2 === 0 ? UPGRADE : REINSTALL)).fault, undefined);
     }
@@ -141,7 +141,7 @@ describe('live heaps', () => {
   });
 });
 
-/** What V8 says when there is no address space left. */
+/** Makes V8 fail as it does when no address space is left. */
 function withoutRoom<T>(work: () => T): T {
   const { Memory } = WebAssembly;
   const failing = function noMemory(): never {
@@ -155,7 +155,7 @@ function withoutRoom<T>(work: () => T): T {
   }
 }
 
-/** What `HeapGarbage` asks, and what it does. */
+/** Counts that `HeapGarbage` reads, and the actions that it takes. */
 function counted(): {
   counts: HeapCounts & { isMade: number; isLive: number; dropped: number; asked: number };
   collection: Pick<FullCollection, 'begin' | 'hasEnded' | 'atOnce'> & { calls: string[]; isOver: boolean };
@@ -188,7 +188,7 @@ function counted(): {
   return { counts, collection, make };
 }
 
-/** Address space that the process has reserved. */
+/** Returns the address space that the process has reserved, in GiB. */
 function addressGib(): number {
   return Number(/VmSize:\s*(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) / 2 ** 20;
 }
@@ -204,7 +204,7 @@ describe('heaps that nobody uses', () => {
     assert.deepEqual(collection.calls, []);
     make(garbage, 12, false);
     assert.deepEqual(collection.calls, ['begin']);
-    // What has been made since it began is left when it has ended.
+    // Heaps made since the collection began are left when it has ended.
     collection.isOver = true;
     make(garbage, 15, false);
     assert.deepEqual(collection.calls, ['begin', 'hasEnded']);
@@ -258,7 +258,7 @@ describe('heaps that nobody uses', () => {
     const reserved = addressGib();
     for (let k = 0; k < 100; k++) void new WebAssembly.Memory({ address: 'i64', initial: 1n, maximum: 2n }).buffer;
     if (process.platform === 'linux') assert.ok(addressGib() > reserved + 1_000);
-    /** Allocates, so that collections go on, until something is the case. */
+    /** Allocates, so that collections go on, until `isSo`. */
     const until = (isSo: () => boolean): void => {
       const wasted: unknown[] = [];
       for (let round = 0; !isSo(); round++) {
@@ -269,9 +269,9 @@ describe('heaps that nobody uses', () => {
     };
     collection.begin();
     until(() => collection.hasEnded());
-    // Another thread gives them back to the machine.
+    // Another thread gives the heaps back to the machine.
     if (process.platform === 'linux') until(() => addressGib() < reserved + 500);
-    // Another one, begun before.
+    // A second collection, begun before.
     collection.begin();
     collection.atOnce();
     collection.begin();

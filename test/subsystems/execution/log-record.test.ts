@@ -1,4 +1,4 @@
-/** What a log has is read as it was written; and whatever else stands there is refused, without harm. */
+/** Records of a log are read as they were written; any other bytes are refused without harm. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc, { cases } from '../../support/properties.ts';
@@ -107,7 +107,7 @@ const encoded = (one: LogRecord): Uint8Array => encodeRecord(writer, one).slice(
 const encodedStanding = (one: CheckpointHeader): Uint8Array => encodeCheckpointHeader(writer, one).slice();
 const decoded = (log: Uint8Array, start = 0, end = log.length): LogRecord => new LogReader(log).read(start, end);
 
-/** Objects without prototypes and views of larger buffers are the same to us. */
+/** Converts objects without prototypes and views of larger buffers, which mean the same to us. */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return Uint8Array.from(value);
   if (value instanceof Map) return [...value];
@@ -116,7 +116,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]));
 }
 
-/** What reading gave, or undefined if it was refused; anything but a refusal fails the test. */
+/** Returns the value read, or undefined if the bytes were refused; any other error fails the test. */
 function readOrRefused<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -126,7 +126,7 @@ function readOrRefused<T>(read: () => T): T | undefined {
   }
 }
 
-/** Bytes and characters that a value holds. */
+/** Returns the number of bytes and characters that a value holds. */
 function sizeOf(value: unknown): number {
   if (typeof value === 'string' || value instanceof Uint8Array) return value.length;
   if (value instanceof Map) return sizeOf([...value]);
@@ -188,7 +188,7 @@ suite('records of a log', () => {
     fc.assert(
       fc.property(record, fc.uint8Array({ minLength: 1, maxLength: 20 }), (one, more) => {
         const whole = encoded(one);
-        // What follows in the log does not make up for what is missing.
+        // The log's following bytes do not replace missing ones.
         const log = Buffer.concat([whole, more]);
         for (let end = 0; end < whole.length; end++) refused(() => decoded(log, 0, end), /cut off|left over|damaged/);
         refused(() => decoded(log), /left over/);

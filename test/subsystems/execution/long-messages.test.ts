@@ -10,7 +10,7 @@ import {
 
 type Canister = CanisterState;
 
-/** An engine whose messages take time and yield, and do nothing else. */
+/** An engine whose messages take time and yield, without any effect. */
 interface SlowEngine extends MessageHooks {
   /** Canisters whose instances are on its journal. */
   readonly homeOf: Set<Canister>;
@@ -24,16 +24,16 @@ interface Running {
   ranMs: number;
 }
 
-/** A thread as far as its long messages see it. */
+/** A thread as its long messages see it. */
 class Thread {
   nowMs = 0;
-  /** What the machine has given to others meanwhile. */
+  /** Milliseconds that the machine has given to others meanwhile. */
   lostMs = 0;
-  /** Short messages wait. */
+  /** True while short messages wait. */
   hasOthers = false;
   readonly engines: SlowEngine[] = [];
   readonly dropped: SlowEngine[] = [];
-  /** Names, in the order in which they began, and in which they ended. */
+  /** Names in the order in which messages began, and in which they ended. */
   readonly begun: string[] = [];
   readonly ended: string[] = [];
   readonly running = new Map<string, Running>();
@@ -52,13 +52,13 @@ class Thread {
     onYield: () => void this.yields++,
   });
 
-  /** The machine gives the processor to others. */
+  /** Simulates that the machine gives the processor to others. */
   lose(ms: number): void {
     this.nowMs += ms;
     this.lostMs += ms;
   }
 
-  /** A message of so many slices. */
+  /** Adds a message of so many slices. */
   add(
     name: string,
     slices: number,
@@ -155,7 +155,7 @@ test('shares are equal beside a flood of short messages, too, which gets half', 
   thread.hasOthers = true;
   let shortMs = 0;
   for (let n = 0; n < 2000; n++) {
-    // As long as the thread lets them.
+    // The time passes for as long as the thread allows.
     thread.nowMs += 4;
     shortMs += 4;
     await thread.long.turn();
@@ -170,7 +170,7 @@ test('shares are of processor time: who is running when the machine is busy with
   const names = Array.from({ length: 8 }, (_, n) => `m${n}`);
   for (const name of names)
     thread.add(name, Infinity, 0.5, canisterOf(name), 0, () => {
-      // Whenever this one has the processor, others want it, too.
+      // Others also want the processor whenever this message has it.
       if (name === 'm3') thread.lose(3);
     });
   await thread.turns(8 * 100);
@@ -244,7 +244,7 @@ test('engines are made when messages begin, not when they come: others would wai
 
 test('an engine is used again: by the canister that is on its journal already, if that comes', async () => {
   const thread = new Thread();
-  // Longer than a turn, so that both are under way at once.
+  // The work is longer than a turn, so that both messages are under way at once.
   const canister = thread.add('a', 6);
   thread.add('b', 6);
   await thread.untilDone();
@@ -271,7 +271,7 @@ test('an engine whose journal a message has made large is dropped, and so is wha
   assert.equal(thread.dropped.length, thread.engines.length - 16, '16 are kept');
 });
 
-/** A message that waits for something else between two slices: `wake` lets it go on. */
+/** Adds a message that waits between two slices; `wake` lets it go on. */
 function addWaiting(thread: Thread, isRecalled?: () => boolean): { wake: () => void; outcome: boolean | undefined } {
   const waiting: ReturnType<typeof addWaiting> = { wake: () => undefined, outcome: undefined };
   const run = async (engine: SlowEngine): Promise<void> => {
@@ -301,7 +301,7 @@ test('a message that waits for something else has no turn until that has happene
   assert.equal(thread.long.hasReady, true);
   await thread.untilDone();
   assert.equal(waiting.outcome, true);
-  // That it has happened may be told twice.
+  // The event may be reported twice.
   waiting.wake();
   assert.equal(thread.long.hasReady, false);
 });

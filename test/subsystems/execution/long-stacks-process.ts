@@ -1,6 +1,6 @@
 /**
- * A process that does nothing but suspend calls on stacks of their own, so that its address space tells what they take.
- * Prints a line of JSON.
+ * A process that only suspends calls on stacks of their own, so that its address space shows their size. Prints a line
+ * of JSON.
  */
 import { readFileSync } from 'node:fs';
 import { sizeLongStacks } from '../../../subsystems/execution/pool/long-stacks.ts';
@@ -15,7 +15,7 @@ export interface LongStacksReport {
   readonly calls: number;
   readonly addressBytes: number;
   readonly residentBytes: number;
-  /** What the deepest call answered. */
+  /** Answer of the deepest call. */
   readonly levels: number;
 }
 

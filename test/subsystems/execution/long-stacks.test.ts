@@ -1,4 +1,4 @@
-/** Stacks of long messages: as large as a message may need, and nothing is left of them when it has ended. */
+/** Stacks of long messages: as large as a message may need, and freed when it has ended. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ test('a thousand stacks leave neither address space nor memory behind, and one o
   const { stdout } = await promisify(execFile)(process.execPath, [script]);
   const report = JSON.parse(stdout) as LongStacksReport;
   assert.equal(report.levels, 1_000_000);
-  // Each may become 257 MiB; the deep one is 72 MB.
+  // Each stack may grow to 257 MiB; the deep one has 72 MB.
   assert.ok(report.addressBytes < 300 * 2 ** 20, stdout);
   assert.ok(report.residentBytes < 150 * 2 ** 20, stdout);
 });

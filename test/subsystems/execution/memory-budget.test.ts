@@ -1,4 +1,4 @@
-/** What is counted of the memory that all actors share, who is refused, and that a refusal is the same when it is run again. */
+/** Accounting of the memory that all actors share, refusals, and the same refusal when a log is run again. */
 import assert from 'node:assert/strict';
 import { describe, suite, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -50,7 +50,7 @@ for (const width of WIDTHS) {
       const canister = thread.install(hog);
       assert.equal(thread.ask(canister, 'grow', 16, 1200), 1201);
       const before = thread.budget.bytesUsed;
-      // 75 MiB and as much again are more than there is.
+      // 75 MiB and the same again are more than there is.
       assert.equal(thread.ask(canister, 'grow', 1), 1201);
       assert.equal(thread.ask(canister, 'look_and_grow', 1), 1201);
       assert.equal(thread.budget.bytesUsed, before);
@@ -307,14 +307,14 @@ test('threads that take and give back at once lose nothing, and never have more 
     assert.ok(refused > 0);
   }
   assert.equal(budget.bytesUsed, ends.reduce((sum, { has }) => sum + has, 0) * PAGE);
-  // One has died: what it had is free.
+  // The thread of one has died: its memory is free.
   budget.forget(0);
   assert.equal(budget.bytesUsed, (ends[1]?.has ?? 0) * PAGE + (ends[2]?.has ?? 0) * PAGE + (ends[3]?.has ?? 0) * PAGE);
 });
 
 suite('a message that there is no room for', () => {
   const BOUND_PAGES = 10_000;
-  /** Idle canisters are asked to give way, and nobody has an answer. */
+  /** Makes a budget in which idle canisters are asked to give way, and nobody answers. */
   function crowded(freePages: number, answer = () => new Promise<void>(() => undefined)): MemoryBudget {
     const budget = new MemoryBudget(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
     budget.attend(answer);
@@ -329,7 +329,7 @@ suite('a message that there is no room for', () => {
     message.begin(heap(), 65_536);
     const beginMs = performance.now();
     assert.equal(message.growBy(100), false);
-    // 50 ms; guests that can yield wait for a minute.
+    // The wait is 50 ms; guests that can yield wait for a minute.
     assert.ok(performance.now() - beginMs < 10_000);
     budget.unattend();
   });
@@ -339,7 +339,7 @@ suite('a message that there is no room for', () => {
     const message = new MessageMemory(budget, 256);
     for (let n = 0; n < 12; n++) {
       message.begin(heap(), 65_536);
-      // The first one's answer has come by then, and has freed nothing.
+      // The answer to the first request has come by then, and has freed nothing.
       for (let looks = 0; looks < 2; looks++) {
         assert.equal(message.grow(100), ROOM.LATER, `message ${n}`);
         await nextTurn();
@@ -354,7 +354,7 @@ suite('a message that there is no room for', () => {
     tally.settle(budget, 0);
     const message = new MessageMemory(budget, 256);
     message.begin(tally, 65_536);
-    // 6,144 pages that it has, as many again to undo the growth.
+    // The canister has 6,144 pages, and undoing the growth needs the same again.
     assert.equal(message.grow(16), ROOM.REFUSED);
     budget.unattend();
   });

@@ -1,6 +1,6 @@
 /**
- * Memory that the machine, V8 or the budget refuses at moments where that is rare: what was taken for it is given back, what the
- * message saw is in its record, and nothing that is not used any more is kept alive.
+ * Memory that the machine, V8 or the budget refuses at rare moments: memory taken for it is given back, the message's
+ * view is in its record, and unused memory is not kept alive.
  */
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
@@ -17,13 +17,16 @@ import { hogModule } from '../../e2e/memory/hog.ts';
 import { HOGS, Log, MIB, PAGE, stateOf, Thread } from './budget-thread.ts';
 import { ANONYMOUS, assemble, load, STACK_BYTES, WIDTHS } from './engine-fixture.ts';
 
-/** Memories have at most so many pages of 64 KiB from now on, whatever they were made with; nothing is told of that before. */
+/**
+ * Limits memories to so many pages of 64 KiB from now on, whatever maximum they were made with; code is not told of the
+ * limit.
+ */
 function v8Provides(pages: number): void {
   setFlagsFromString(`--wasm-max-mem-pages=${pages}`);
 }
 const EVERYTHING = 2 ** 32 - 1;
 
-/** Idle canisters have a quarter of the memory, and go to sleep for whoever waits. */
+/** Idle canisters have a quarter of the memory, and go to sleep for a waiting one. */
 class WithIdle extends MemoryBudget {
   idlePages = 0;
   questions = 0;
@@ -66,7 +69,7 @@ for (const width of WIDTHS) {
         'the next message has what there is again',
       );
       log.keep(next.changes);
-      // A machine that provides less than there was: the canister is all right, and cannot be woken here.
+      // A machine that provides less than before: the canister is intact, and cannot be woken here.
       v8Provides(500);
       assert.throws(() => log.replayed(1024 * MIB, first, hog, canister), { name: 'OutOfMemory' });
     });
@@ -120,7 +123,7 @@ for (const width of WIDTHS) {
 
     test('an instance that cannot be made takes nothing', (t) => {
       const thread = new Thread(256 * MIB);
-      // With a spare heap, and with a new one of a size that no spare heap has.
+      // The heap is a spare one, or a new one of a size that no spare heap has.
       thread.engine.removeCanister(thread.install(hog));
       const kept = thread.install(hog);
       const large = load(hogModule(width, 300)).code;
@@ -152,7 +155,7 @@ for (const width of WIDTHS) {
 
     test('a small heap that was large in a message that was undone counts what it has', () => {
       const thread = new Thread(256 * MIB);
-      // The last of its pages is used, and hardly any before it.
+      // The last page of the heap is used, and hardly any before it.
       const sparse = load(
         assemble(
           width,
@@ -174,7 +177,7 @@ for (const width of WIDTHS) {
       thread.fault(canister, 'grow_and_trap', 16, 400);
       assert.ok(counted() < 10, `${counted()} pages of ${100 * 16} after it`);
       assert.equal(thread.budget.bytesUsed, thread.expected([canister]));
-      // And the heap is what it was: also for the next message, and for whoever has it later.
+      // The heap is as before: also for the next message, and for the next canister that gets it.
       thread.run(canister, 'grow');
       const grown = stateOf(canister);
       thread.fault(canister, 'grow_and_trap', 16, 400);
@@ -188,7 +191,8 @@ for (const width of WIDTHS) {
       const canister = thread.install(hog);
       budget.idlePages = budget.pagesLeft - MIB / PAGE;
       assert.ok(budget.take(budget.idlePages));
-      // Its growth looks only for the first 16 MiB, so this one is not refused then, and the idle ones come back after it.
+      // The canister's growth reserves only the first 16 MiB, so it is not refused then, and the idle ones come back
+      // after it.
       const wide = load(
         assemble(
           width,
@@ -224,7 +228,7 @@ test('the journal of an engine that is gone is not kept alive by spare heaps tha
     const engine = thread.engineOn(control);
     thread.run(canister, 'grow', 16, 200, engine);
     thread.run(canister, 'rewrite', 0, 0, engine);
-    // Undone on a copy: its heap goes to the pool, too.
+    // The growth is undone on a copy: the canister's heap goes to the pool, too.
     thread.run(canister, 'grow_and_trap', 16, 240, engine);
     assert.ok(engine.journalBytes > MIB);
     engine.removeCanister(canister);

@@ -1,9 +1,10 @@
 /**
- * Messages that touch much memory let others in, and nobody can tell it from what they do. Each case is a few messages of
- * one canister: an operation, so much memory on either side of a threshold, where and how they end, and how the canister is
- * stored are drawn. They run as in an executor: short first, then as a long message that is suspended at every yield, while a
- * bystander of the thread executes messages. The plain module in V8, with a naive counter in its text, has the same memory and
- * counts the same; an engine that never yields tells storage the same bytes and faults with the same words.
+ * Messages that touch much memory let others run, without any difference in their effects. Each case is a few messages
+ * of one canister: an operation, an amount of memory on either side of a threshold, the place and kind of the end, and
+ * the canister's way of storage are drawn. They run as in an executor: short first, then as a long message that is
+ * suspended at every yield, while a bystander of the thread executes messages. The plain module in V8, with a naive
+ * counter in its text, has the same memory and the same count; an engine that never yields tells storage the same
+ * bytes, and its faults have the same words.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -43,12 +44,14 @@ const WASM_PAGE_BYTES = 65_536;
 const MIB = 2 ** 20;
 const NOW_MS = 1_800_000_000_000;
 const LIMIT = 200_000_000;
-/** Where the code branches: pages until it yields, a piece, pages undone at once, pages of a short message. */
+/**
+ * Points at which the code branches: pages until it yields, a piece, pages undone at once, pages of a short message.
+ */
 const THRESHOLDS: readonly [number, ...number[]] = [64 * PAGE_BYTES, MIB, 2 * MIB, 4 * MIB];
-/** Small heaps, granules that are kept at once; what a message changes at most for its bytes to be stored. */
+/** Small heaps, granules that are kept at once, and the largest changes of a message whose bytes are stored. */
 const LONG_THRESHOLDS: readonly [number, ...number[]] = [...THRESHOLDS, 16 * MIB, 64 * MIB];
 const STABLE_BYTES = (SEEDS.isLong ? 67 : 7) * MIB;
-/** Pages that may be touched or untouched between two yields: by wasm, by a system call's piece, by undoing. */
+/** Maximum of pages touched or untouched between two yields: by wasm, by a system call's piece, by undoing. */
 const PAGES_AT_ONCE = 512;
 const GRANULE_INSTRUCTIONS = 1000;
 const WIDTHS = [32, 64] as const;
@@ -84,9 +87,9 @@ class Thread {
   #running: CanisterState | undefined;
   #touched = 0;
   yields = 0;
-  /** With so many yields its deletion is wanted, which ends a message that executes. */
+  /** Number of yields after which a deletion is requested, which ends an executing message. */
   endsAfter = Infinity;
-  /** Pages touched or untouched between two yields. */
+  /** Maximum of pages touched or untouched between two yields. */
   mostPages = 0;
 
   constructor() {
@@ -121,7 +124,7 @@ class Thread {
     this.#running = canister;
     this.#touched = 0;
     const long = await runSuspendable(this.#long.executing(canister, task, NOW_MS, true));
-    // To keep pages takes next to nothing.
+    // Keeping pages takes almost no time.
     if (long.step.fault !== undefined || task.kind === 'query') this.#look();
     this.home.adopt(canister);
     return long;
@@ -161,7 +164,7 @@ function taskOf(width: HogWidth, operation: HogOperation | 'prepare', end: HogEn
   return { kind, entry, argument, context: contextOf(ANONYMOUS), instructionsMax: LIMIT };
 }
 
-/** The module as V8 runs it, with what a message that is kept has changed. */
+/** The module in V8, with the changes of its kept messages. */
 class Plain {
   readonly #naive: Uint8Array;
   #canister: ReturnType<typeof startPlainCanister>;
@@ -188,7 +191,7 @@ class Plain {
     return this.#canister.host.stable;
   }
 
-  /** Instructions of a message. */
+  /** Runs a message; returns its instructions. */
   run(name: string, argument: Uint8Array, isKept: boolean): number {
     const { heap, stable } = this;
     const before = isKept ? undefined : { heap: heap.slice(), stable: stable.slice() };
@@ -212,7 +215,7 @@ class Plain {
   }
 }
 
-/** Operations and ends that cases are drawn from. */
+/** Operations and ends from which cases are drawn. */
 interface Choice {
   readonly operations: readonly [HogOperation, ...HogOperation[]];
   readonly ends: readonly [HogEnd, ...HogEnd[]];
@@ -226,7 +229,7 @@ function draw(random: ReturnType<typeof seeded>, thresholds: readonly [number, .
   const near = threshold + random.pick([-1, 0, 1, -PAGE_BYTES, PAGE_BYTES, random.below(MIB)]);
   const size = operation === 'init' ? Math.min(near, HOG_SEGMENT_BYTES) : near;
   const to = 16 + random.below(3 * PAGE_BYTES);
-  // Overlapping, on either side, and not.
+  // The ranges overlap on either side, or not.
   const from = random.pick([16, to + 1, to + MIB - 3, to + size, to + 2 * MIB]);
   const isStable = operation === 'stableRead' || operation === 'stableWrite';
   const argument = hogArgument(
@@ -255,7 +258,7 @@ async function checkCase(seed: number, thread: Thread, seen: Seen, choice = ALL)
   }
   plain.run('canister_update stableGrow_update', growth.kind === 'update' ? growth.argument : EMPTY_ARGS, true);
   plain.run('canister_update prepare', prepared, true);
-  // Something that is not the same everywhere.
+  // The first message makes content that differs from place to place.
   const first = { operation: 'init', end: 'update', argument: hogArgument(16, 0, HOG_SEGMENT_BYTES), size: 0 } as const;
   await checkMessage(thread, width, ours, twin, plain, first, `seed ${seed}: the first message`);
   for (let message = 0; message < MESSAGES; message++) {
@@ -318,7 +321,7 @@ async function checkMessage(
   assert.ok(thread.mostPages <= PAGES_AT_ONCE, `${what}: ${thread.mostPages} pages between two yields`);
 }
 
-/** Granules of stable memory that a write touches. */
+/** Returns the number of granules of stable memory that a write touches. */
 function granulesOf(argument: Uint8Array): number {
   const [to = 0, , size = 0] = new Uint32Array(argument.slice(0, 12).buffer);
   return Math.floor((to + size - 1) / PAGE_BYTES) - Math.floor(to / PAGE_BYTES) + 1;
@@ -370,7 +373,7 @@ describe('a message that touches much memory', () => {
     assert.ok(ended['before its end'] > 0 && ended['at its end'] > 0, JSON.stringify(ended));
   });
 
-  /** Bugs that are to be found, with the messages in which each shows. */
+  /** Planted bugs, each with the messages in which it shows. */
   const PLANTS: Readonly<Record<string, readonly [Choice, plant: () => () => void]>> = {
     'a system call in pieces leaves out its last byte': [
       { operations: ['argument', 'stableWrite'], ends: ['update'] },
@@ -434,7 +437,7 @@ function onlyFirst(original: Instance['deltasInPieces']): Instance['deltasInPiec
 
 function* nothing(): InPieces {}
 
-/** Puts another method in place; returns how to take it away again. */
+/** Puts another method in place; returns a function that restores the original. */
 function patched<T extends object, K extends keyof T>(target: T, name: K, make: (original: T[K]) => T[K]): () => void {
   const original = target[name];
   target[name] = make(original);

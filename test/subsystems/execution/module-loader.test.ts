@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
 
 const MIB = 2 ** 20;
-/** The most that anything may hold the main thread. */
+/** Maximum of processor time for which the main thread may be held. */
 const SLICE_CPU_MS_MAX = 50;
 
 /** Milliseconds of processor time that this thread has used. */
@@ -16,7 +16,7 @@ test('a large module is given to its thread in slices, without the room behind i
   await using loader = new AsyncDisposableStack();
   const modules = new ModuleLoader({ wasmStackBytes: 4 * MIB });
   loader.defer(() => modules.close());
-  // As an upload is: the room is larger than what has come.
+  // As for an upload, the buffer is larger than the received bytes.
   const bytes = new Uint8Array(192 * MIB).subarray(0, 96 * MIB).fill(7, 0, 8);
   let [longestMs, beganMs, turns] = [0, cpuMs(), 0];
   const look = (): void => {

@@ -1,10 +1,10 @@
-/** What lies beyond a memory or a table: a trap that says so, whatever wants to go there. */
+/** Accesses beyond a memory or a table: each kind traps with a message about it. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assemble, faultOf, load, replyOf, TestCanister, type Width, WIDTHS } from './engine-fixture.ts';
 
 const REPLY = '(import "ic0" "msg_reply" (func $reply))';
-/** Counts in its memory; the rest is the case's own. */
+/** Counts in its memory; the rest is given by the case. */
 const counter = (more: string): string => `(module ${REPLY}
   (import "ic0" "msg_reply_data_append" (func $append (param PTR PTR)))
   (memory %index 1)
@@ -64,7 +64,7 @@ for (const width of WIDTHS) {
   });
 }
 
-/** To and from places that leave no room for a whole memory. */
+/** Returns operations to and from addresses that leave no room for a whole memory. */
 function bulkOperations(width: Width): Readonly<Record<string, string>> {
   return {
     'memory.copy': `(memory.copy (i${width}.const 0) (i${width}.const 8) (i${width}.const SIZE))`,

@@ -1,4 +1,4 @@
-/** Threads that are started for actors of an earlier process, before anybody asks for them. */
+/** Threads that are started in advance for actors of an earlier process. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ const MODULES = [1, 2, 3].map((pages) => wat(`(module (memory ${pages}))`));
 const ignore = (): void => undefined;
 const log = { info: ignore, warn: ignore, error: ignore, debug: ignore, announce: ignore, event: ignore };
 
-/** How many executors' threads start for as many modules that were kept, of at most two. */
+/** Returns the number of executor threads, at most two, that start for this number of kept modules. */
 async function startedFor(modules: number): Promise<number> {
   const cacheDirectory = join(await temporaryDirectory(), 'modules');
   const options = { executors: 2, wasmStackBytes: STACK_BYTES, cacheDirectory };
@@ -31,7 +31,7 @@ async function startedFor(modules: number): Promise<number> {
   const pool = new ExecutorPool(granted, options, {}, { startThread });
   await pool.prepareForKept();
   const count = started;
-  // They are those that actors are given to.
+  // The actors get these threads.
   await Promise.all(MODULES.map((module) => pool.prepare(module)));
   await pool.close();
   return count;

@@ -1,12 +1,12 @@
 /**
- * A canister that does what its argument says: a list of imports with their parameters, run one after the other.
- * With it a test of the system API is a list of calls, in both pointer widths, instead of a module of its own.
+ * A canister that runs its argument: a list of imports with their parameters, one after the other. With it a test of
+ * the system API is a list of calls, in both pointer widths, instead of a module of its own.
  *
  * Argument: u64 count · BLOB_BYTES of data · operations of 72 bytes (u64 number, eight u64 parameters). It is copied to
  * ARGUMENT_AT, so the blob has a known address; the result of operation i is kept at RESULTS_AT + 8 i.
  *
- * Scripts for callbacks and hooks lie in the heap, in slots: `keeping` puts them there. The callback function runs the script
- * whose address is its environment; the hooks run those of the slots named in HOOK_SLOTS, if there are any.
+ * Scripts for callbacks and hooks lie in the heap, in slots: `keeping` puts them there. The callback function runs the
+ * script whose address is its environment; the hooks run those of the slots named in HOOK_SLOTS, if there are any.
  */
 import { IC0_SIGNATURES, type HostType, type Ic0Name } from '../../../subsystems/wasm/index.ts';
 import type { CallKind, ContextView } from '../../../subsystems/ic/index.ts';
@@ -34,7 +34,10 @@ export const HOOK_SLOTS = {
   canister_on_low_wasm_memory: 23,
 } as const;
 
-/** Besides the imports: copying within the heap, a store of one byte, a store to a mutable global, heap growth, a plain wasm trap, an endless loop. */
+/**
+ * Besides the imports: copying within the heap, a store of one byte, a store to a mutable global, heap growth, a plain
+ * wasm trap, an endless loop.
+ */
 const OWN = [
   'store8',
   'store64',
@@ -157,12 +160,12 @@ export function encodeScript(width: Width, calls: readonly Call[], blob: Uint8Ar
   return bytes;
 }
 
-/** Index of the callback function in the table; its environment is the address of a script. */
+/** Returns the index of the callback function in the table; its environment is the address of a script. */
 export function callbackFunction(width: Width): number {
   return namesFor(width).length;
 }
 
-/** An argument that puts scripts into their slots before it does what the calls say. */
+/** Returns an argument that puts scripts into their slots before it runs the calls. */
 export function keeping(
   width: Width,
   scripts: Readonly<Record<number, readonly Call[]>>,
@@ -203,7 +206,9 @@ export class ScriptCanister {
     return this.canister.run(kind, method, encodeScript(this.width, calls, blob));
   }
 
-  /** Runs the calls, then replies with their results as unsigned numbers. Throws with the outcome unless that succeeds. */
+  /**
+   * Runs the calls, then replies with their results as unsigned numbers. Throws with the outcome unless that succeeds.
+   */
   results(calls: readonly Call[], blob?: Uint8Array, kind: CallKind = 'update', method?: string): readonly bigint[] {
     const { outcome } = this.run(
       [...calls, ['msg_reply_data_append', RESULTS_AT, 8 * calls.length], ['msg_reply']],
@@ -216,7 +221,7 @@ export class ScriptCanister {
     return calls.map((_, index) => view.getBigUint64(8 * index, true));
   }
 
-  /** As `run`, with scripts for later in their slots. */
+  /** Runs the calls as `run` does, with scripts for later in their slots. */
   runKeeping(
     scripts: Readonly<Record<number, readonly Call[]>>,
     calls: readonly Call[],
@@ -246,7 +251,7 @@ export class ScriptCanister {
     return outcome.data;
   }
 
-  /** The text of the trap that the calls must end in. */
+  /** Returns the message of the trap in which the calls must end. */
   trap(calls: readonly Call[], blob?: Uint8Array, kind: CallKind = 'update', method?: string): string {
     const { outcome } = this.run(calls, blob, kind, method);
     if (outcome.kind !== 'trap') throw new Error(`expected a trap, got ${JSON.stringify(outcome)}`);

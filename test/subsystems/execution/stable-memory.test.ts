@@ -65,7 +65,7 @@ test('stable memory behaves as a plain array whose messages are committed or und
         if (part.length === 0) return;
         const before = stable.dirtyGranules.length;
         const clean = stable.cleanGranules(at, part.length);
-        // Out of a larger buffer, so that a wrong source offset shows.
+        // The bytes come from a larger buffer, so that a wrong source offset shows.
         const source = new Uint8Array(part.length + 7).fill(0xaa);
         source.set(part, 5);
         stable.write(at, source, 5, part.length);
@@ -293,7 +293,7 @@ test('a large memory that is gone is given back in pieces, and its slots are fre
   assert.ok(pieces >= 12, `${pieces} pieces`);
   assert.ok(mebibytesHeld() <= 3, `${mebibytesHeld()} MiB are held for 1 that is used`);
 
-  // Whoever comes in between has all of it.
+  // A canister that comes in between gets all of the pool.
   fill(200).clear();
   pool.release();
   const next = fill(250);

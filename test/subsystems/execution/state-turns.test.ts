@@ -1,6 +1,7 @@
 /**
- * Changes of a large canister that are no messages, or do much behind one, let others in: installation, upgrade, a snapshot
- * taken and loaded. What becomes of the canister, and what storage is told, is what an engine that never pauses makes of it.
+ * Changes of a large canister that are no messages, or that do much work behind one, let others run: installation,
+ * upgrade, a snapshot taken and loaded. The resulting canister, and the changes told to storage, are those of an engine
+ * that never pauses.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -51,7 +52,7 @@ const FIRST_BYTES = moduleOf(300, 7);
 const FIRST = load(FIRST_BYTES);
 const SECOND = load(moduleOf(301, 9));
 
-/** Drives it, and counts the pauses behind its last wasm. */
+/** Runs the work, and counts the pauses after its last wasm. */
 function paused<T>(running: Running<T>): { readonly result: T; readonly pauses: number } {
   let pauses = 0;
   for (let next = running.next(); ;) {

@@ -1,6 +1,6 @@
 /**
- * Changes of code that make much memory new store it ahead of their step, piece by piece: until the step's own operations are
- * there too the stored canister is what it was, and then it is the new one.
+ * Changes of code that make much memory new store it ahead of their step, piece by piece: the stored canister is the
+ * former one until the step's own operations are stored too, and the new one from then on.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,7 +23,7 @@ import { ANONYMOUS, CANISTER_ID, EMPTY_ARGS, load, POLICY, STACK_BYTES } from '.
 
 const PAGE_BYTES = 4096;
 const PIECE_SIZES = { atOncePages: 40, slicePages: 16 };
-/** Besides its pages: their numbers, the marks. */
+/** Bytes of a piece in addition to its pages: their numbers, the marks. */
 const PIECE_OVERHEAD_BYTES = 8192;
 const NOW_MS = 1_800_000_000_000;
 /** Pages of the heap, and of stable memory, that hooks fill. */
@@ -53,10 +53,10 @@ const REINSTALL: CodeChange = { mode: 'reinstall', ...who };
 const REPLACE: CodeChange = { mode: 'upgrade', keepsHeap: false, skipsPreUpgrade: false, ...who };
 const KEEP: CodeChange = { mode: 'upgrade', keepsHeap: true, skipsPreUpgrade: false, ...who };
 
-/** A canister, and what is stored of it. */
+/** A canister, and its stored state. */
 class Stored {
   readonly tables = new Overlay(new MemoryTables());
-  /** Bytes of pieces that were told ahead since somebody looked. */
+  /** Bytes of the pieces that were stored ahead since the last look. */
   readonly pieces: number[] = [];
   /** Called when a piece is stored; false: the message is recalled. */
   onPiece: () => boolean = () => true;
@@ -104,7 +104,7 @@ class Stored {
     return this.tables.get('meta', metaKey(META.copy, CANISTER_ID))?.[0] ?? 0;
   }
 
-  /** The pages that count, by number. */
+  /** The pages of the current copy, by number. */
   get counting(): string {
     return describe(this.#memory(this.#copy));
   }
@@ -125,7 +125,7 @@ class Stored {
 
 const NOTHING = '[[],[]]';
 
-/** Numbers of pages with what they begin with, but for those of zeros. */
+/** Returns the numbers of pages with their first byte, leaving out those of zeros. */
 function describe(memory: readonly StoredPages[]): string {
   const pagesOf = ({ numbers, chunks }: StoredPages): string[] => {
     const bytes = Buffer.concat(chunks);
@@ -137,7 +137,7 @@ function describe(memory: readonly StoredPages[]): string {
   return JSON.stringify(memory.map(pagesOf));
 }
 
-/** As `describe` has it: so many pages from these on. */
+/** Returns such a text for pages that all begin with `value`. */
 function filled(value: number, heapPages = HEAP_PAGES, stablePages = STABLE_PAGES): string {
   const from = (first: number, count: number): string[] =>
     Array.from({ length: count }, (_, n) => `${first + n}:${value}`);

@@ -1,7 +1,7 @@
 /**
- * While a message of a canister is suspended, nothing else enters the canister, whoever asks which engine; and what the
- * message tells storage in the end is all that it changed. That is why an answer that has left is durable as a whole: the
- * changes are taken from the journal that the message began on.
+ * While a message of a canister is suspended, no other work enters the canister, through whichever engine; and in the
+ * end storage is told all of the message's changes. So an answer that has left is durable as a whole: the changes are
+ * taken from the journal on which the message began.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,7 +22,9 @@ import {
 
 const NOW_MS = 1_800_000_000_000;
 
-/** `work` writes to two pages, of heap and stable memory, and sets a global, before and after a loop of several slices. */
+/**
+ * `work` writes to two pages, of heap and stable memory, and sets a global, before and after a loop of several slices.
+ */
 const MODULE = load(
   assemble(
     32,
@@ -73,7 +75,7 @@ const taskOf = (kind: 'update' | 'query', method: string): Task => ({
 const WORK = taskOf('update', 'work');
 const LOOK = taskOf('query', 'look');
 
-/** `snapshotBelowBytes` 0: with a log. */
+/** `snapshotBelowBytes` 0: the canister has a log. */
 function installed(engine: Engine, snapshotBelowBytes: number): CanisterState {
   const spec = {
     id: CANISTER_ID,
@@ -88,7 +90,7 @@ function installed(engine: Engine, snapshotBelowBytes: number): CanisterState {
   return canister;
 }
 
-/** What it answers to `look`. */
+/** Returns the canister's answer to `look`. */
 function seen(engine: Engine, canister: CanisterState): readonly number[] {
   const { answer } = engine.execute(canister, LOOK, NOW_MS).step;
   assert.equal(answer?.kind, 'reply');
@@ -116,7 +118,7 @@ for (const [way, snapshotBelowBytes] of [
       installed(home, snapshotBelowBytes),
       installed(home, snapshotBelowBytes),
     ];
-    // The changes that a message has made are those of a first one, and of one after it.
+    // The rounds cover the changes of a first message, and of a later one.
     for (const round of [1, 2]) {
       const expected = home.execute(twin, WORK, NOW_MS);
       let suspensions = 0;
@@ -139,7 +141,7 @@ for (const [way, snapshotBelowBytes] of [
           assert.throws(() => engine.addCycles(canister, 1n), ENTERED);
         }
         assert.throws(() => home.adopt(canister), /leave the journal of its own message/);
-        // A neighbour on the same thread goes on, as usual.
+        // A neighbour in the same thread goes on as usual.
         assert.equal(home.execute(neighbour, WORK, NOW_MS).step.fault, undefined);
         next = suspension();
         resume();

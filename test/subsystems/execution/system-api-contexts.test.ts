@@ -147,7 +147,7 @@ function rowsFor(width: Width): readonly Row[] {
   });
 }
 
-/** A module that imports all of them, with a method for each that calls it with zeros. */
+/** Makes a module that imports all of them, with a method for each that calls it with zeros. */
 function callEach(rows: readonly Row[]): string {
   const typeOf = (letter: string): string => (letter === 'I' ? 'PTR' : letter);
   const imports = rows.map(({ name, params, result }) => {
@@ -191,7 +191,7 @@ for (const width of WIDTHS) {
         const refusal = `Canister violated contract: "ic0_${name}" cannot be executed in ${MODES[mode]} mode`;
         const isRefused = fault?.message === refusal;
         if (isRefused === modes.has(mode)) wrong.push(`${name} in ${mode}: ${fault?.message ?? 'ran'}`);
-        // Whatever else an allowed import says, it must not be a fault of the host's.
+        // An allowed import may fail in other ways, but not with a fault of the host.
         if (fault?.kind === 'host') wrong.push(`${name} in ${mode}: ${fault.message}`);
       }
     }

@@ -58,7 +58,7 @@ for (const width of WIDTHS) {
         ],
         utf8.encode('data'),
       );
-      // A page that nothing else of the message writes, with something in it.
+      // A page with some content that no other part of the message writes.
       const page = 0x20_0000;
       c.results([
         ['store8', page, 0x77],
@@ -100,7 +100,7 @@ for (const width of WIDTHS) {
         [52n, (size) => ['debug_print', 0, size]],
       ];
       for (const [perByte, call] of costs) {
-        // The first call dirties what it dirties; then two that differ by ten bytes.
+        // The first call dirties its pages; the next two differ by ten bytes.
         const calls: Call[] = [call(15), counter, call(5), counter, call(15), counter];
         const { outcome } = c.run(
           [...calls, ['msg_reply_data_append', RESULTS_AT, 48], ['msg_reply']],

@@ -1,9 +1,10 @@
 /**
- * Rollback. Messages of real, made and random programs are stopped at a random point of all those before a store, a call,
- * a system call, growth, a bulk operation or a change of a global, or by running out of instructions anywhere. Heap, its
- * size, globals, stable memory, certified data, timer and version are then byte for byte what they were, no call goes out,
- * and the dirty set, as it was just before the rollback, covered every byte that was different. In between messages run
- * to their end, which they could not if something had been left behind. Tables cannot change in a module that is taken.
+ * Rollback. Messages of real, handwritten and random programs are stopped at a random point before a store, a call, a
+ * system call, growth, a bulk operation or a change of a global, or by running out of instructions anywhere. Afterwards
+ * the heap, its size, globals, stable memory, certified data, timer and version are byte for byte as before, no call
+ * goes out, and the dirty set, as it was just before the rollback, covered every differing byte. Other messages in
+ * between run to their end, which they could not if something had been left behind. Tables cannot change in an accepted
+ * module.
  */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
@@ -17,9 +18,9 @@ import { randomTrapProgram, type TrapProgram, trapPrograms } from './trap-progra
 const SEEDS = new ProofSeeds(72);
 const MESSAGES = 6;
 const PAGE_BYTES = 4096;
-/** Points that a random program may have, where nobody has counted them. */
+/** Points that a random program may have, where they are not counted. */
 const POINTS_GUESSED = 60;
-/** All modules together charge a point this much, about: for stopping by instructions. */
+/** Approximate instructions per point, the same for all modules: for stopping by instructions. */
 const INSTRUCTIONS_PER_POINT = 20;
 
 interface Prepared {
@@ -75,7 +76,7 @@ describe('a message that is stopped anywhere', () => {
       const method = program.methods[random.below(program.methods.length)] ?? '';
       const count = points.get(method) ?? POINTS_GUESSED;
       const how = random.pick(['runs', 'trap', 'trap', 'instructions']);
-      // Now and then the trap lies behind the end, and the message completes after all.
+      // Sometimes the trap lies behind the end, and the message completes after all.
       const trap = how === 'trap' ? 1 + random.below(count + 1 + (count >> 5)) : 0;
       const limit = how === 'instructions' ? 1 + random.below(count * INSTRUCTIONS_PER_POINT) : FULL_LIMIT;
       const what = `seed ${seed}, ${program.name}, message ${message} (${method}), ${how} ${trap || limit}`;
@@ -125,7 +126,9 @@ function ofRandomModule(seed: number): Prepared {
   return { program, canister: new TestCanister({ bytes: program.bytes }), points: new Map() };
 }
 
-/** Looks at the instance at the end of each message, before what it did is kept or taken back. Returns how to stop looking. */
+/**
+ * Calls `look` at the end of each message, before its changes are kept or undone. Returns a function that ends this.
+ */
 function watchEnd(instance: Instance, look: () => void): () => void {
   const commit = instance.commit.bind(instance);
   const rollback = instance.rollback.bind(instance);
@@ -152,7 +155,7 @@ function changedPages(old: Uint8Array, heap: Uint8Array): number[] {
   return changed;
 }
 
-/** Where in the saved globals the trap's counter is: it is the module's last. */
+/** Returns the position of the trap's counter in the saved globals: it is the module's last. */
 function trapOffset(instance: Instance): number {
   const last = instance.code.layout.globals.at(-1);
   assert.equal(last?.type, 'i64');

@@ -1,4 +1,7 @@
-/** Programs whose messages change all that a message can change, each with trap points (test/support/trap-points.ts). */
+/**
+ * Programs whose messages change everything that a message can change, each with trap points
+ * (test/support/trap-points.ts).
+ */
 import { readFileSync } from 'node:fs';
 import { compileAssemblyScript } from '../../support/assemblyscript.ts';
 import { compileMotoko } from '../../support/motoko.ts';
@@ -13,7 +16,7 @@ export interface TrapProgram {
   readonly bytes: Uint8Array;
   /** Update methods without arguments. */
   readonly methods: readonly string[];
-  /** Messages that no trap is set for come to their end. */
+  /** True if messages without a trap come to their end. */
   readonly returns: boolean;
 }
 
@@ -59,11 +62,11 @@ persistent actor Everything {
   };
 };`;
 const MOTOKO_METHODS = ['count', 'put', 'allocate', 'store', 'certify', 'timer', 'ask', 'all'];
-/** Of benchmarks/fixtures/kernels.as, those that take a millisecond or so. */
+/** Kernels of benchmarks/fixtures/kernels.as that take about a millisecond. */
 const KERNELS = ['recursion', 'hash', 'trees', 'text'];
 const PREFIX = 'canister_update ';
 
-/** Every effect one after the other, in this order and the other way round. */
+/** Makes every effect one after the other, in this order and in reverse. */
 function effects(width: Width): Uint8Array {
   const parts = [
     '(i32.store (PTR.const 4094) (i32.add (i32.load (PTR.const 4094)) (i32.const 0x01010101)))',

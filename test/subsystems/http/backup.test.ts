@@ -16,7 +16,7 @@ import { startHttpHost } from './counter-host.ts';
 
 const MEBIBYTE = 2 ** 20;
 
-/** Hands out the backup of real tables, and counts. */
+/** Hands out the backup of real tables, and counts the pieces. */
 class TablesStorage {
   readonly tables: MemoryTables = filledTables();
   opened = 0;
@@ -69,7 +69,7 @@ async function until(isSo: () => boolean): Promise<void> {
   }
 }
 
-/** A client that has the head of the answer and reads no further. */
+/** Makes a client that has the head of the answer and reads no further. */
 async function openBackup(t: TestContext, origin: string): Promise<IncomingMessage> {
   const request = httpGet(`${origin}/backup`, { agent: false });
   request.on('error', () => undefined);
@@ -80,7 +80,7 @@ async function openBackup(t: TestContext, origin: string): Promise<IncomingMessa
   return response;
 }
 
-/** How the connection of an HTTP/1.0 request ends: `orderly`, or the error's code. */
+/** Returns the end of an HTTP/1.0 request's connection: `orderly`, or the error's code. */
 async function endOfOldRequest(origin: string, target: string): Promise<string> {
   const { hostname, port } = new URL(origin);
   const socket = connect({ host: hostname, port: Number(port) });
@@ -141,7 +141,7 @@ suite('GET /backup', () => {
     const storage = new EndlessStorage();
     const { origin, log } = await startHttpHost(t, { storage });
     const response = await openBackup(t, origin);
-    // Until the system's buffers between the two sockets are full.
+    // The loop ends when the system's buffers between the two sockets are full.
     for (let before = -1; before !== storage.handedOut;) {
       before = storage.handedOut;
       await arrived();
@@ -183,7 +183,7 @@ suite('GET /backup', () => {
     const clock = new FakeClock();
     const { origin, log } = await startHttpHost(t, { storage, clock });
     await openBackup(t, origin);
-    // Its pieces go as far as the buffers between the two take them; then time passes.
+    // Pieces are sent until the buffers between the two are full; then time passes.
     for (let before = -1; before !== storage.handedOut;) {
       before = storage.handedOut;
       await arrived();
@@ -216,7 +216,7 @@ suite('GET /backup', () => {
     await assert.rejects(send(origin, 'GET', '/backup'), { code: 'ECONNRESET' });
     assert.equal(storage.closed, 1);
     assert.deepEqual(log.warnings, ['heap/00 is damaged']);
-    // Without chunks an orderly end would be the body's.
+    // Without chunks, an orderly end would be the body's end.
     storage.pieces = 0;
     assert.equal(await endOfOldRequest(origin, '/backup'), 'ECONNRESET');
     storage.pieces = 0;

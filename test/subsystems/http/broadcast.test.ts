@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Audience, Broadcast } from '../../../subsystems/http/watch/broadcast.ts';
 
-/** Time passes by what is done. */
+/** A clock that moves by the work that is done. */
 class WorkClock {
   ms = 1000;
-  /** What is waited for, and when it is due. */
+  /** Pending work, and the time at which it is due. */
   due: { readonly ms: number; readonly work: () => void } | undefined;
 
   nowMs(): number {
@@ -23,7 +23,7 @@ class WorkClock {
     throw new Error('nothing comes again and again');
   }
 
-  /** The pause ends; how long it was. */
+  /** Ends the pause; returns its length. */
   pass(): number {
     const { due } = this;
     assert.ok(due !== undefined, 'there is a pause');
@@ -34,7 +34,7 @@ class WorkClock {
   }
 }
 
-/** So many clients, of which each costs so much when it is told, and as much again behind its write. */
+/** Clients that each cost some time when they are told, and the same again behind their write. */
 class Crowd implements Audience {
   told = 0;
   readonly #clock: WorkClock;
@@ -65,7 +65,7 @@ test('who tells ten thousand takes a third of the time, with what is done behind
   let pausedMs = 0;
   for (let slices = 0; crowd.told < 10_000; slices++) {
     assert.ok(slices < 200, 'it goes on');
-    // Told once more in a pause, it does not begin before its time.
+    // If it is told once more in a pause, it does not begin earlier.
     const { told } = crowd;
     broadcast.tell(crowd);
     assert.equal(crowd.told, told);

@@ -5,7 +5,7 @@ import { startHttpHost } from './counter-host.ts';
 
 const GUARD = { browserGuard: { names: ['127.0.0.1', 'actors.test'] } };
 
-/** The status of `GET /actors`, and what it says. */
+/** Returns the status and the body of `GET /actors`. */
 async function ask(origin: string, headers: Record<string, string>, target = '/actors'): Promise<[number, string]> {
   await using client = new RawClient(origin);
   const lines = Object.entries({ Host: 'localhost:7000', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -92,7 +92,7 @@ suite('--browser-guard', () => {
       'Actors.Test',
     ];
     for (const Host of ours) assert.equal(await statusFor(origin, { Host }), 200, Host);
-    // The host of the absolute form takes the place of the header.
+    // The host of the absolute form replaces the header.
     assert.equal(await statusFor(origin, { Host: 'evil.example' }, 'http://localhost/actors'), 200);
     assert.equal(await statusFor(origin, { Host: 'localhost' }, 'http://evil.example/actors'), 403);
   });

@@ -30,7 +30,7 @@ import { fakeAmbient, startKernel } from '../../support/kernel.ts';
 import { CounterCanisters, counterCodec, counterMetering, RecordingLog, startHttpHost } from './counter-host.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 
-/** More than one look at what is still open. */
+/** Time for more than one look at the open connections. */
 const CLOSED_MS = 100;
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const slow = 'POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';
@@ -230,7 +230,7 @@ suite('opening and closing', () => {
     await arrived();
     const startedMs = performance.now();
     await server.close();
-    // Otherwise they are open for 75 s.
+    // Otherwise they stay open for 75 s.
     assert.ok(performance.now() - startedMs < 30_000);
     await Promise.all([client.ended(), silent.ended()]);
   });

@@ -36,9 +36,11 @@ import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
-/** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
+/**
+ * Canisters in TypeScript whose "Candid" is plain JSON text: just the parts of other rooms that the HTTP room needs.
+ */
 
-/** A value of this codec is JSON text; it still refuses what is not an array, and names the place. */
+/** A value of this codec is JSON text; anything but an array is refused, with its place. */
 export const jsonTextCodec: TupleCodec = {
   encode: (json) => checkedArray(json),
   decode: (candid) => checkedArray(candid),
@@ -64,7 +66,7 @@ export const counterCodec: Pick<Codec, 'untyped' | 'previewText'> = {
   previewText: (bytes) => (bytes[0] === 0xff ? undefined : `(${Buffer.from(bytes).toString('latin1')})`),
 };
 
-/** It is shown, and nothing is charged. */
+/** The prices are shown, and nothing is charged. */
 export const counterMetering = createMetering({
   isEnabled: true,
   instructionLimit: 40_000_000_000,
@@ -173,7 +175,7 @@ export class CounterCanister implements Canister {
   };
   balance = 10n ** 20n;
   count = 0;
-  /** How `moody` answers. */
+  /** Kind of the answers of `moody`. */
   mood: 'trap' | 'gone' | 'garbage' | undefined;
   readonly buffer = new DebugBuffer();
   readonly feed = new OutputFeed(this.buffer, systemClock, () => undefined);
@@ -208,7 +210,7 @@ export class CounterCanister implements Canister {
 
 export class CounterCanisters implements ServedCanisters {
   readonly canisters = [new CounterCanister('counter', 1), new CounterCanister('bare', 2, false)];
-  /** Of calls, in the order they came. */
+  /** Keys of calls, in the order in which the calls came. */
   readonly keys: (string | undefined)[] = [];
   readonly installed: { name: string; bytes: number; options: InstallOptions }[] = [];
   readonly upgraded: { name: string; bytes: number | undefined; options: UpgradeOptions }[] = [];
@@ -365,16 +367,16 @@ export interface HttpHost {
   readonly canisters: CounterCanisters;
   readonly gateway: ScriptedGateway;
   readonly log: RecordingLog;
-  /** What readiness says; a test may change it. */
+  /** Answer of readiness; a test may change it. */
   readonly readiness: { isReady: boolean; note: string };
 }
 
 export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
   readonly clock?: Clock;
-  /** Default: none is kept. */
+  /** Default: no state is kept. */
   readonly storage?: HttpServerNeeds['storage'];
-  /** Default: it is on. */
+  /** Default: turned on. */
   readonly metering?: HttpServerNeeds['metering'];
   /** Default: turned off. */
   readonly metrics?: HttpServerNeeds['metrics'];
@@ -388,7 +390,7 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly inspector?: HttpServerNeeds['inspector'];
 }
 
-/** A listening server over counters, closed when the test ends. */
+/** Starts a listening server over counters that is closed when the test ends. */
 export async function startHttpHost(t: TestContext, options: HttpHostOptions = {}): Promise<HttpHost> {
   const canisters = new CounterCanisters();
   const log = new RecordingLog();

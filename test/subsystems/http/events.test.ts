@@ -6,7 +6,7 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { type CounterCanister, type HttpHost, startHttpHost } from './counter-host.ts';
 
-/** A client that follows an actor; resolves when the server has answered. */
+/** Makes a client that follows an actor; resolves when the server has answered. */
 async function follow({ origin }: HttpHost, headers = ''): Promise<RawClient> {
   const client = new RawClient(origin);
   client.write(`GET /events/counter HTTP/1.1\r\nHost: x\r\n${headers}\r\n`);
@@ -14,12 +14,12 @@ async function follow({ origin }: HttpHost, headers = ''): Promise<RawClient> {
   return client;
 }
 
-/** The numbers of the lines that came. */
+/** Returns the numbers of the received lines. */
 function seqsOf({ received }: RawClient): number[] {
   return Array.from(received.matchAll(/^id: (\d+)$/gm), ([, seq]) => Number(seq));
 }
 
-/** Follows and never reads. */
+/** Makes a client that follows and never reads. */
 async function stall(host: HttpHost): Promise<RawClient> {
   const client = await follow(host);
   client.pause();
@@ -145,7 +145,7 @@ suite('/events', () => {
     slow.resume();
     await settled(() => slow.received.length);
     const [kept, taken] = [seqsOf(slow).length, seqsOf(quick).length];
-    // What the system takes for it (some megabytes), and a batch.
+    // The slow client gets the lines that the system's buffers have for it (some megabytes), and a batch.
     assert.ok(kept > 0 && kept < total / 4, `${kept} lines waited for the slow one`);
     const dropped = Array.from((slow.received + quick.received).matchAll(/\((\d+) older lines? w/g), ([, n]) =>
       Number(n),

@@ -1,4 +1,4 @@
-/** `multipart/form-data` on `/install` and `/upgrade`: what is taken, and everything that is not. */
+/** `multipart/form-data` on `/install` and `/upgrade`: accepted and rejected forms. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RawClient, send } from '../../support/http-client.ts';
@@ -11,7 +11,7 @@ const TYPE = `multipart/form-data; boundary=${B}`;
 interface Part {
   readonly name?: string;
   readonly content: string;
-  /** Instead of the usual header. */
+  /** Header in place of the usual one. */
   readonly head?: string;
 }
 
@@ -123,7 +123,7 @@ describe('a form that is not understood to the end is refused, and does nothing'
     ],
     'an empty part wasm': [bodyOf([part('wasm', '')]), /the part wasm is empty/],
     'an empty part args': [bodyOf([module, part('args', ' \n ')]), /the part args is empty/],
-    // To look through all of them would take seconds for 64 MiB.
+    // Looking through all of them would take seconds for 64 MiB.
     'many blanks before args': [
       bodyOf([module, part('args', `${' '.repeat(4097)}()`)]),
       /begins with more than 4096 blanks/,

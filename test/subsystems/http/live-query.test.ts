@@ -21,7 +21,7 @@ const turns = async (): Promise<void> => {
   for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
 };
 
-/** Types that write their name in front of what they encode and decode. */
+/** Makes types that write their name in front of all text that they encode and decode. */
 const typesOf = (name: string, before?: Promise<void>): AnySizeTuple => {
   const named = (bytes: Uint8Array): Uint8Array => Buffer.from(`${name}:${Buffer.from(bytes).toString()}`);
   const later = (bytes: Uint8Array): Uint8Array | Promise<Uint8Array> =>
@@ -34,13 +34,13 @@ class Scenario {
   readonly clock = new FakeClock();
   readonly canister: Canister & { candid: CounterCanister['candid'] } = new CounterCanister('counter', 1);
   readonly watched = new WatchedCanister(this.clock, this.canister);
-  /** Arguments of what was asked. */
+  /** Arguments of the queries so far. */
   readonly asked: string[] = [];
-  /** What is answered next. */
+  /** Returns the next answer. */
   answer: () => Promise<Outcome> = () => Promise.resolve(replied('[0]'));
-  /** What the module says when it is asked for its interface. */
+  /** The module's own answer about its interface. */
   said: AnySizeTuple | undefined;
-  /** What the viewer was sent. */
+  /** Frames that the viewer was sent. */
   readonly frames: string[] = [];
   readonly host: LiveQueryHost = {
     clock: this.clock,
@@ -103,7 +103,7 @@ class Scenario {
     return live;
   }
 
-  /** The code is another, with these types. */
+  /** Replaces the code by one with these types. */
   upgrade(types: AnySizeTuple | undefined): void {
     this.use(types);
     this.watched.codeChanged();

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RawClient, send } from '../../support/http-client.ts';
 import { startHttpHost } from './counter-host.ts';
 
-/** The answer must be one of ours: version, CORS, plain text, and the end of the connection. */
+/** Asserts that the answer is one of ours: version, CORS, plain text, and the end of the connection. */
 function assertRefusal(answer: string, status: number, text: RegExp): void {
   assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
   assert.match(answer, /\r\nsvc-version: 9\.8\.7\r\n/);
@@ -36,7 +36,7 @@ suite('what the HTTP parser refuses', () => {
       'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n',
       'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
       'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n',
-      // Whoever stands in front may know no codings in HTTP/1.0, and take what follows for another request.
+      // A proxy in front may know no codings in HTTP/1.0, and take the rest for another request.
       ...['POST /call/counter/inc', 'OPTIONS /'].map(
         (start) =>
           `${start} HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /health HTTP/1.0\r\n\r\n`,

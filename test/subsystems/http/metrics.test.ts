@@ -1,4 +1,4 @@
-/** What the server counts of its requests, over real sockets; and how the page goes out. */
+/** Counts of the server's requests, over real sockets, and the sending of the page. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { get as httpGet, type IncomingMessage } from 'node:http';
@@ -12,7 +12,7 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { send } from '../../support/http-client.ts';
 import { startHttpHost } from './counter-host.ts';
 
-/** Keeps what is counted; its page has `pageBytes`. */
+/** Keeps the counts; its page has `pageBytes`. */
 class KeptMetrics implements Metrics {
   readonly contentType = 'text/plain; version=0.0.4; charset=utf-8';
   readonly counts = new Map<string, RequestCounts>();
@@ -38,7 +38,7 @@ class KeptMetrics implements Metrics {
     return Promise.resolve(pieces);
   }
 
-  /** Requests, answers by class, and how many of them have a duration. */
+  /** Returns the requests, the answers by class, and the number of answers with a duration. */
   of(endpoint: string): unknown {
     const { value, answers, seconds } = this.requestsOf(endpoint);
     const timed = seconds.figures.counts.reduce((sum, count) => sum + count, 0);
@@ -47,7 +47,7 @@ class KeptMetrics implements Metrics {
   }
 }
 
-/** A client that has the head of the page and reads no further. */
+/** Makes a client that has the head of the page and reads no further. */
 async function openPage(t: TestContext, origin: string): Promise<IncomingMessage> {
   const request = httpGet(`${origin}/metrics`, { agent: false });
   request.on('error', () => undefined);
@@ -117,7 +117,7 @@ suite('requests are counted', () => {
     resolve(undefined);
     await answer;
     assert.equal(metrics.requestsOf('call').seconds.figures.sum, 0.3);
-    // One that is answered at once takes none of a clock that stands still.
+    // A request that is answered at once takes no time of a clock that stands still.
     await send(origin, 'POST', '/call/counter/inc');
     assert.equal(metrics.requestsOf('call').seconds.figures.sum, 0.3);
     assert.deepEqual(metrics.of('call'), [2, '2xx 2', 2]);
@@ -219,7 +219,7 @@ suite('GET /metrics', () => {
     assert.equal(refused.headers['retry-after'], '1');
     assert.match((refused.json() as { message: string }).message, /^16 clients are reading GET \/metrics/);
     assert.equal(metrics.pages, 16);
-    // Everything else goes on, and whoever leaves makes room.
+    // All other requests go on, and a client that leaves makes room.
     assert.equal((await send(origin, 'POST', '/call/counter/inc')).status, 200);
     readers[0]?.destroy();
     metrics.pageBytes = 10;

@@ -10,7 +10,7 @@ const TOKEN = 'secret';
 
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
 
-/** A server that keeps 1 MiB of untaken answers; the site does not answer `/held` before `release`. */
+/** Starts a server that keeps 1 MiB of untaken answers; the site does not answer `/held` before `release`. */
 async function startPipelined(t: TestContext): Promise<HttpHost & { readonly release: () => void }> {
   const held = Promise.withResolvers<void>();
   const host = await startHttpHost(t, { token: TOKEN, untakenBytesMax: KIB * KIB });
@@ -34,8 +34,8 @@ async function startPipelined(t: TestContext): Promise<HttpHost & { readonly rel
 }
 
 /**
- * Opens connections that send this, one after the other, until the first one is cut; whether each is still open then. How many of
- * its requests are taken up at once depends on the machine (request-flow.ts).
+ * Opens connections that send this text, one after the other, until the first one is cut; returns for each whether it
+ * is open then. The number of requests that are taken up at once depends on the machine (request-flow.ts).
  */
 async function openUntilCut(t: TestContext, { origin }: HttpHost, text: string): Promise<boolean[]> {
   const clients: RawClient[] = [];
@@ -49,7 +49,7 @@ async function openUntilCut(t: TestContext, { origin }: HttpHost, text: string):
   return clients.map(({ isClosed }) => !isClosed);
 }
 
-/** Those that have waited longest are cut, and the newest waits. */
+/** Asserts that the connections that have waited longest are cut, and that the newest waits. */
 function assertOldestCut(open: readonly boolean[]): void {
   const cut = open.indexOf(true);
   assert.ok(cut > 0, `of ${open.length} connections so many were cut: ${cut}`);

@@ -1,11 +1,11 @@
-/** What a plugin's route may answer, and what becomes of the rest. */
+/** Valid answers of a plugin's route, and the handling of invalid ones. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { send } from '../../support/http-client.ts';
 import { startHttpHost } from './counter-host.ts';
 
-/** By the path: what is answered, and what the log says of it. */
+/** Invalid answer by path, and the log line about it. */
 const FAULTS: Readonly<Record<string, readonly [answer: () => unknown, said: RegExp]>> = {
   nothing: [() => undefined, /the answer of GET \/x\/p\/nothing is no object/],
   status: [() => ({ status: 99_999 }), /has a status that is none from 200 to 599/],

@@ -1,7 +1,6 @@
 /**
- * Every route of the table × what may be right or wrong about a request, by a client that writes bytes, by Node's own and by
- * `fetch`.
- * A new route is walked as soon as it is in the table; what it needs to be asked well stands in SAMPLES.
+ * Every route of the table × right and wrong properties of a request, by a client that writes bytes, by Node's own and
+ * by `fetch`. A new route is walked as soon as it is in the table; SAMPLES has the parts of its valid requests.
  */
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
@@ -22,7 +21,7 @@ const TOKEN = 'secret';
 const RIGHT = { authorization: `Bearer ${TOKEN}` };
 const WRONG = { authorization: 'Bearer Secret' };
 const SPECS: readonly RouteSpec[] = ROUTES;
-/** What METHOD stands for where it is to be a query, and what a body should be. */
+/** Names for METHOD where it has to be a query, and bodies. */
 const SAMPLES: Readonly<Record<string, { readonly method?: string; readonly body?: string }>> = {
   'POST /query-json/:actor/:method': { method: 'get' },
   'POST /query/:actor/:method': { method: 'get' },
@@ -40,16 +39,16 @@ interface Seen {
 interface Asked {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Said of a body that is not sent. */
+  /** Length that the header gives for a body that is not sent. */
   readonly contentLength?: number;
-  /** So many bytes in chunks, as far as they are taken. */
+  /** Number of bytes to send in chunks, as far as the server takes them. */
   readonly chunkedBytes?: number;
 }
 type Ask = (origin: string, method: string, target: string, asked?: Asked) => Promise<Seen>;
 
 const CHUNK = Buffer.alloc(1024 * 1024, '1');
 
-/** Whatever the answer is: a stream is left as soon as its header is there. */
+/** Sends a request byte by byte. A stream is left as soon as its header is there. */
 const askByHand: Ask = async (origin, method, target, { headers = {}, body, contentLength, chunkedBytes } = {}) => {
   await using client = new RawClient(origin);
   const lines: Record<string, string> = { Host: 'x', ...headers, Connection: 'close' };
@@ -122,7 +121,10 @@ const askByNode: Ask = (origin, method, target, { headers = {}, body, contentLen
     else request.flushHeaders();
   });
 
-/** As most programs ask. What `fetch` cannot say is left to Node's client: fragments, bare `?`, lengths of bodies that do not come. */
+/**
+ * Sends a request as most programs do. Requests that `fetch` cannot make are left to Node's client: fragments, bare
+ * `?`, lengths of bodies that do not come.
+ */
 const askByFetch: Ask = async (origin, method, target, asked = {}) => {
   const { headers = {}, body, contentLength, chunkedBytes } = asked;
   const hasBodyElsewhere = contentLength !== undefined || chunkedBytes !== undefined || (method === 'GET' && body);
@@ -131,7 +133,7 @@ const askByFetch: Ask = async (origin, method, target, asked = {}) => {
   const leave = new AbortController();
   const response = await fetch(`${origin}${target}`, {
     method,
-    // On a connection of its own: another host may have the port next.
+    // The connection is not reused: another host may get the port next.
     headers: { ...headers, connection: 'close' },
     ...(body !== undefined && { body }),
     redirect: 'manual',
@@ -150,7 +152,7 @@ const CLIENTS: readonly (readonly [string, Ask])[] = [
   ['by fetch', askByFetch],
 ];
 
-/** A target of the route, well asked. */
+/** Returns a valid target of the route. */
 function targetOf(spec: RouteSpec, actor = 'counter'): string {
   const method = SAMPLES[routeKeyOf(spec)]?.method ?? 'inc';
   return spec.path
@@ -160,7 +162,7 @@ function targetOf(spec: RouteSpec, actor = 'counter'): string {
     .replace('*', 'src/main.mo');
 }
 
-/** Each route with each client, on a host of its own: what one request does is not in the way of the next. */
+/** Walks each route with each client, on hosts of their own, so that one request does not affect the next. */
 async function walk(
   t: TestContext,
   specs: readonly RouteSpec[],
@@ -333,7 +335,7 @@ suite('websites', () => {
 });
 
 suite('each route of a stopped and of a dry actor', () => {
-  /** What calls answer; what only looks is answered as ever. */
+  /** Routes of calls, which are refused; read-only routes answer as usual. */
   const CALLS = /^\/(call|query|call-json|query-json)\//;
   const ofActors = SPECS.filter(({ path }) => path.includes(':actor'));
   const changing = new Set([
@@ -379,7 +381,7 @@ suite('each route of a stopped and of a dry actor', () => {
       const site = await ask(server.origin, 'GET', '/site/stopped/');
       assert.deepEqual([site.status, site.contentType], [502, 'text/plain; charset=utf-8'], site.text);
     }
-    // They come back when they are started, and given cycles.
+    // The actors work again when they are started, and given cycles.
     assert.equal((await server.post('/start/stopped', '', RIGHT)).status, 200);
     assert.equal((await server.post('/cycles/dry', '10000000', RIGHT)).status, 200);
     for (const name of ['stopped', 'dry']) {

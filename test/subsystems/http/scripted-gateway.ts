@@ -4,11 +4,11 @@ import type { ServerError } from '../../../kernel/index.ts';
 
 type Script = (request: SiteRequest) => Partial<SiteAnswer> | ServerError | Promise<Partial<SiteAnswer> | ServerError>;
 
-/** Websites in TypeScript: what the HTTP room needs of the gateway, and no more. Every canister has one. */
+/** Websites in TypeScript: just the part of the gateway that the HTTP room needs. Every canister has one. */
 export class ScriptedGateway implements Gateway {
   readonly #canisters: { resolve(reference: string): Canister };
   readonly requests: { readonly actor: string; readonly request: SiteRequest }[] = [];
-  /** How the next requests are answered; the default tells the url. */
+  /** Answers the next requests; by default with the url. */
   script: Script = ({ url }) => ({ body: Buffer.from(`site ${url}`) });
 
   constructor(canisters: { resolve(reference: string): Canister }) {

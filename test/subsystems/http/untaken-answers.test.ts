@@ -7,7 +7,7 @@ import { UntakenAnswers } from '../../../subsystems/http/untaken-answers.ts';
 
 const MIB = 1024 * 1024;
 
-/** A server, and a way to connections that take nothing. */
+/** Starts a server, and returns a function that opens connections which take nothing. */
 async function served(t: TestContext, answer: RequestListener): Promise<(text: string) => Socket> {
   const server = createServer(answer);
   server.listen(0, '127.0.0.1');
@@ -48,7 +48,7 @@ test('when clients leave too much untaken, those that have waited longest are cu
   const held = responses.map(({ req }) => !req.socket.destroyed);
   assert.deepEqual(held.slice(0, 4), [false, false, false, false]);
   assert.ok(held.at(-1), 'the newest waits');
-  // It is sent to its end.
+  // The newest answer is sent to its end.
   let received = 0;
   sockets[7]?.on('data', (bytes: Buffer) => (received += bytes.length)).resume();
   await until(() => received >= 16 * MIB);
@@ -73,7 +73,7 @@ test('answers behind one that is not given yet are cut with their connection, an
     const [connection] = connections.slice(-1);
     await until(() => connection?.destroyed === true || responses.length >= (n + 1) * 8);
   }
-  // What the responses of open connections hold, the front one not being answered.
+  // Bytes held by the responses of open connections, while the front one is not answered.
   let heldBytes = 0;
   for (const { req, outputSize } of responses as (ServerResponse & { readonly outputSize: number })[])
     if (!req.socket.destroyed) heldBytes += outputSize;
@@ -91,7 +91,7 @@ test('what a connection has taken meanwhile is not held against it', async (t) =
   const open = await served(t, ({ url }, response) => {
     responses.push(response);
     if (url === '/held') return;
-    // Less than makes a socket wait, so nothing tells of it when it has been taken.
+    // This is less than makes a socket wait, so no event tells that it was taken.
     if (url === '/stream') response.write(Buffer.alloc(32 * 1024));
     else response.end(Buffer.alloc(MIB));
     untaken.wrote(response);

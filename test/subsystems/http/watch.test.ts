@@ -11,7 +11,7 @@ const answersOf = async (client: EventClient, count: number): Promise<string[]> 
   return answers;
 };
 
-/** What the host does after a message that was kept. */
+/** Does the host's work after a message whose changes are kept. */
 function increase({ canisters }: HttpHost, watched = 'counter'): void {
   canisters.resolve(watched).count++;
   for (const watcher of canisters.watchers) watcher.changed();

@@ -12,7 +12,7 @@ const TOKEN = 'secret';
 const COUNTER_ID = '80000000001000010101';
 type Pairs = readonly (readonly [string, string])[];
 
-/** One request by hand; the whole answer. */
+/** Sends one request by hand; returns the whole answer. */
 async function raw(origin: string, text: string): Promise<string> {
   await using client = new RawClient(origin);
   client.write(text);
@@ -295,7 +295,7 @@ suite('what a client sees of an answer', () => {
     socket.pause();
     socket.write('GET /site/counter/ HTTP/1.1\r\nHost: x\r\n\r\n');
     let before = -1;
-    // As much as the system's buffers take, and then no more.
+    // The loop ends when the system's buffers are full.
     while ((pieces !== before || pieces === 0) && pieces < 1_000) {
       before = pieces;
       await settle();
@@ -497,7 +497,7 @@ suite('--site-hosts', () => {
     }
     assert.equal(await at(origin, 'bare.localhost', '/x'), 'site /x');
     assert.equal(gateway.requests.at(-1)?.actor, 'bare');
-    // The host of the absolute form takes the place of the header.
+    // The host of the absolute form replaces the header.
     assert.equal(await at(origin, 'x', 'http://bare.localhost/y'), 'site /y');
     assert.equal(await at(origin, 'bare.localhost', 'http://counter.localhost/y'), 'site /y');
     assert.equal(gateway.requests.at(-1)?.actor, 'counter');
@@ -544,7 +544,7 @@ suite('--site-hosts', () => {
     assert.equal(await at(origin, '127.0.0.1', `/x?a=b&canisterId=${id}&c`), `site /x?a=b&canisterId=${id}&c`);
     const encoded = `/x?a=+&canisterId=${id.replaceAll('-', '%2D')}`;
     assert.equal(await at(origin, '127.0.0.1', encoded), `site ${encoded}`, 'and is handed on as it was sent');
-    // The host comes first: there the parameter is the website's own.
+    // The host takes precedence: there the parameter is the website's own.
     await at(origin, 'bare.localhost', `/x?canisterId=${id}`);
     assert.equal(gateway.requests.at(-1)?.actor, 'bare');
     const others = [

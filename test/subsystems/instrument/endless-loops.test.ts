@@ -1,6 +1,6 @@
 /**
- * Every way round is tested: endless functions of random shape, loops in loops with branches anywhere, run out of
- * instructions. A counter at each loop's head of their own tells when they have gone on for much too long.
+ * Every path round a loop is tested: endless functions of random shape, loops in loops with branches anywhere, run out
+ * of instructions. A counter of their own at each loop's head shows when they have gone on for much too long.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -18,13 +18,13 @@ const RANDOM = `(i32.and (i32.const 0x70000)
   (local.tee $s (i32.add (i32.mul (local.get $s) (i32.const 1103515245)) (i32.const 12345))))`;
 const LOOP = `(if (i32.eqz (local.tee $rounds (i32.sub (local.get $rounds) (i32.const 1)))) (then (unreachable)))`;
 
-/** Statements inside of `labels` blocks; the outermost one is endless. */
+/** Returns statements inside of `labels` blocks; the outermost one is endless. */
 function statements(random: Seeded, labels: number): string {
   return Array.from({ length: 1 + random.below(3) }, () => statement(random, labels)).join('\n');
 }
 
 function statement(random: Seeded, labels: number): string {
-  // Ways that are never or always taken are what a rule that is too weak leaves untested.
+  // Paths that are never or always taken would not be tested by too weak a rule.
   const condition = random.pick([
     '(i32.const 0)',
     '(i32.const 1)',
@@ -53,7 +53,7 @@ function statement(random: Seeded, labels: number): string {
   }
 }
 
-/** How an endless loop around `body` ends. */
+/** Returns the end of an endless loop around `body`. */
 function run(body: string, start: number, control: ControlMemory): string | undefined {
   const bytes = wat(`(module (func (export "canister_update f") (local $s i32) (local $rounds i32)
     (local.set $s (i32.const ${start})) (local.set $rounds (i32.const ${ROUNDS_MAX}))
@@ -65,7 +65,7 @@ function run(body: string, start: number, control: ControlMemory): string | unde
   return fault?.kind;
 }
 
-/** Ways round past an inner loop that tests the fuel. */
+/** Paths round past an inner loop that tests the fuel. */
 const INNER = `(loop ${LOOP} (br_if 0 (i32.const 0)))`;
 const CASES: Readonly<Record<string, string>> = {
   'in an arm': `(if (i32.const 0) (then ${INNER}))`,

@@ -1,6 +1,7 @@
 /**
- * What the instrumenter injects, as text: test/fixtures/instrument/*.wat in, the module's own functions and sections out.
- * After a wanted change: `node --test --test-update-snapshots test/subsystems/metering/golden.test.ts`, and read the diff.
+ * Instructions that the instrumenter injects, as text: test/fixtures/instrument/*.wat in, the module's own functions
+ * and sections out. After a wanted change: `node --test --test-update-snapshots
+ * test/subsystems/metering/golden.test.ts`, and read the diff.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -13,7 +14,7 @@ import { wat, watOf } from '../../support/wat.ts';
 const folder = new URL('../../fixtures/instrument/', import.meta.url);
 const inputs = readdirSync(folder).filter((name) => name.endsWith('.wat') && !name.endsWith('.out.wat'));
 
-/** One function or field a paragraph; helpers that are the same in every module only in `sections`. */
+/** Returns one function or field a paragraph; helpers that are the same in every module only in `sections`. */
 function shown(text: string, functions: { readonly first: number; readonly end: number }, all: boolean): string {
   if (all) return text;
   let isShown = false;

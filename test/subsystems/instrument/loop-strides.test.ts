@@ -1,6 +1,7 @@
 /**
- * Loops whose stores move by a step: random ones, each run on heaps of both widths and compared with what really changed.
- * The dirty set covers every changed page, and rollback takes every byte back. `npm run prove` takes thousands of loops.
+ * Loops whose stores move by a step: random ones, each run on heaps of both widths and compared with the bytes that
+ * really changed. The dirty set covers every changed page, and rollback undoes every byte. `npm run prove` takes
+ * thousands of loops.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -36,8 +37,8 @@ class Random {
 }
 
 /**
- * A function with a loop: $p and $i move, $n counts down, $b and $s stay, $x is anything. Now and then a store, a step or
- * the way round is behind a condition, which the instrumenter must notice.
+ * Makes a function with a loop: $p and $i move, $n counts down, $b and $s stay, $x is arbitrary. Sometimes a store, a
+ * step or the path round depends on a condition, which the instrumenter must notice.
  */
 function randomLoop(random: Random, type: 'i32' | 'i64'): string {
   const get = (local: string): string => `(local.get $${local})`;
@@ -110,7 +111,7 @@ function randomLoop(random: Random, type: 'i32' | 'i64'): string {
   }
   const count = `(local.tee $n (${type}.sub ${get('n')} ${constant(1)}))`;
   const isLeft = `(${type}.gt_s ${count} ${constant(0)})`;
-  // Counted up to a bound, the right way or not, near the largest number or past it.
+  // The loop counts up to a bound, in the right direction or not, near the largest number or past it.
   const counted = random.of(['p', 'p', 'i']);
   const bound = random.of([
     get('x'),
@@ -158,7 +159,7 @@ function changedPages(before: Uint8Array, after: Uint8Array): number[] {
   return changed;
 }
 
-/** Every way to count `$p` up to `$end`, storing at `$p + $base`; `by` is the step. */
+/** Returns every way to count `$p` up to `$end`, storing at `$p + $base`; `by` is the step. */
 function countedLoops(type: 'i32' | 'i64'): { readonly code: string; readonly by: string }[] {
   const loops: { readonly code: string; readonly by: string }[] = [];
   for (const relation of ['lt_s', 'lt_u', 'le_s', 'le_u', 'ne']) {
@@ -299,7 +300,7 @@ describe('stores that move by a step', () => {
         for (const index of [2n ** 31n, 2n ** 32n, 2n ** 63n - 8192n, 2n ** 63n, 2n ** 64n])
           for (const end of [0n, index - 1n, index - 1024n, 8192n - index, 8192n])
             run(BigInt.asIntN(64, -8192n - index), BigInt.asIntN(64, end), 1024, BigInt.asIntN(64, 50_176n + index));
-        // It wraps before it is compared for the first time.
+        // The index wraps before it is compared for the first time.
         for (const least of [0n, 2n ** 31n, 2n ** 63n])
           for (const start of [least - 4n, least - 1n])
             for (const end of [least + 5n, least + 100_000n])
@@ -366,7 +367,7 @@ describe('stores that move by a step', () => {
                 .some((byte) => byte !== 0);
             const more = dirty.filter((page) => !isWritten(page)).length;
             const what = `${numbers.join(', ')}: ${dirty.length} pages, ${more} of them in vain\n${code}`;
-            // What is in front of the loop may be for a store that never comes.
+            // Code in front of the loop may touch pages for a store that never comes.
             assert.ok(more <= (fault === undefined ? 1 : RANGE_PAGES_MAX), what);
             if (fault === undefined) seen.completed++;
             else seen.trapped++;
@@ -379,7 +380,7 @@ describe('stores that move by a step', () => {
         for (const most of largest)
           for (const before of [16n, 4096n])
             for (const end of [most - 1n, most - 3n, most - 1024n])
-              // At the beginning of the heap, near its end, and where the index is the address.
+              // The stores are at the beginning of the heap, near its end, and where the index is the address.
               for (const base of [4096n - (most - before), BigInt(HEAP) - 8192n - (most - before), 0n])
                 run(BigInt.asIntN(64, most - before), BigInt.asIntN(64, end), 4, BigInt.asIntN(64, base));
         for (const end of [HEAP, HEAP / 2, 2 ** 31 - 1, -1]) run(4096, end, 4, 0);
@@ -427,7 +428,7 @@ describe('stores that move by a step', () => {
       const memory = type === 'i64' ? '(memory i64 100)' : '(memory 100)';
       for (const { code } of countedLoops(type)) {
         const instance = Instance.create(prepare(wat(countedModule(type, memory, code))), {}, control);
-        // More than 1,024 pages, in steps of 1,024 or, with constants of 4, not all of them.
+        // More than 1,024 pages, in steps of 1,024 or, with constants of 4, only some of them.
         placeNumbers(instance, [8192, 8192 + 1024 * 6000, 1024, 0]);
         const before = instance.heap().slice();
         instance.begin(1e9);

@@ -1,8 +1,8 @@
 /**
- * What the instrumenter makes, byte for byte, as digests: fixtures, shapes of stacks, and random modules of both widths. Where
- * golden.test.ts shows what has changed, this test shows that nothing has, in modules that nobody reads. Stored modules of
- * actors are instrumented again after a start, so a change here is a new version of the code (code-version.ts).
- * After a wanted change: `node --test --test-update-snapshots test/subsystems/instrument/output-digests.test.ts`.
+ * Output of the instrumenter, byte for byte, as digests: fixtures, shapes of stacks, and random modules of both widths.
+ * golden.test.ts shows changes; this test shows that there are none, in modules that nobody reads. Stored modules of
+ * actors are instrumented again after a start, so a change here is a new version of the code (code-version.ts). After a
+ * wanted change: `node --test --test-update-snapshots test/subsystems/instrument/output-digests.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -16,7 +16,7 @@ import { wat } from '../../support/wat.ts';
 import { STACK_SHAPES } from './stack-shapes.ts';
 
 const RANDOM_MODULES = 48;
-/** As many modules share a line of the recorded text. */
+/** Number of modules that share a line of the recorded text. */
 const RANDOM_PER_LINE = 4;
 const folder = new URL('../../fixtures/instrument/', import.meta.url);
 

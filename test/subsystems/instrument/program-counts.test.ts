@@ -61,7 +61,7 @@ describe('instruction counts', () => {
       instance.begin(count);
       assert.equal(instance.run(entry), undefined, `${name} again, after it was stopped`);
       instance.commit();
-      // The plain one keeps its state, so ours must: the next kernel may allocate behind this one.
+      // The plain instance keeps its state, so ours must, too: the next kernel may allocate behind this one.
     }
   });
 
@@ -70,7 +70,7 @@ describe('instruction counts', () => {
       const { wasm } = await compileMotoko(fixture('busy.mo'), { persistence });
       const ours = startCanister(prepare(wasm), control);
       const plain = startPlainCanister(naiveMetered(wasm));
-      // What the host charges for bytes, the same in both.
+      // Charges of the host for bytes, the same in both.
       let charged = 0;
       plain.host.charge = (instructions) => {
         charged += instructions;

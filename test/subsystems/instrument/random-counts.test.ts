@@ -1,7 +1,7 @@
 /**
- * Counts of random modules. A message that completes counts what the naive counter counts; exactly that much suffices and
- * one less does not, and is then undone; an instance made of the same module anew counts the same, also when the message
- * traps. `npm run prove` takes thousands of modules, on each of V8's compilers.
+ * Counts of random modules. A completed message has the naive counter's count; exactly that limit suffices, and one
+ * less does not and undoes the message; a new instance of the same module counts the same, also when the message traps.
+ * `npm run prove` takes thousands of modules, on each of V8's compilers.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -60,7 +60,7 @@ describe('instruction counts of random modules', () => {
     }
   }
 
-  /** One message of a new instance, undone in the end. */
+  /** Runs one message of a new instance, and undoes it in the end. */
   function run(code: InstrumentedCode, method: string, limit: number): Ended {
     const instance = Instance.create(code, {}, control);
     const before = instance.heap().slice();

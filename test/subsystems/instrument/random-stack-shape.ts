@@ -1,7 +1,7 @@
 /**
- * Functions that recurse without end, of random shape: everything that makes a frame of V8's large, on either tier, mixed at
- * random. Locals and operands that live across the recursion, arguments and results beyond the registers, values that V8
- * computes once and keeps, and callees that it inlines with all of theirs.
+ * Functions of random shape that recurse without end: a random mix of everything that makes a frame of V8's large, on
+ * either tier. The parts are locals and operands that live across the recursion, arguments and results beyond the
+ * registers, values that V8 computes once and keeps, and callees that it inlines with all of theirs.
  */
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import { shape, times } from './stack-shapes.ts';
@@ -9,7 +9,7 @@ import { shape, times } from './stack-shapes.ts';
 const TYPES = ['i32', 'i64', 'f64', 'v128'] as const;
 type Type = (typeof TYPES)[number];
 
-/** A value of the type, made from the i32 on the left. */
+/** Operators that make a value of each type from an i32. */
 const FROM_I32: Readonly<Record<Type, string>> = {
   i32: 'i32.clz',
   i64: 'i64.extend_i32_u',
@@ -26,10 +26,11 @@ const GLOBALS = 40;
 
 export function randomStackShape(seed: number): string {
   const random = seeded(seed);
-  // Most shapes have few ingredients, and much of them: a frame with one local and hundreds of other values is the worst.
+  // Most shapes have few kinds of parts, and many of each: a frame with one local and hundreds of other values is the
+  // worst.
   const some = (most: number): number => (random.oneIn(4) ? random.below(most) : 0);
   const type = (): Type => random.pick(TYPES);
-  // At most seven deep, as V8 inlines; or siblings, which share their values before and after the recursion.
+  // Levels are at most seven deep, as V8 inlines; or siblings share their values before and after the recursion.
   const levels = some(8);
   const density = 10 + random.below(60);
   const siblings = some(10);
@@ -80,21 +81,21 @@ function consume(types: readonly Type[]): string {
     .join(' ');
 }
 
-/** Operands that stay while the next level runs. */
+/** Returns operands that stay while the next level runs. */
 function nested(level: number, density: number, goesOn: boolean): string {
   const below = goesOn ? `(call $d${level + 1} (local.get $z))` : '(i32.load (i32.const 0))';
   return `(func $d${level} (param $z i32) (result i32)
     ${times(density, (k) => `(i32.load offset=${1000 * level + 4 * k} (local.get $z))`)} ${below} ${times(density, () => 'i32.add')})`;
 }
 
-/** The same products each time it is called. */
+/** Returns a function that computes the same products at each call. */
 function sibling(random: Seeded, index: number, density: number): string {
   const factor = random.below(1000);
   return `(func $s${index} (param $n i32) (result i32) (global.get $x)
     ${times(density, (k) => `(i32.mul (local.get $n) (i32.const ${1000 * index + factor + 2 * k + 3})) i32.xor`)})`;
 }
 
-/** Computed before the recursion and again behind it. */
+/** Returns values that are computed before the recursion and again behind it. */
 function sharedValues(random: Seeded, count: number): string {
   return times(count, (k) =>
     random.oneIn(4)

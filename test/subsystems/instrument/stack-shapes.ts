@@ -25,7 +25,7 @@ function manyLocals(count: number, type: string, from: string): string {
   );
 }
 
-/** V8 keeps what it has computed once: here across the recursion. */
+/** Values that V8 computes once and keeps: here across the recursion. */
 function shared(count: number, value: (k: number) => string, globals = ''): string {
   const all = times(count, (k) => `(global.set $x ${value(k)})`);
   return shape(

@@ -1,4 +1,7 @@
-/** Runs each shape into its stack limit, first as V8 compiles it at once and then optimised; answers with the frames it took. */
+/**
+ * Runs each shape into its stack limit, first as V8 compiles it at once and then optimised; answers with the number of
+ * frames.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { Instance } from '../../../subsystems/execution/engine/instance.ts';
@@ -14,7 +17,7 @@ export interface StackResult {
   readonly shape: string;
   readonly kinds: readonly (string | undefined)[];
   readonly frames: readonly number[];
-  /** Whether the budget stopped it, and not V8. */
+  /** True if the budget stopped the run, and not V8. */
   readonly isOurs: readonly boolean[];
 }
 

@@ -1,6 +1,7 @@
 /**
- * Places where a test of a page must not be left out. Each case writes to pages 0 and 3; leaving out a test loses page 3
- * from the dirty set and from the undo. Random modules find some of these rules seldom, so each has a case of its own.
+ * Places where the test of a page must not be left out. Each case writes to pages 0 and 3; without a test, page 3 is
+ * missing from the dirty set and from the undo. Random modules seldom reach some of these rules, so each has a case of
+ * its own.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -14,7 +15,7 @@ import { wat, watOf } from '../../support/wat.ts';
 const STORE_P = '(i32.store (local.get $p) (i32.const 1))';
 const STORE_G = '(i32.store (global.get $g) (i32.const 1))';
 const FAR = '(i32.const 12288)';
-/** 1, in a way that the pass does not see. */
+/** Computes 1 in a way that the pass does not see. */
 const TRUE = '(i32.eqz (i32.load (i32.const 60000)))';
 
 const CASES: Readonly<Record<string, string>> = {
@@ -85,7 +86,7 @@ describe('a page test is not left out after', () => {
           (func (export "canister_update f") (local $p i32) (local $q i32) ${body}))`),
       );
       const instance = Instance.create(code, {}, control);
-      // Bytes that are not zeros have pre-images.
+      // Bytes other than zeros have pre-images.
       instance.begin(1e6);
       instance.touch(16_384, 4096);
       instance.heap().fill(0x55, 16_384, 20_480);

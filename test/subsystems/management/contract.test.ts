@@ -1,4 +1,4 @@
-/** Who keeps canisters for the management canister, by the suite for it: the shipped host, and the fake of these tests. */
+/** Runs the suite of backends for the management canister on the shipped host, and on the fake of these tests. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -23,11 +23,11 @@ import { FakeCanister, FakeHost, moduleOf } from './fake-host.ts';
 
 const NONE = new Uint8Array(0);
 
-/** The management canister of these tests: it is told, and asked what a canister calls. */
+/** Makes the management canister of these tests, which notes events and gets canisters' calls. */
 function hooksFor(host: ManagementBackend, calls: (() => void)[]) {
   const forgotten: HostedCanister[] = [];
   const hooks: ManagementHooks = {
-    // Answered when the test says so.
+    // The call is answered when the test says so.
     call: () =>
       new Promise((resolve) => {
         calls.push(() => resolve({ response: { kind: 'reply', data: NONE }, refunded: 0n }));
@@ -110,7 +110,7 @@ function makeFake(): MadeBackend {
   };
 }
 
-/** Its low-memory hook leaves one page more of stable memory. */
+/** A module whose low-memory hook leaves one page more of stable memory. */
 const WATCHFUL = wat(`(module
   (import "ic0" "stable64_grow" (func $grow (param i64) (result i64)))
   (memory 2)

@@ -1,4 +1,4 @@
-/** A host of canisters without code that runs: everything the management canister asks for works, in one Map. */
+/** A host of canisters without running code: all requests of the management canister work, in one Map. */
 import { createHash } from 'node:crypto';
 import { ServerError } from '../../../kernel/index.ts';
 import {
@@ -36,7 +36,7 @@ export function idOf(number: bigint): Uint8Array {
   return id;
 }
 
-/** A module that holds nothing but custom sections. */
+/** Makes a module that has only custom sections. */
 export function moduleOf(sections: Readonly<Record<string, string>>): Uint8Array {
   const parts: Uint8Array[] = [Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)];
   for (const [name, content] of Object.entries(sections)) {
@@ -107,16 +107,16 @@ export class FakeCanister implements HostedCanister {
 }
 
 export class FakeHost implements ManagementBackend {
-  /** What a canister was given last. */
+  /** Last image that was restored into a canister. */
   restored: CanisterImage | undefined;
   management: ManagementHooks | undefined;
   readonly #canisters = new Map<string, FakeCanister>();
   readonly #usedIds = new Set<string>();
   #nextNumber = FIRST_NUMBER;
-  /** Awaited in the middle of a code change, so that tests can look at what happens meanwhile. */
+  /** Awaited in the middle of a code change, so that tests can look at the state then. */
   duringChange: () => Promise<void> = () => Promise.resolve();
   changesUnderWay = 0;
-  /** What the transforms of its canisters do. */
+  /** Outcome of the transforms of its canisters. */
   onTransform: (canister: FakeCanister, method: string, argument: Uint8Array) => Outcome | Promise<Outcome> = () => ({
     kind: 'trap',
     code: 5,
@@ -128,7 +128,7 @@ export class FakeHost implements ManagementBackend {
 
   attach(management: ManagementHooks): void {
     this.management = management;
-    // In another process' life nothing is known before it is restored.
+    // A new process knows nothing before the state is restored.
     for (const canister of this.#canisters.values()) canister.historyEntries = 0;
   }
 
@@ -235,7 +235,7 @@ export class FakeHost implements ManagementBackend {
     return promise;
   }
 
-  /** The last open call of a stopping canister has ended. */
+  /** Ends the last open call of a stopping canister. */
   closeCalls(canister: FakeCanister): void {
     canister.hasOpenCalls = false;
     canister.status = 'stopped';
@@ -262,7 +262,7 @@ export class FakeHost implements ManagementBackend {
       module: canister.code?.module,
       heap: canister.heap.slice(),
       globals: canister.globals.slice(),
-      // Not in order, as a hash table would give them.
+      // Entries are out of order, as a hash table would give them.
       stable: [...canister.stable].toReversed().map(([offset, bytes]) => ({ offset, bytes: bytes.slice() })),
       stablePages: canister.stablePages,
       certifiedData: canister.certifiedData.slice(),

@@ -15,7 +15,7 @@ export interface Taken {
   readonly total_size: number;
 }
 
-/** The host keeps its canisters, as it does by itself. */
+/** Processes over one host, which keeps its canisters by itself. */
 export class Lives {
   storage = new RecordedStorage();
   readonly host: FakeHost;
@@ -29,12 +29,14 @@ export class Lives {
   }
 
   #bench(): ManagementBench {
-    // Another process has other chance.
+    // Each process has other random numbers.
     const random = new SeededRandom(this.#random++);
     return new ManagementBench({ seed: undefined }, { storage: this.storage, host: this.host, random });
   }
 
-  /** Ends the process as a crash would, after the turn of the event loop that answered last; or after that many units. */
+  /**
+   * Ends the process as a crash would, after the turn of the event loop with the last answer; or after `units` units.
+   */
   async restart(units?: number): Promise<ManagementBench> {
     await nextTurn();
     this.storage = this.storage.restart(units);
@@ -50,7 +52,7 @@ export function stateOf({ heap, stable, stablePages, globals, certifiedData, cod
   return structuredClone({ heap, flat, globals, certifiedData, hash: code?.module.hash });
 }
 
-/** A canister in which every part of a snapshot holds something. */
+/** Makes a canister whose snapshot has some content in every part. */
 export async function filled(
   bench: ManagementBench,
   heapBytes = 2 * PAGE,

@@ -17,7 +17,7 @@ import { TRANSFORM_DID } from '../../../subsystems/management/outcalls/transform
 
 const OK: OutcallResponse = { status: 200, headers: [{ name: 'x-a', value: 'b' }], body: Buffer.from('body') };
 
-/** Keeps what it is asked; answers when the test says so. */
+/** Keeps requests; answers when the test says so. */
 class HeldOutcalls implements Outcalls {
   readonly asked: {
     request: OutcallRequest;
@@ -25,7 +25,7 @@ class HeldOutcalls implements Outcalls {
     answer: (response: OutcallResponse) => void;
     fail: (error: Error) => void;
   }[] = [];
-  /** How it answers by itself. */
+  /** Answers requests at once, if given. */
   byItself: ((request: OutcallRequest) => OutcallResponse) | undefined;
 
   send(request: OutcallRequest, { signal }: { readonly signal: AbortSignal }): Promise<OutcallResponse> {

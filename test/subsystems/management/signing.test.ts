@@ -27,7 +27,7 @@ interface Signed {
 
 const path = (...elements: readonly string[]) => elements.map(base64);
 
-/** One of the three kinds of keys: how to get one, to sign and to verify. */
+/** One of the three kinds of keys, with ways to get one, to sign and to verify. */
 const KINDS = [
   {
     name: 'ecdsa',
@@ -124,7 +124,7 @@ describe('keys and signatures', () => {
       derivation_path: Array(elements).fill(''),
       key_id: ECDSA,
     });
-    // What stands between the values of the rest: two commas of the record, one of the key.
+    // Values besides the elements: two of the record, one of the key.
     const most = ARGUMENT_VALUES_MAX - 3;
     assert.match((await bench.refused('ecdsa_public_key', argument(most), A)).message, /65533 elements: at most 255/);
     assert.match(

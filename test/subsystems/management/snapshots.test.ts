@@ -31,7 +31,7 @@ interface Metadata {
   readonly on_low_wasm_memory_hook_status: object | null;
 }
 
-/** A canister in which every part of a snapshot holds something. */
+/** Makes a canister whose snapshot has some content in every part. */
 async function filled(bench: ManagementBench): Promise<{ canister: FakeCanister; id: string }> {
   const canister = bench.canister();
   const id = text(canister.id);
@@ -50,7 +50,7 @@ async function filled(bench: ManagementBench): Promise<{ canister: FakeCanister;
 
 function stateOf(canister: FakeCanister) {
   const { heap, stable, stablePages, globals, certifiedData, code } = canister;
-  // Pieces differ, what they say must not.
+  // The division into pieces may differ, their content must not.
   const flat = new Uint8Array(stablePages * PAGE);
   for (const [offset, bytes] of stable) flat.set(bytes, offset);
   return { heap, flat, stablePages, globals, certifiedData, hash: code?.module.hash };
@@ -324,7 +324,7 @@ describe('snapshots', () => {
       ...good,
       stable_memory_size: 500 * 2 ** 30,
     });
-    // Stable memory costs what is written of it.
+    // Stable memory is charged by its written part.
     const write = (page: number) => ({
       canister_id,
       snapshot_id,
@@ -357,7 +357,7 @@ describe('snapshots', () => {
       kind: { wasm_module: { offset: 0 } },
       chunk: base64(WASM),
     });
-    // Pages 0 to 39 in order, then 60 backwards: those lie apart.
+    // Pages 0 to 39 in order, then 60 backwards: the latter are not adjacent to the former.
     for (const page of [...Array(40).keys(), ...Array.from({ length: 4 }, (_, at) => 60 - at)]) {
       const kind = { stable_memory: { offset: page * PAGE } };
       await bench.ok('upload_canister_snapshot_data', { ...place, kind, chunk: base64(Uint8Array.of(page + 1)) });

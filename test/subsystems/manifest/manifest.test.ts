@@ -11,7 +11,7 @@ import type { ManifestActor } from '../../../subsystems/manifest/index.ts';
 import { createManifest } from '../../../subsystems/manifest/manifest-file.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
 
-/** A folder with some files that manifests name. */
+/** Makes a folder with some files that manifests name. */
 async function project(t: TestContext): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'svc-manifest-'));
   t.after(() => rm(root, { recursive: true, force: true }));
@@ -31,7 +31,7 @@ async function read(root: string, content: unknown): Promise<readonly ManifestAc
   return createManifest({ file }).read();
 }
 
-/** The message of a refused manifest, the folder's name taken out. */
+/** Returns the message about a refused manifest, without the folder's name. */
 async function refusal(root: string, content: unknown): Promise<string> {
   const error = await read(root, content).then(
     () => assert.fail(`accepted ${JSON.stringify(content)}`),

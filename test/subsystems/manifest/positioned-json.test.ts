@@ -5,7 +5,7 @@ import { JsonSyntaxError, placeOf, readJson } from '../../../subsystems/manifest
 import type { JsonNode } from '../../../subsystems/manifest/positioned-json.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
 
-/** What `JSON.parse` would have given. */
+/** Returns the value that `JSON.parse` would return. */
 function valueOf(node: JsonNode): unknown {
   switch (node.kind) {
     case 'object': {
@@ -41,7 +41,7 @@ test('any JSON value is read as JSON.parse reads it', () => {
   fc.assert(
     fc.property(fc.jsonValue({ stringUnit: 'binary' }), fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
       const text = JSON.stringify(value, undefined, indent);
-      // Both sides go through one more round trip: JSON has no -0 and no __proto__ trouble there.
+      // Both sides go through one more round trip, which removes -0 and problems of __proto__.
       assert.equal(JSON.stringify(valueOf(readJson(text))), JSON.stringify(JSON.parse(text)));
     }),
   );

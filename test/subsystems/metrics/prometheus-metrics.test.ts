@@ -33,7 +33,7 @@ function canister(name: string, more: Partial<MeasuredCanister> = {}): MeasuredC
   };
 }
 
-/** What the metrics ask; tests change it. */
+/** Sources of the metrics; tests change them. */
 class Sources {
   canisters: { wakeSeconds: HistogramFigures; replaySeconds: number; list(): readonly MeasuredCanister[] };
   readonly scheduler = {
@@ -221,7 +221,7 @@ test('what the state says is there only if one is kept, and is asked once a page
   const logBytes = valueOf('svc_log_bytes');
   assert.ok(typeof logBytes === 'number' && logBytes > 300, `${String(logBytes)} bytes wait`);
 
-  // When the tables have all of it, nothing waits.
+  // When the tables have everything, no part of the log waits.
   store.fold();
   assert.ok(store.figures.logBytes < logBytes);
   assert.equal((await read(metrics)).get('svc_log_bytes')?.samples.get('svc_log_bytes'), store.figures.logBytes);
@@ -250,7 +250,7 @@ test('a state that cannot be asked is told', async () => {
   await assert.rejects(metrics.page(), /the state directory is closed/);
 });
 
-/** 10,000 of them, some addressed by id. */
+/** Returns 10,000 actors, some of which are addressed by id. */
 function manyActors(): MeasuredCanister[] {
   return Array.from({ length: 10_000 }, (_, number) =>
     canister(`actor-${number}`, {
@@ -262,7 +262,10 @@ function manyActors(): MeasuredCanister[] {
   );
 }
 
-/** The longest slice of processor time that this thread spends while `work` goes on, ms; and how many slices there are. */
+/**
+ * Returns the longest slice of processor time, in ms, that this thread spends while `work` goes on, and the number of
+ * slices.
+ */
 async function slicesOf(work: () => Promise<unknown>): Promise<{ readonly longestMs: number; readonly count: number }> {
   const cpuMs = (): number => {
     const { user, system } = process.threadCpuUsage();
@@ -292,7 +295,8 @@ test('a page of 10,000 actors takes no slice of the main thread longer than 10 m
   const metrics = new PrometheusMetrics(sources);
   const runs: { readonly longestMs: number; readonly count: number }[] = [];
   const best = (): number => Math.min(...runs.map(({ longestMs }) => longestMs));
-  // The first ones compile, and a collection of garbage, or somebody at the processor's other half, may fall into any of them.
+  // The first ones compile; a garbage collection, or other users of the processor's other half, may disturb any of
+  // them.
   while (runs.length < 7 || (runs.length < 50 && best() >= 10)) runs.push(await slicesOf(() => metrics.page()));
   const bestMs = best();
   assert.ok(bestMs < 10, `${bestMs.toFixed(1)} ms`);
@@ -301,7 +305,7 @@ test('a page of 10,000 actors takes no slice of the main thread longer than 10 m
 
 test('however slow it is to tell of an actor, everything else has its turn after 2 ms', async (t) => {
   const sources = new Sources();
-  // Each takes a twentieth of a millisecond, by a clock that stands still otherwise.
+  // Each actor takes a twentieth of a millisecond, by a clock that otherwise stands still.
   let nowMs = 0;
   sources.actors = manyActors().map((actor) => ({
     ...actor,
@@ -322,7 +326,7 @@ test('however slow it is to tell of an actor, everything else has its turn after
   let waiting = setImmediate(look);
   await metrics.page();
   clearImmediate(waiting);
-  // 500 ms in all; a slice is looked at each 16 actors.
+  // 500 ms in all; the time is looked at after each 16 actors.
   assert.ok(Math.max(...slices) < 2 + 16 * 0.05 + 0.01, `${Math.max(...slices)} ms`);
   assert.ok(slices.length > 150, `${slices.length} slices`);
 });
@@ -353,7 +357,7 @@ test('readers who come while a page is made share the next one, and none gets nu
   assert.equal(new Set([await first, ...pages]).size, 2);
   const shown = parseExposition(Buffer.concat([...(pages[0] ?? [])]).toString('utf8'));
   assert.deepEqual(samplesOf(shown, 'svc_http_requests_total'), { 'svc_http_requests_total{endpoint="call"}': 1 });
-  // And when they are all through, the next one begins at once.
+  // When all of them are through, the next page begins at once.
   assert.notEqual(await metrics.page(), pages[0]);
 });
 
@@ -482,7 +486,7 @@ test('the document lists what the page has, no more and no less', async (t) => {
     ([, name, type]) => `${name} ${type}`,
   );
   const metrics = new PrometheusMetrics(new Sources(openStore()));
-  // Which shows numbers of its own.
+  // The page shows numbers of its own.
   await startHttpHost(t, { metrics });
   const shown = [...(await read(metrics))].map(([name, { type }]) => `${name} ${type}`);
   assert.deepEqual(listed.toSorted(), shown.toSorted());

@@ -1,4 +1,7 @@
-/** `GET /mops/closure/<ENTRY>` over a real socket: the closure of files on a disk, and what may not leave a project. */
+/**
+ * `GET /mops/closure/<ENTRY>` over a real socket: the closure of files on a disk, and the files that may not leave a
+ * project.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -49,7 +52,7 @@ describe('GET /mops/closure/<ENTRY>', () => {
       await writeFile(join(root, path), content);
     }
   }
-  /** A server for a project that has these files; `project` is a folder inside of one that only the test has. */
+  /** Starts a server for a project with these files; `project` is a folder inside one that only the test has. */
   async function serve(t: TestContext, files: Readonly<Record<string, string | Uint8Array>>) {
     const around = await folder(t);
     const project = join(around, 'project');
@@ -173,7 +176,7 @@ describe('GET /mops/closure/<ENTRY>', () => {
       places(['./Gone', 'Main.mo'], ['./Gone', 'L.mo'], ['mo:core/Nope', 'L.mo'], ['mo:core/Nope', 'Main.mo']),
     );
     assert.deepEqual(document.external, places(['canister:c', 'Main.mo']));
-    // A lock that may not be believed is no reason to refuse a file.
+    // A lock that must not be believed is no reason to refuse a file.
     await write(project, { 'mops.lock': files['mops.lock'].replace('"version":3', '"version":2') });
     const stale = await documentOf('Main.mo');
     assert.deepEqual(
@@ -231,7 +234,7 @@ describe('GET /mops/closure/<ENTRY>', () => {
     }
     // A link that stays inside is a file like any other.
     assert.deepEqual(pathsOf(await documentOf('Inner.mo')), ['Inner.mo', 'inner.mo']);
-    // The manifest above the project is none of it.
+    // The manifest above the project does not belong to it.
     await write(project, { 'Above.mo': 'import A "mo:above/A"; actor {}' });
     assert.deepEqual((await documentOf('Above.mo')).missing, [{ import: 'mo:above/A', from: 'Above.mo' }]);
   });
@@ -288,7 +291,7 @@ describe('GET /mops/closure/<ENTRY>', () => {
     await mkdir(join(project, 'p/src'));
     await write(project, { 'p/src/lib.mo': 'module {}' });
     assert.deepEqual(await pathsNow(false), ['A/lib.mo', 'B/lib.mo', 'Main.mo', 'p/src/lib.mo']);
-    // The same size, and the same time of its last change.
+    // The file has the same size, and the same time of its last change.
     const at = new Date();
     await utimes(join(project, 'B/lib.mo'), at, at);
     assert.equal((await pathsNow(false)).length, 4);

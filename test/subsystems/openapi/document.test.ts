@@ -286,7 +286,7 @@ describe('an interface that would be endless or too much', () => {
     ['examples with long labels', shared('R', 90, `type R = record { ${long} : nat };`)],
     ['more of them than a text can have', shared('R', 2000, `type R = record { ${long.repeat(3)} : nat };`)],
     ['references to a long name', shared(long, 90, `type ${long} = nat;`)],
-    // No example: there is no value.
+    // There is no example, since no value exists.
     ['labels, each written twice', shared(`record { ${long} : empty }`, 50)],
     ['letters that JSON escapes', shared(`record { "${'\\01'.repeat(100_000)}" : opt empty }`, 15)],
   ] as const) {

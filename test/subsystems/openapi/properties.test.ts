@@ -1,4 +1,7 @@
-/** Random types: their documents are valid, their examples fit, and what the codec gives for random values fits, too. */
+/**
+ * Random types: their documents are valid, their examples match the schemas, and so do the codec's outputs for random
+ * values.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IDL } from '@dfinity/candid';
@@ -11,7 +14,7 @@ const RUNS = drawn(100);
 const VALUES_EACH = 5;
 const codec = createCodec();
 
-/** .did text of a type; parts that `isNamed` says become definitions. */
+/** Writes the .did text of a type; parts chosen by `isNamed` become definitions. */
 class DidWriter {
   readonly definitions: string[] = [];
   readonly #isNamed: () => boolean;
@@ -62,7 +65,7 @@ test('documents of random types are valid, and random values fit their schemas',
     const did = `${writer.definitions.join('\n')}\nservice : { m : (${parameter}) -> (${answer}) }`;
     const document = documentOf(did);
     await assertValid(document);
-    // A variant without tags is not among the types: each has small values.
+    // A variant without tags is not among the types: each type has small values.
     assertExamples(document, true);
     const check = new SchemaCheck(document);
     const method = codec.parseInterface(did).methods.get('m');
@@ -77,7 +80,7 @@ test('documents of random types are valid, and random values fit their schemas',
         check.assertAccepts(`#/components/schemas/${ref}`, given);
       }
     }
-    // What the examples show can be sent.
+    // The values of the examples can be sent.
     const { example } = document.paths['/call-json/ledger/m']?.post.requestBody.content['application/json'] ?? {};
     if (example !== undefined) method.args.encode(Buffer.from(JSON.stringify(example)), { lossless: false });
   });

@@ -5,7 +5,7 @@ import type { MethodKind } from '../../../subsystems/ic/index.ts';
 import { describeInterface } from '../../../subsystems/codec/description/index.ts';
 import { type DocumentRequest, openApiDocument } from '../../../subsystems/openapi/document.ts';
 
-/** Of a document, what tests look at. */
+/** The parts of a document that tests look at. */
 export interface Document {
   readonly openapi: string;
   readonly info: { readonly title: string; readonly description: string; readonly version: string };
@@ -31,7 +31,7 @@ interface Content {
 }
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** The document as clients get it: JSON. Methods are exported as the interface has them, unless it is said otherwise. */
+/** Returns the document as clients get it: JSON. By default, methods are exported as the interface has them. */
 export function documentOf(did: string, request: Partial<DocumentRequest> = {}): Document {
   const text = JSON.stringify(
     openApiDocument({ actor: 'ledger', did, exports: exportsOf(did), isGuarded: false, ...request }),
@@ -45,22 +45,22 @@ export function exportsOf(did: string): Map<string, MethodKind> {
   );
 }
 
-/** Compiles the schema of OpenAPI once. */
+/** Validator that compiles the schema of OpenAPI once. */
 const validator = new Validator();
 
-/** Insists that a validator of others takes it for an OpenAPI 3.1 document. */
+/** Asserts that an independent validator accepts the document as OpenAPI 3.1. */
 export async function assertValid(document: Document): Promise<void> {
   const { valid, errors } = await validator.validate(structuredClone({ ...document }));
   assert.ok(valid, JSON.stringify(errors, undefined, 1)?.slice(0, 2000));
   assert.equal(validator.version, '3.1');
 }
 
-/** Checks values by schemas of a document, as JSON Schema 2020-12 has it. */
+/** Checks values by schemas of a document, according to JSON Schema 2020-12. */
 export class SchemaCheck {
   readonly #ajv: Ajv2020;
 
   constructor({ components }: Document) {
-    // Not strict: `examples` and `contentEncoding` tell people something, and tuples are closed by `items: false`.
+    // Not strict: `examples` and `contentEncoding` are for readers, and tuples are closed by `items: false`.
     this.#ajv = new Ajv2020({ strict: false, validateSchema: true });
     this.#ajv.addSchema({ $id: 'document', components });
   }
@@ -83,7 +83,9 @@ export function operationsOf({ paths }: Document): (readonly [path: string, oper
   return Object.entries(paths).map(([path, { post }]) => [path, post] as const);
 }
 
-/** Examples of all operations are there (unless `mayLack`) and fit their schemas; how many there are. */
+/**
+ * Asserts that examples of all operations are there (unless `mayLack`) and match their schemas; returns their number.
+ */
 export function assertExamples(document: Document, mayLack = false): number {
   const check = new SchemaCheck(document);
   let count = 0;

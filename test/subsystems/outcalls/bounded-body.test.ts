@@ -34,7 +34,7 @@ test('two million pieces of a byte take a few copies, not two million buffers', 
   const byte = Uint8Array.of(7);
   const before = process.memoryUsage().arrayBuffers;
   for (let count = 0; count < 2_000_000; count++) body.add(byte);
-  // What it has outgrown may be there still: 2 + 1 + 0.5 … MB.
+  // Outgrown buffers may still be there: 2 + 1 + 0.5 … MB.
   assert.ok(process.memoryUsage().arrayBuffers - before < 16 * 1024 * 1024);
   assert.equal(body.bytes.length, 2_000_000);
   assert.ok(body.bytes.every((each) => each === 7));

@@ -30,7 +30,7 @@ const freshFile = async (): Promise<string> => join(await temporaryDirectory(), 
 
 describeOutcalls('outcalls that are recorded', async (t) => recordTo(t, await freshFile()));
 
-/** What a recording has of a request is all that is told. */
+/** Only the recorded part of a request is told. */
 describeOutcalls('outcalls from a recording', async (t): Promise<Outcalls> => {
   const directory = await temporaryDirectory();
   let count = 0;
@@ -146,7 +146,7 @@ describe('a recording', () => {
     await recording.close();
     const text = await readFile(file, 'utf8');
     assert.equal(text.split(/[\n\r\u2028\u2029]/u).length, 4, 'a line for each, for whoever splits them');
-    // As a version before wrote them, and as an editor may save them.
+    // The text as an earlier version wrote it, and as an editor may save it.
     for (const written of [text, text.replaceAll('\\u2028', '\u2028').replaceAll('\\u2029', '\u2029')]) {
       for (const content of [written, written.replaceAll('\n', '\r\n'), written.trimEnd()]) {
         await writeFile(file, content);
@@ -208,7 +208,7 @@ describe('a recording', () => {
       await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message }, content);
       assert.equal(await readFile(file, 'utf8'), content);
     }
-    // A last line that was cut off is none that is damaged.
+    // A last line that was cut off does not count as damage.
     await writeFile(file, `${heading}${good}\n${good}{"method":"G`);
     await (await recordTo(t, file)).close();
     assert.equal(await readFile(file, 'utf8'), `${heading}${good}\n${good}`);

@@ -145,7 +145,7 @@ describe('private addresses denied', () => {
     const looked: string[] = [];
     const both = outcallsFor(t, {
       denyPrivate: true,
-      // The public one is where nobody can go; that it is tried is enough.
+      // The public address is one where nobody can go; it is enough that the request is tried.
       lookup: (hostname, options, callback) => {
         looked.push(hostname);
         resolving(['127.0.0.1', '2001:4860:4860::8888'])(hostname, options, callback);

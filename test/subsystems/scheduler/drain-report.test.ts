@@ -42,7 +42,7 @@ test('whoever is waited for is named, the longest first, after a second and then
   assert.equal(pass(1), 2);
   assert.equal(pass(3999), 2);
   assert.equal(pass(1), 3);
-  // Nobody any more: it is about to end.
+  // No messages execute any more: the drain is about to end.
   const update = executing[0]?.what ?? 'install';
   executing = [];
   assert.equal(pass(8000), 3);

@@ -19,7 +19,7 @@ const taskOf = (host: DurableHost, at = -1): Task => {
 
 const isTold = ({ outcome }: { readonly outcome: unknown }): boolean => outcome !== undefined;
 
-/** Goes on with what is durable. */
+/** Starts the next host with the durable state. */
 async function restarted(host: DurableHost, handles: readonly number[]): Promise<DurableHost> {
   const entries = await host.entries();
   const next = new DurableHost({ entries }).admit(handles);
@@ -147,7 +147,7 @@ test('a call that executed is executed again after a crash, with what it had', a
   host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { payload, cycles: 2n ** 90n })] });
   const given = taskOf(host);
   assert.ok(given.kind === 'update');
-  // As an executor does with a large argument.
+  // Does the same as an executor with a large argument.
   structuredClone(given.argument, { transfer: [given.argument.buffer as ArrayBuffer] });
   const next = await restarted(host, [0, 1]);
   const task = taskOf(next);
@@ -179,7 +179,7 @@ test('after a crash each canister goes on in the order in which things came to w
   for (const handle of [0, 2]) host.deliver(handle);
   host.execution.endOne({ ...STEP, calls: [1, 2, 3].map((k) => callOf(idOf(1), { payload: Uint8Array.of(k) })) });
   host.execution.endOne({ ...STEP, calls: [4, 5].map((k) => callOf(idOf(1), { payload: Uint8Array.of(k) })) });
-  // Answered in another order than made: the responses wait in this one.
+  // The calls are answered in another order than they were made: the responses wait in this one.
   const given = host.execution.started.slice(-5).toReversed();
   for (const { task, done } of given) {
     assert.ok(task.kind === 'update');
@@ -273,7 +273,7 @@ test('cycles for a canister that was deleted while it was paid are gone, with wh
   await host.scheduler.uninstall(0);
   host.execution.endOne();
   host.scheduler.withdraw(0);
-  // Its executor has not answered yet, and a crash comes first.
+  // The executor has not answered yet, and a crash comes first.
   assert.equal(letters(await host.entries()), 'd');
   const next = await restarted(host, [1]);
   assert.deepEqual(next.execution.credits, []);
@@ -329,7 +329,7 @@ test('when its executor dies a canister executes again what others sent it, in o
   host.deliver(0);
   host.execution.endOne({ ...STEP, calls: [1, 2, 3].map((k) => callOf(idOf(1), { payload: Uint8Array.of(k) })) });
   const client = host.deliver(1);
-  // Handed back in any order.
+  // The tasks are handed back in any order.
   for (let k = 0; k < 4; k++) host.execution.endLast(UNAVAILABLE);
   host.scheduler.lost(1);
   assert.equal(host.scheduler.isLive(1), false);
@@ -439,7 +439,7 @@ test('a stopping canister that was waiting for nothing else is stopped after a r
 for (const isRestarted of [false, true]) {
   test(`a canister whose calls are ended goes at once: callers are rejected and refunded, what it called finds nobody${isRestarted ? ', after a restart too' : ''}`, async () => {
     const host = new DurableHost().admit([0, 1, 2]);
-    // It waits for another with 40 cycles, and has accepted 30 of the 70 that came with a call.
+    // The canister waits for another with 40 cycles, and has accepted 30 of the 70 that came with a call.
     const client = host.deliver(0);
     host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 40n })] });
     const atOther = host.execution.started.at(-1);
@@ -460,7 +460,8 @@ for (const isRestarted of [false, true]) {
     assert.equal(callback.response.code, 4);
     assert.match(callback.response.message, /^Canister .* was deleted$/);
     assert.equal(callback.refunded, 40n);
-    // Those that it called, and the caller: its own contexts and calls are gone in the same unit.
+    // The rows of the callees, and of the caller, are left: the canister's own contexts and calls are gone in the same
+    // unit.
     assert.equal(letters(await host.entries()), 'ccco');
     assert.ok(client.outcome?.kind === 'reject' && client.outcome.code === 4);
 

@@ -1,4 +1,4 @@
-/** A scheduler that keeps what it knows, with an execution and a journal that the test drives. */
+/** A scheduler that keeps its state, with an execution and a journal that the test drives. */
 import type { Execution } from '../../../subsystems/execution/index.ts';
 import { type Outcome, idToText } from '../../../subsystems/ic/index.ts';
 import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
@@ -66,7 +66,7 @@ export class DurableHost {
     });
   }
 
-  /** Canisters that have been there before, awake unless told otherwise. */
+  /** Admits canisters of an earlier process, awake by default. */
   admit(handles: readonly number[], options: AdmitOptions = {}): this {
     for (const handle of handles) this.scheduler.admit(handle, idToText(idOf(handle)), { module: MODULE, ...options });
     return this;
@@ -82,7 +82,7 @@ export class DurableHost {
     return told;
   }
 
-  /** The turn ends: one unit. */
+  /** Ends the turn of the event loop: one unit. */
   async endTurn(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     this.journal.seal(() => undefined);
@@ -94,7 +94,7 @@ export class DurableHost {
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** What is in the store when everything so far is durable. */
+  /** Returns the stored entries once everything so far is durable. */
   async entries(): Promise<readonly Entry[]> {
     await this.commit();
     return this.journal.entries();

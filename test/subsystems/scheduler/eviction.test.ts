@@ -10,7 +10,7 @@ import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';
 
 const QUIET = { ...MODULE, entries: new Map([...MODULE.entries].filter(([name]) => name !== 'canister_heartbeat')) };
 
-/** Delivers a message and lets it end. */
+/** Delivers a message and ends it. */
 async function use(host: DurableHost, handle: number): Promise<void> {
   host.deliver(handle);
   await host.endTurn();

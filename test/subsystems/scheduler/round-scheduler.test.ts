@@ -8,10 +8,10 @@ import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { HeldExecution, MODULE, REPLY, type Started, STEP } from './held-execution.ts';
 
-/** Of every scheduler here. */
+/** The clock of every scheduler here. */
 const clock = new FakeClock(1_000);
 
-/** A scheduler with canisters 0 … 10 that have code. */
+/** Makes a scheduler with canisters 0 … 10 that have code. */
 async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
   const granted = {
     execution: execution as unknown as Execution,

@@ -6,7 +6,10 @@ import { seeded } from '../../support/seeded.ts';
 
 const LARGE_BYTES = 2 * 2 ** 20;
 
-/** Some thousand entries in every family but `queue`, about 6 MiB: empty values, pages, a large one, keys of one byte. */
+/**
+ * Returns some thousand entries in every family but `queue`, about 6 MiB: empty values, pages, a large one, keys of one
+ * byte.
+ */
 export function someChanges(): readonly Change[] {
   const random = seeded(5);
   const changes: Change[] = [];
@@ -34,7 +37,7 @@ export function filledTables(): MemoryTables {
   return tables;
 }
 
-/** The whole file. */
+/** Returns the whole file. */
 export function backupOf(tables: Tables, createdMs = 1_800_000_000_000): Buffer {
   const reader = new BackupReader(tables.snapshot(), { nowMs: () => createdMs });
   const pieces: Uint8Array[] = [];

@@ -34,7 +34,7 @@ function contentsOf(tables: TableReader): readonly string[] {
   );
 }
 
-/** A backup of blocks with right checksums, whatever they hold. */
+/** Makes a backup of blocks with right checksums and any contents. */
 function forged(...blocks: readonly (readonly [kind: number, contents: Uint8Array])[]): Buffer {
   const { line, crc } = backupHeader(STATE_FORMAT, 0);
   const pieces: Uint8Array[] = [line];

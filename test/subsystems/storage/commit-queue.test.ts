@@ -91,9 +91,9 @@ function valuesOf(entries: readonly Entry[]): ReadonlyMap<string, Uint8Array> {
   return new Map(entries.map(([key, value]) => [Buffer.from(key).toString(), value]));
 }
 
-/** Takes what there is room for, and says in which order. It takes no pieces. */
+/** Takes records as far as there is room, and notes their order. It takes no pieces. */
 class ScriptedPort implements StoragePort {
-  /** What arrived: `unit 7`, `copied 7`, `range` … and `published`. */
+  /** Arrived records: `unit 7`, `copied 7`, `range` … and `published`. */
   readonly arrived: string[] = [];
   room = Number.POSITIVE_INFINITY;
   receiver: StorageReceiver | undefined;

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { Crc32c } from '../../../subsystems/storage/crc32c.ts';
 import { seeded } from '../../support/seeded.ts';
 
-/** By the definition, a bit at a time. */
+/** Computes the checksum by its definition, bit by bit. */
 function bitwise(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) {

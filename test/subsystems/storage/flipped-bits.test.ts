@@ -1,7 +1,9 @@
 /**
- * A bit flipped anywhere in a state directory: what is read is what was written, or nothing is, and the damage is told.
+ * A bit flipped anywhere in a state directory: a read returns the written content, or fails, and the damage is
+ * reported.
  *
- * The one thing that cannot be told from a torn write is damage to the last flush before a kill, which may be gone then.
+ * Only one damage cannot be distinguished from a torn write: that of the last flush before a kill, which may be gone
+ * then.
  */
 import assert from 'node:assert/strict';
 import { cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -19,7 +21,7 @@ import { type Seeded, seeded } from '../../support/seeded.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const SEGMENT_BYTES = 48 * 1024;
-/** Parts lie on both sides of its ends. */
+/** Size of the window; parts lie on both sides of its ends. */
 const WINDOW_BYTES = 4096;
 const FOLD_BYTES = 40 * 1024;
 const ENTRIES = ['meta', 'log', 'queue', 'module'] as const;
@@ -42,7 +44,10 @@ async function open(directory: string): Promise<StateStore> {
   }
 }
 
-/** Keys and values of all families, less what the store keeps for itself: which unit the tables have, what the log must have. */
+/**
+ * Returns keys and values of all families without the store's own: the unit that the tables have, and the required
+ * extent of the log.
+ */
 function contentOf(store: StateStore): string {
   const families = ENTRIES.map((family) =>
     store
@@ -58,7 +63,7 @@ function contentOf(store: StateStore): string {
   return [...families, ...memories.flat()].join('\n\n');
 }
 
-/** One run of one page. */
+/** Makes one run of one page. */
 function patchOf(random: Seeded, bytes: Uint8Array): Uint8Array {
   const head = Buffer.alloc(10);
   head.writeUInt32LE(random.below(20));
@@ -84,11 +89,11 @@ function commitSome(store: StateStore, random: Seeded, count: number): void {
 interface Original {
   readonly directory: string;
   readonly content: string;
-  /** Before the last flush. */
+  /** Content before the last flush. */
   readonly contentBefore: string;
 }
 
-/** With something in RocksDB's files, in its log, and in the step log. */
+/** Makes a state with content in RocksDB's files, in its log, and in the step log. */
 async function original(seed: number, isClosed: boolean): Promise<Original> {
   const random = seeded(seed);
   const directory = await temporaryDirectory();
@@ -112,7 +117,7 @@ async function original(seed: number, isClosed: boolean): Promise<Original> {
   return { directory: copy, content, contentBefore: isClosed ? content : contentBefore };
 }
 
-/** Flips one bit of a file that is picked by its size, or evenly; returns where. */
+/** Flips one bit of a file that is picked by its size, or evenly; returns the place. */
 function flip(directory: string, random: Seeded): string {
   const files = ['tables', 'log'].flatMap((folder) =>
     readdirSync(join(directory, folder)).map((name) => join(directory, folder, name)),
@@ -133,7 +138,7 @@ test('a flipped bit is told, or changes nothing', async () => {
   const counts = { told: 0, harmless: 0, 'last flush lost': 0 };
   let from: Original | undefined;
   for (const seed of seeds) {
-    // Some bits for each state.
+    // Several bits are flipped in each state.
     if (from === undefined || seed % 20 === 1) from = await original(seed, Math.floor(seed / 20) % 2 === 0);
     const random = seeded(seed + 1_000_000);
     const directory = await temporaryDirectory();

@@ -1,4 +1,7 @@
-/** A process that restores a backup is killed after any of its steps: another restore comes to its end, and no start finds a part. */
+/**
+ * A process that restores a backup is killed after any of its steps: another restore comes to its end, and no start
+ * finds an incomplete state.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -13,7 +16,7 @@ import { restoreUntil } from '../../support/killed-restore.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { backupOf } from './backup-files.ts';
 
-/** More than that would be an endless loop. */
+/** More steps than that would be an endless loop. */
 const STEPS_MAX = 200;
 
 let folder: string;
@@ -36,7 +39,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
   return existsSync(directory) ? readdir(directory) : [];
 }
 
-/** What a start finds: the whole state, the error that refuses it, or undefined where it begins a new state. */
+/** Returns the result of a start: the whole state, the error that refuses it, or undefined if it begins a new state. */
 async function startIn(directory: string): Promise<Buffer | ServerError | undefined> {
   try {
     const state = await openStateDirectory(directory);
@@ -57,7 +60,7 @@ async function startIn(directory: string): Promise<Buffer | ServerError | undefi
   }
 }
 
-/** A start in a copy of it, as a killed process left it. */
+/** Starts in a copy of the directory, as a killed process left it. */
 async function startInCopy(directory: string): Promise<Buffer | ServerError | undefined> {
   const copy = join(folder, 'copy');
   await rm(copy, { recursive: true, force: true });
@@ -65,7 +68,7 @@ async function startInCopy(directory: string): Promise<Buffer | ServerError | un
   return startIn(copy);
 }
 
-/** The steps at which it was killed, `check` called after each. */
+/** Kills a restore at each step, and calls `check` after each; returns the number of steps. */
 async function killAtEach(directory: string, check: (step: number) => Promise<void>): Promise<number> {
   for (let step = 1; step < STEPS_MAX; step++) {
     await rm(directory, { recursive: true, force: true });
@@ -93,7 +96,7 @@ suite('a restore that is killed', () => {
         seen.complete++;
         await assert.rejects(restoreBackup(file, directory), { code: 'restore-not-empty' });
       } else {
-        // Now and then killed again, at a step of its own.
+        // Sometimes the second restore is also killed, at a step of its own.
         if (step % 3 === 0) await restoreUntil(file, directory, 1 + ((step * 7) % 23));
         const after = await namesIn(directory);
         if (after.includes('unfinished-restore') || !after.includes('format')) await restoreBackup(file, directory);
@@ -106,7 +109,7 @@ suite('a restore that is killed', () => {
 
   test('is told from a state that was served: that one is never restored over', async () => {
     const directory = join(folder, 'served');
-    // As a version left it that did not take the mark away.
+    // The directory as left by a version that did not remove the mark.
     await restoreBackup(file, directory);
     await (await openStateDirectory(directory)).close();
     await mkdir(join(directory, 'unfinished-restore'));

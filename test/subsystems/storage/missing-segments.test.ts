@@ -1,9 +1,9 @@
 /**
- * Files of the step log that go missing, become empty, are replaced by older copies of themselves or change places: what is
- * read then is everything that was acknowledged, or the start is refused.
+ * Files of the step log that go missing, become empty, are replaced by older copies of themselves or change places:
+ * either everything acknowledged is read, or the start is refused.
  *
- * One thing cannot be told: a newest segment that is a copy of itself from so few commits ago that the tables do not know,
- * or had not on their disk yet when the power failed.
+ * Only one case goes unnoticed: a newest segment that is a copy of itself from so few commits ago that the tables do
+ * not know, or had not on their disk yet when the power failed.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,10 +19,13 @@ import { Crash as TablesCrash, FaultyTables } from '../../support/faulty-tables.
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 
-/** As state-store.ts has it, with commits that are not settled at once. A power failure may take it away. */
+/**
+ * Number of commits that state-store.ts may leave untold to the tables, plus commits that are not settled at once. A
+ * power failure may undo the telling.
+ */
 const UNTOLD_MAX = 64 + 16;
 
-/** Sizes: many segments and folds, or hardly more than one segment that nothing is folded from. */
+/** Sizes: many segments and folds, or little more than one segment from which nothing is folded. */
 interface Sizes {
   readonly segmentBytes: number;
   readonly foldBytes: number;
@@ -39,7 +42,7 @@ function open(tables: Tables, disk: FaultyDisk, { segmentBytes, foldBytes }: Siz
 
 const numberKey = (number: number): Uint8Array => Buffer.from(String(number).padStart(8, '0'));
 
-/** The n-th unit puts the number n. */
+/** Makes the n-th unit, which puts the number n. */
 function unitOf(number: number, random: Seeded): Uint8Array {
   const unit = new WriteBatch();
   const bytes = random.oneIn(20) ? random.below(36 * 1024) : random.below(200);
@@ -47,7 +50,7 @@ function unitOf(number: number, random: Seeded): Uint8Array {
   return unit.take();
 }
 
-/** How many units there are; no other one is missing among them. */
+/** Returns the number of units; none among them is missing. */
 function unitsIn(store: StateStore): number {
   const found = store.range('queue', new Uint8Array(0)).map(([key]) => Buffer.from(key).toString());
   assert.deepEqual(
@@ -61,16 +64,18 @@ interface Left {
   readonly sizes: Sizes;
   readonly tables: MemoryTables;
   readonly disk: FaultyDisk;
-  /** Units that were acknowledged, and those that may be there. */
+  /** Units that were acknowledged, and units that may be there. */
   readonly acknowledged: number;
   readonly sent: number;
-  /** How many commits an older copy may lack without being told. */
+  /** Number of commits that an older copy may lack without being noticed. */
   readonly untoldMax: number;
-  /** The disk as it was then. */
+  /** Earlier states of the disk. */
   readonly earlier: readonly FaultyDisk[];
 }
 
-/** Some lives of a store that end anywhere, also in their beginning: the process is killed, or the power fails. */
+/**
+ * Makes some lives of a store that end anywhere, also in their beginning: the process is killed, or the power fails.
+ */
 function history(random: Seeded): Left {
   const sizes = random.pick(SIZES);
   const endsAnywhere = random.oneIn(2);
@@ -110,12 +115,12 @@ function history(random: Seeded): Left {
   return { sizes, tables, disk, acknowledged, sent, untoldMax, earlier };
 }
 
-/** What somebody does to the files; returns what it was. */
+/** Damage of the files; returns its name. */
 type Harm = (disk: FaultyDisk, random: Seeded, left: Left) => void;
 
 const generationOf = (disk: FaultyDisk, name: string): number => decodeHeader(disk.bytesOf(name), name).generation;
 
-/** Segments in use, the oldest first. */
+/** Returns the segments in use, the oldest first. */
 function used(disk: FaultyDisk): string[] {
   return disk
     .list()
@@ -190,7 +195,7 @@ test('segments that are missing, empty, old or in other places cost nothing that
   for (const seed of seeds) {
     const random = seeded(seed);
     const left = history(random);
-    // Nothing has happened to it: it is never refused.
+    // The undamaged state is never refused.
     const undisturbed = unitsIn(open(MemoryTables.copyOf(left.tables), left.disk.killed(), left.sizes));
     assert.ok(undisturbed >= left.acknowledged && undisturbed <= left.sent, `seed ${seed}: ${undisturbed} units`);
     for (const [name, harm] of Object.entries(HARMS)) {
@@ -216,7 +221,7 @@ test('segments that are missing, empty, old or in other places cost nothing that
   }
   seeds.saw(counts);
   for (const name of Object.keys(HARMS)) {
-    // These never take anything away that is needed.
+    // These never remove anything that is needed.
     const isHarmless = name === 'a free one' || name === 'two that changed places';
     assert.equal((counts[`${name}: refused`] ?? 0) > 0, !isHarmless, name);
   }

@@ -1,4 +1,4 @@
-/** Runs of a page against the page itself: whatever is added, the runs say the same. */
+/** Runs of a page compared with the page itself: after each addition, the runs give the same content. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { at } from '../../../kernel/index.ts';
@@ -9,7 +9,10 @@ import { type Seeded, seeded } from '../../support/seeded.ts';
 const RUNS_BYTES_MAX = 1024;
 const HEADER_BYTES = 4;
 
-/** Mostly few bytes, in few places, so that runs overlap, touch and repeat; now and then at an end of the page, or up to a whole one. */
+/**
+ * Draws a run, mostly of few bytes in few places, so that runs overlap, touch and repeat; sometimes at an end of the
+ * page, or of up to a whole page.
+ */
 function randomRun(random: Seeded): { readonly offset: number; readonly bytes: Uint8Array } {
   const length = random.oneIn(8) ? 1 + random.below(PAGE_BYTES) : 1 + random.below(random.pick([8, 40, 300]));
   const last = PAGE_BYTES - length;
@@ -38,7 +41,7 @@ test('runs of many pages in one arena put on each page what was added to it', ()
       }
     }
     for (const { below, expected, runs } of pages) {
-      // Twice: a page may have been written to the tables when the same runs are put on it again.
+      // Twice, since a page may have been written to the tables when the same runs are put on it again.
       for (let time = 0; time < 2; time++) {
         runs.putOn(below);
         assert.ok(Buffer.compare(below, expected) === 0, `seed ${seed}`);

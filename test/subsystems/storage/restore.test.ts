@@ -16,7 +16,7 @@ interface Place {
   readonly directory: string;
 }
 
-/** A folder with a backup in it, and the name of a directory that is not there. */
+/** Makes a folder with a backup in it, and the name of a directory that does not exist. */
 async function place(t: TestContext, contents: Uint8Array = backupOf(filledTables())): Promise<Place> {
   const root = await mkdtemp(join(tmpdir(), 'svc-restore-'));
   t.after(() => rm(root, { recursive: true, force: true }));
@@ -25,7 +25,7 @@ async function place(t: TestContext, contents: Uint8Array = backupOf(filledTable
   return { root, file, directory: join(root, 'deep', 'state') };
 }
 
-/** A backup made of the state in a directory, opened as a start does it. */
+/** Makes a backup of the state in a directory, opened as a start does it. */
 async function backupOfState(directory: string): Promise<Buffer> {
   const state = await openStateDirectory(directory);
   assert.equal(state.isNew, false);
@@ -128,7 +128,7 @@ suite('restore', () => {
       });
       assert.deepEqual(await names(root), ['kept.backup']);
     }
-    // And an empty directory stays one.
+    // An empty directory stays empty.
     await mkdir(directory, { recursive: true });
     await assert.rejects(restoreBackup(file, directory), { code: 'backup-truncated' });
     assert.deepEqual(await names(directory), []);
@@ -140,7 +140,7 @@ suite('restore', () => {
     const { file, directory } = await place(t);
     const seen: string[][] = [];
     let nowMs = 0;
-    // The log is told after every batch, as a clock that leaps makes it.
+    // The clock leaps, so that progress is logged after every batch.
     const clock = { nowMs: () => (nowMs += 10_000) };
     const starts: Promise<unknown>[] = [];
     const told: string[] = [];

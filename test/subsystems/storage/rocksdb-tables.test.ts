@@ -26,7 +26,7 @@ describeTables('RocksdbTables', async (t) => {
 
 const PAGES = 2000;
 
-/** Closed tables with pages that do not compress, all of them in table files, none in RocksDB's log. */
+/** Makes closed tables with pages that do not compress, all of them in table files, none in RocksDB's log. */
 async function filled(): Promise<string> {
   const directory = await temporaryDirectory();
   const tables = await RocksdbTables.open(directory);
@@ -37,12 +37,12 @@ async function filled(): Promise<string> {
   });
   write(tables, [...pages, put('meta', '01', 'aa')]);
   await tables.close();
-  // RocksDB writes what is in its log to table files when it is opened.
+  // RocksDB writes the content of its log to table files when it is opened.
   await (await RocksdbTables.open(directory)).close();
   return directory;
 }
 
-/** The largest table file: the pages. */
+/** Returns the largest table file: the pages. */
 function pagesFile(directory: string): string {
   const [largest] = readdirSync(directory)
     .filter((name) => name.endsWith('.sst'))
@@ -78,7 +78,7 @@ test('a flipped byte in a table file is found by get, getMany, range and snapsho
       unreadable.push(hex(key));
     }
   }
-  // One block: a few neighbours.
+  // One block is unreadable: a few neighbours.
   assert.ok(unreadable.length > 0 && unreadable.length < 10, `${unreadable.length} keys are unreadable`);
   const [first = ''] = unreadable;
 
@@ -95,7 +95,7 @@ test('a flipped byte in a table file is found by get, getMany, range and snapsho
       },
       (error) => isDamage(error) && /: heap, key 0x[0-9a-f]+ or the one after it: /.test(error.message),
     );
-    // What stands before the damage is read; what the message names follows it.
+    // Entries before the damage are read; the key in the message follows them.
     assert.deepEqual(
       read,
       keys.map(hex).filter((key) => key < first),
@@ -106,7 +106,7 @@ test('a flipped byte in a table file is found by get, getMany, range and snapsho
     (error) => isDamage(error) && error.message.includes(`heap, key 0x${first} or `),
   );
   assert.throws(() => snapshot.get('heap', bytes(first)), isDamage);
-  // The rest still serves.
+  // The rest still works.
   assert.deepEqual(all(tables, 'meta'), [['01', 'aa']]);
   assert.equal(tables.get('heap', bytes(number(PAGES - 1)))?.length, 4096);
 });
@@ -116,7 +116,7 @@ test('a flipped byte anywhere in a table file is found, or changes nothing', asy
   const path = pagesFile(directory);
   const intact = readFileSync(path);
   const random = seeded(11);
-  // Its end holds filter, index and footer.
+  // The end of the file has filter, index and footer.
   const places = [
     ...Array.from({ length: 6 }, () => random.below(intact.length)),
     ...Array.from({ length: 6 }, () => intact.length - 1 - random.below(20_000)),
@@ -212,7 +212,7 @@ test('a directory that cannot be written, or is none, is told in the words of th
   await mkdir(tables);
   await chmod(tables, 0o555);
   await chmod(directory, 0o755);
-  // The superuser may write everywhere: that process is another user's.
+  // The superuser may write everywhere: so that process belongs to another user.
   const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
   const { said } = await runStateProcess(t, 'write', tables, user);
   assert.match(said, /^refused state-unwritable .*Permission denied/);
@@ -226,10 +226,10 @@ test('the size on disk is told', async (t) => {
   assert.ok(tables.bytes - before > 3 << 20 && tables.bytes - before < 8 << 20, `${tables.bytes - before} more bytes`);
 });
 
-/** MiB of RocksDB's own log. */
+/** Returns the MiB of RocksDB's own log. */
 function logMib(directory: string): number {
   const logs = readdirSync(directory).filter((name) => name.endsWith('.log'));
-  // RocksDB takes files away at any time.
+  // RocksDB removes files at any time.
   return (
     logs.reduce((sum, name) => sum + (statSync(join(directory, name), { throwIfNoEntry: false })?.size ?? 0), 0) /
     2 ** 20
@@ -319,7 +319,7 @@ test('damage behind which a filler lies hides no row before it', async (t) => {
       assert.ok(isDamage(error), String(error));
       areDamaged++;
     }
-    // Each behind a read that has failed.
+    // Each of these comes after a failed read.
     assert.throws(() => whole(399), isDamage);
   }
   assert.ok(areDamaged > 0 && areDamaged < 20, `${areDamaged} damaged`);
@@ -332,7 +332,7 @@ test('damage behind which a filler lies hides no row before it', async (t) => {
 
 test('a platform that RocksDB has no binary for is told', async (t) => {
   const directory = await temporaryDirectory();
-  // Where the binding looks for its binary is for another processor then.
+  // The binding then looks for a binary for another processor.
   const { said } = await runStateProcess(t, 'write', directory, { env: { npm_config_arch: 'riscv64' } });
   assert.match(said, /^refused state-unsupported RocksDB cannot be loaded on \S+: .*; run without a state directory/);
 });

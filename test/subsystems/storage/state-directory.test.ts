@@ -10,10 +10,10 @@ import { backupOf, filledTables } from './backup-files.ts';
 import { killed, runStateProcess } from '../../support/state-process.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-/** Elsewhere no file system that is always there makes no directories. */
+/** Only Linux always has a file system in which no directory can be made: /proc. */
 const LINUX = { timeout: 60_000, skip: process.platform !== 'linux' && 'there is no /proc' };
 
-/** What every refusal has in common: the code, the words, and that nothing was left behind. */
+/** Asserts the common properties of refusals: the code, the words, and that nothing was left behind. */
 async function refused(path: string, code: string, words: readonly string[]): Promise<void> {
   const before = await readdir(path).catch(() => undefined);
   await assert.rejects(openStateDirectory(path), (error) => {
@@ -161,7 +161,7 @@ test('a directory that cannot be written, or made, is told in the words of the s
   await mkdir(path);
   await chmod(root, 0o755);
   await chmod(path, 0o555);
-  // The superuser may write everywhere: that process is another user's.
+  // The superuser may write everywhere: so that process belongs to another user.
   const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
   for (const directory of [path, join(path, 'deeper')]) {
     const { said } = await runStateProcess(t, 'hold', directory, user);
@@ -176,7 +176,7 @@ test('while a live process has the directory, it is refused with the process and
   assert.equal(said, 'ready');
   await refused(path, 'state-locked', [`in use by process ${child.pid} since 2`, path]);
   await refused(path, 'state-locked', [`in use by process ${child.pid} since 2`]);
-  // What a killed process leaves is no lock.
+  // The remains of a killed process are no lock.
   await killed(child);
   const state = await openStateDirectory(path);
   assert.equal(state.isNew, false);
@@ -194,10 +194,10 @@ test('the number of a process that ended and was given to another is no lock', a
   await state.close();
   const { pid, started, processStart } = JSON.parse(lock) as Record<string, unknown>;
   assert.equal(typeof processStart, 'string');
-  // This process lives, but the one with its number that took the lock began at another time.
+  // This process lives, but the process with its number that took the lock began at another time.
   await writeFile(join(path, 'lock'), JSON.stringify({ pid, started, processStart: `${String(processStart)}0` }));
   await (await openStateDirectory(path)).close();
-  // Where the system did not tell the time, the number decides.
+  // If the system did not tell the time, the number decides.
   await writeFile(join(path, 'lock'), JSON.stringify({ pid, started, processStart: null }));
   await refused(path, 'state-locked', [`process ${process.pid}`]);
   await writeFile(join(path, 'lock'), JSON.stringify({ pid: 2 ** 22 + 1, started, processStart: null }));
@@ -220,7 +220,7 @@ test('of many that open it at once, one gets it, also over the lock of a killed 
   const path = await temporaryDirectory();
   const { child } = await runStateProcess(t, 'hold', path);
   await killed(child);
-  // One that was killed while it replaced a stale lock.
+  // As left by a process that was killed while it replaced a stale lock.
   await copyFile(join(path, 'lock'), join(path, 'lock.next'));
   const results = await Promise.allSettled(Array.from({ length: 8 }, () => openStateDirectory(path)));
   const opened = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);

@@ -1,4 +1,4 @@
-/** The state store against a model: whatever is applied, folded, and read again says the same. */
+/** The state store compared with a model: after any applying and folding, reads give the same. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
@@ -14,11 +14,11 @@ import { type Seeded, seeded } from '../../support/seeded.ts';
 
 const SEGMENT_BYTES = 64 * 1024;
 const IDS = [1, 2, 3].map((n) => Buffer.alloc(10, n));
-/** What the store keeps for itself: the newest unit that the tables have, and what the log must have. */
+/** The store's own keys: the newest unit that the tables have, and the required extent of the log. */
 const OF_STORAGE: ReadonlySet<string> = new Set(['U', 'L'].map((letter) => hex(Buffer.from(letter))));
 const TABLES = ['meta', 'queue', 'log', 'blob'] as const satisfies readonly Family[];
 
-/** What the store has to say, kept the simplest way. */
+/** The expected content of the store, kept in the simplest way. */
 class Model {
   readonly entries = new Map<string, string>();
   readonly pages = new Map<string, Buffer>();
@@ -40,7 +40,7 @@ class Model {
     });
   }
 
-  /** Compares everything with tables that nothing waits for. */
+  /** Compares everything with tables for which no changes wait. */
   checkTables(tables: MemoryTables): void {
     const found = new Map<string, string>();
     for (const family of [...TABLES, 'heap', 'stable'] as const)
@@ -54,7 +54,7 @@ class Model {
     assert.deepEqual(found, expected);
   }
 
-  /** Compares everything. */
+  /** Compares everything with the store. */
   check(store: StateStore): void {
     for (const family of TABLES) {
       const found = store.range(family, new Uint8Array(0)).filter(([key]) => !OF_STORAGE.has(hex(key)));
@@ -112,7 +112,7 @@ function randomUnit(random: Seeded): Uint8Array {
         set.put(family, key, Buffer.alloc(random.below(300), random.below(256)));
         break;
       default:
-        // Now and then more pages than are read at a time when they go to the tables.
+        // Sometimes more pages than are read at a time when they go to the tables.
         patch(set, id, random, random.oneIn(8) ? 1 + random.below(160) : 1);
     }
   }
@@ -124,7 +124,7 @@ function patch(set: WriteBatch, id: Uint8Array, random: Seeded, count: number): 
   set.patch(random.pick(['heap', 'stable']), id, count, Buffer.concat(entries));
 }
 
-/** Mostly in one. */
+/** Returns a unit, mostly in one piece. */
 function inPieces(random: Seeded): Unit {
   return random.oneIn(3) ? Array.from({ length: 1 + random.below(3) }, () => randomUnit(random)) : randomUnit(random);
 }
@@ -159,7 +159,7 @@ test('what units say is read back, before and after it is folded, and by the nex
       if (random.oneIn(3)) store.settle();
       if (random.oneIn(8)) store.fold();
       if (random.oneIn(4)) model.check(store);
-      // The process ends, and nothing is folded: the next one finds the log.
+      // The process ends without folding: the next one finds the log.
       if (random.oneIn(8)) {
         tables = MemoryTables.copyOf(tables.snapshot());
         store = open(tables, disk);
@@ -256,7 +256,7 @@ test('a snapshot is of everything committed when it was asked for, and of nothin
       store.commit([unit]);
       units.push(unit);
       if (random.oneIn(5)) {
-        // What was waited for first is taken first.
+        // The snapshot that was waited for first is taken first.
         const asked = units.length;
         store.takeSnapshot((snapshot) => taken.push({ snapshot: MemoryTables.copyOf(snapshot), asked }));
       }
@@ -294,7 +294,7 @@ test('a damaged page that has changes ends it each time, and the log keeps what 
   const isDamage = { code: 'state-corrupt', message: /100 bytes instead of 4096/ };
   for (let time = 0; time < 3; time++) assert.throws(() => store.fold(), isDamage);
   assert.equal(tables.get('meta', Buffer.from('U')), undefined, 'the tables do not say that they have the unit');
-  // Whoever puts the page right has all of it.
+  // Once the page is repaired, all of it is there.
   tables.write([{ family: 'heap', key: damaged, value: Buffer.alloc(PAGE_BYTES, 7) }], { isSynced: true });
   const after = open(tables, disk.survivor(random));
   after.fold();
@@ -303,7 +303,7 @@ test('a damaged page that has changes ends it each time, and the log keeps what 
   assert.deepEqual([chunks[0]?.[0], chunks[0]?.[PAGE_BYTES], chunks[0]?.[PAGE_BYTES + 1]], [9, 9, 7]);
 });
 
-/** Tables that tell what is written to them. */
+/** Tables that note all writes to them. */
 class CountedTables extends MemoryTables {
   readonly writes: { readonly bytes: number; readonly isSynced: boolean }[] = [];
 
@@ -328,10 +328,10 @@ test('what is committed beside large units waits for a few slices, each of a bou
   const settled = (): number => {
     tables.writes.length = 0;
     store.settle();
-    // The rest tells how far the log is durable.
+    // The other writes note how far the log is durable.
     return tables.writes.filter(({ bytes }) => bytes > 1000).length;
   };
-  /** As `settled`, when what was committed has been applied, in slices, too. */
+  /** Returns the same as `settled` after the committed changes have been applied, in slices, too. */
   const folded = (): number => {
     for (let rounds = 0; rounds < 8; rounds++) {
       const slices = settled();
@@ -339,7 +339,7 @@ test('what is committed beside large units waits for a few slices, each of a bou
     }
     return 0;
   };
-  // Each is more than is to wait for the tables: the first is frozen, the second stands behind it.
+  // Each is more than may wait for the tables: the first is frozen, the second stands behind it.
   store.commit([unit(250, 60_000)]);
   assert.equal(folded(), 1, 'one slice after a commit');
   assert.ok((tables.writes[0]?.bytes ?? 0) < 1.2 * 2 ** 20, 'of large values, fewer');
@@ -350,11 +350,11 @@ test('what is committed beside large units waits for a few slices, each of a bou
   while (store.settle());
   const before = unit(250, 60_000);
   store.commit([before]);
-  // It is applied in three slices, and frozen.
+  // The commit is applied in three slices, and frozen.
   for (let n = 0; n < 3; n++) assert.equal(settled(), 0);
   store.commit([before]);
   assert.ok(folded() > 8, 'many, when even more waits');
-  // What is synced at once is bounded, too.
+  // The bytes that are synced at once are bounded, too.
   let unsynced = 0;
   for (const { bytes, isSynced } of tables.writes) {
     unsynced += bytes;
@@ -365,7 +365,7 @@ test('what is committed beside large units waits for a few slices, each of a bou
   assert.equal(store.range('blob', new Uint8Array(0)).length, 250);
 });
 
-/** Counts the bytes that are read of ranges. */
+/** Counts the bytes that are read from ranges. */
 class ReadTables extends MemoryTables {
   bytesRead = 0;
 
@@ -429,7 +429,7 @@ test('a large canister is read a slice at a time, and units of others are commit
   const pages = Array.from({ length: 1200 }, (_, n) => 2 * n);
   store.commit([unitOf(large, 'heap', pages.slice(0, 1150))]);
   store.fold();
-  // Some are above the tables, and are folded while it is read.
+  // Some pages are above the tables, and are folded during the reading.
   store.commit([unitOf(large, 'heap', pages.slice(1100)), unitOf(large, 'stable', [1, 2, 3])]);
   const slices = store.readingCanister(large);
   let read = slices.next();

@@ -28,12 +28,15 @@ function bytesOf(random: Seeded, length: number): Uint8Array {
 
 interface Recovered {
   readonly log: StepLog;
-  /** The number of the first. */
+  /** Number of the first unit. */
   readonly first: number;
   readonly units: readonly Uint8Array[];
 }
 
-/** Smaller and larger than a part's header, than parts and than segments; in turn, for what is found does not depend on them. */
+/**
+ * Windows smaller and larger than a part's header, than parts and than segments; used in turn, since the results do not
+ * depend on them.
+ */
 const WINDOWS = [8, 64, 1000, 2 ** 20];
 let recovered = 0;
 
@@ -53,7 +56,7 @@ function recover(disk: Disk, options: StepLogOptions = {}): Recovered {
 const text = (unit: Uint8Array): string => Buffer.from(unit).toString('latin1');
 const textsIn = (disk: Disk, options?: StepLogOptions): string[] => recover(disk, options).units.map(text);
 
-/** A log with these texts, each flushed by itself; the process was killed then. */
+/** Makes a log with these texts, each flushed by itself; the process was killed then. */
 function diskWith(...units: readonly string[]): FaultyDisk {
   const disk = new FaultyDisk();
   const { log } = recover(disk);
@@ -64,7 +67,7 @@ function diskWith(...units: readonly string[]): FaultyDisk {
   return disk.killed();
 }
 
-/** Where the process put these bytes. */
+/** Returns the place where the process put these bytes. */
 function find(disk: FaultyDisk, bytes: string): { name: string; at: number } {
   for (const name of disk.list()) {
     const at = Buffer.from(disk.bytesOf(name)).indexOf(bytes, 0, 'latin1');
@@ -250,7 +253,7 @@ describe('a torn tail', () => {
   const kept = 'kept '.repeat(20);
   const torn = ['one '.repeat(10), 'two '.repeat(10), 'three '.repeat(10)];
 
-  /** `kept` was flushed, `torn` written and not flushed. */
+  /** Makes a disk where `kept` was flushed, and `torn` was written and not flushed. */
   function tornDisk(): FaultyDisk {
     const disk = new FaultyDisk();
     const { log } = recover(disk);
@@ -304,7 +307,7 @@ describe('a torn tail', () => {
     const crashed = disk.killed();
     const { name, at } = find(crashed, 'aaaa');
     flip(crashed, name, at);
-    // The same segment begins with the same number again, and what is written ends where `bbbb` begins.
+    // The same segment begins with the same number again, and the written part ends where `bbbb` begins.
     const { log: again, units } = recover(crashed);
     assert.deepEqual(units.map(text), ['kept']);
     again.append(Buffer.from('AAAA'));
@@ -431,7 +434,7 @@ describe('damage', () => {
           assert.throws(() => recover(copy), { code: 'state-corrupt' }, `${name} ${at}`);
           continue;
         }
-        // As if the newest flushes had never been: only whoever saw their answers knows better.
+        // The newest flushes seem never to have happened: only a client that saw their answers knows better.
         const found = textsIn(copy);
         assert.ok(found.length >= (isChanged ? 3 : units.length), `${name} ${at}: ${found.length} units`);
         assert.deepEqual(found, units.slice(0, found.length));
@@ -571,14 +574,14 @@ describe('a disk that fails', () => {
   });
 });
 
-/** What was asked of a log, and what it has to give back after a crash. */
+/** Requests to a log, and the content that it has to return after a crash. */
 class Model {
   readonly #random: Seeded;
   /** All units, from the first on. */
   readonly #units: Buffer[] = [];
   #durable = 0;
   #written = 0;
-  /** These are stored elsewhere. */
+  /** Number of units that are stored elsewhere. */
   #released = 0;
   #marks: { mark: number; last: number }[] = [];
 
@@ -586,7 +589,7 @@ class Model {
     this.#random = random;
   }
 
-  /** Recovers and checks; then does this and that, until the disk crashes or there was enough. */
+  /** Recovers and checks; then does random operations until the disk crashes or `steps` are done. */
   run(disk: FaultyDisk, steps: number): void {
     const log = this.#recover(disk);
     for (let step = 0; step < steps; step++) this.#step(log);
@@ -594,7 +597,7 @@ class Model {
     this.#durable = this.#written;
   }
 
-  /** What the machine, or the process, left. */
+  /** Returns the disk as the machine, or the process, left it. */
   crash(disk: FaultyDisk): FaultyDisk {
     if (this.#random.oneIn(3)) return disk.killed();
     this.#written = this.#durable;
@@ -717,7 +720,7 @@ describe('crashes', () => {
 });
 
 test('a unit in pieces lies in the log as if it were one, and comes back as one', () => {
-  // Pieces on both sides of what is copied together; segments that end within some of them.
+  // Pieces lie on both sides of the size up to which they are copied together; segments end within some of them.
   const sizes = [0, 1, 7, 8, 9, 600, 65_535, 65_536, 65_537, 200_000] as const;
   for (let seed = 1; seed <= 40; seed++) {
     const random = seeded(seed);

@@ -4,7 +4,7 @@ import { applyWriteBatch, joinPieces, WriteBatch } from '../../../subsystems/sto
 import { seeded, type Seeded } from '../../support/seeded.ts';
 
 const KIB = 1024;
-/** On both sides of what is copied, of half a piece and of a piece. */
+/** Sizes on both sides of the limit for copying, of half a piece and of a piece. */
 const SIZES = [
   0,
   1,
@@ -19,7 +19,7 @@ const SIZES = [
   3000 * KIB,
 ] as const;
 
-/** What a set is told, in order: `put 3 300` is number 3 with 300 bytes. */
+/** Operations that a set is told, in order: `put 3 300` is number 3 with 300 bytes. */
 class Told {
   readonly set: WriteBatch = new WriteBatch();
   readonly expected: string[] = [];
@@ -59,7 +59,7 @@ function tell(random: Seeded, told: Told): void {
     if (random.oneIn(3)) {
       const other = new WriteBatch();
       for (let more = random.below(4); more > 0; more--) told.put(other, random.pick(SIZES));
-      // Whoever hands over what it has collected does so in pieces, in one, or as a view of what others have, too.
+      // The content of another set is handed over in pieces, in one, or as a view of others' bytes.
       const pieces = other.takePieces();
       const way = random.below(3);
       if (way === 0) for (const piece of pieces) told.set.append(piece);

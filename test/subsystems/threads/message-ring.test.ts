@@ -183,7 +183,7 @@ test('a producer that is held up after it has seen the consumer asleep takes no 
     consumer.close();
     Object.assign(Atomics, { waitAsync });
   });
-  // It goes on just when the consumer, which has taken everything meanwhile, is about to wait.
+  // The thread goes on just when the consumer, which has taken everything meanwhile, is about to wait.
   let heldUp = 1;
   const waitAsyncLate = (view: Int32Array, index: number, value: number): ReturnType<typeof Atomics.waitAsync> => {
     if (heldUp-- > 0) Atomics.exchange(words, ASLEEP, 0);
@@ -237,7 +237,7 @@ for (const expecting of ['never', 'at times', 'always'] as const)
           if (at < 0) break;
           producer.words[at >> 2] = sent++;
         }
-        // It wakes for nothing, or for what is published while it looks.
+        // A rouse wakes the consumer for nothing, or for records that are published while it looks.
         if (random(3) === 0) producer.rouse();
         producer.publish();
         if (isExpected()) consumer.expect();

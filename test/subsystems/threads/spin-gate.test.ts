@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SpinGate } from '../../../subsystems/threads/index.ts';
 
-/** How many of `times` tries looked, and each of them found `isFound`. */
+/** Returns the number of tries that looked; each look has the result `isFound`. */
 function looks(gate: SpinGate, times: number, isFound: boolean): number {
   let count = 0;
   for (let k = 0; k < times; k++) {

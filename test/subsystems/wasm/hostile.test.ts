@@ -1,6 +1,7 @@
 /**
- * The corpus of hostile modules (test/fixtures/hostile), each through the real module worker and executor thread, all in
- * one other process: a module that ends the process fails here by name. `npm run prove` gives each a process of its own.
+ * The corpus of hostile modules (test/fixtures/hostile), each through the real module worker and executor thread, all
+ * in one other process: a module that ends the process fails here by name. `npm run prove` gives each a process of its
+ * own.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -10,7 +11,7 @@ import { corpus } from '../../fixtures/hostile/corpus.ts';
 import type { HostileModule } from '../../fixtures/hostile/entry.ts';
 import { type Measured, PROGRAM, readReport } from '../../fixtures/hostile/report.ts';
 
-/** 2 s on a machine of its own, as `npm run prove` asks for; here other tests run at the same time. */
+/** `npm run prove` requires 2 s on an otherwise idle machine; here other tests run at the same time. */
 const MS_MAX = 10_000;
 const PEAK_BYTES_MAX = 512 * 2 ** 20;
 const MESSAGE_LENGTH_MAX = 500;

@@ -25,7 +25,7 @@ function refused(bytes: Uint8Array, code: string, message: RegExp, what = code):
   );
 }
 
-/** A module with one function of the given code bytes (without `end`). */
+/** Makes a module with one function of the given code bytes (without `end`). */
 function withCode(...code: number[]): Uint8Array {
   const body = [0, ...code, 0x0b];
   return Uint8Array.of(
@@ -151,7 +151,7 @@ describe('a canister module', () => {
     refused(wat('(module (table 1 funcref) (table 1 funcref))'), 'wasm-limit', /2 tables, at most 1/);
     refused(wat(`(module ${'(global i32 (i32.const 0))'.repeat(1001)})`), 'wasm-limit', /1001 globals/);
     refused(wat('(module (global funcref (ref.null func)))'), 'wasm-unsupported', /global 0 has type 0x70/);
-    // Whether segments fit is a matter of instantiation: such modules are valid.
+    // The bounds of segments are checked at instantiation: such modules are valid.
     load(wat('(module (memory 1) (data (i32.const 65530) "0123456789"))'));
     load(wat('(module (func) (table 1 funcref) (elem (i32.const 1) 0))'));
     refused(

@@ -11,7 +11,7 @@ function parametersOf(types: string): readonly Parameter[] {
   return parseDid(`service : { f : (${types}) -> () }`).methods[0]?.parameters ?? [];
 }
 
-/** A form of one number, with this in it. */
+/** Makes a form of one number, with this text in it. */
 function numberDraft(typed: string): { draft: CallDraft; field: FormValue & { kind: 'text' } } {
   const draft = new CallDraft(parametersOf('nat'));
   const field = draft.values?.[0];

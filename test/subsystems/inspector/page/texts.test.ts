@@ -1,4 +1,4 @@
-/** What the page does to texts before it shows or copies them. */
+/** Changes that the page makes to texts before it shows or copies them. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
@@ -139,7 +139,7 @@ suite('server-sent events', () => {
 suite('the command for a call', () => {
   const request = { actor: 'a', method: 'm', isQuery: false, isLossless: false, caller: '', json: '[]' };
 
-  /** What a shell hands to curl. */
+  /** Returns the arguments that a shell hands to curl. */
   function argumentsOf(command: string): readonly string[] {
     const script = `curl() { for part in "$@"; do printf '%s\\0' "$part"; done; }\n${command}`;
     const output = execFileSync('sh', ['-c', script], { env: { SVC_TOKEN: 'secret' }, encoding: 'utf8' });
@@ -285,7 +285,7 @@ suite('arguments in the history', () => {
 });
 
 suite('debug output', () => {
-  /** What is drawn. */
+  /** Returns the drawn texts. */
   const drawn = (output: Output): readonly string[] => drawnLines(output).map(({ text }) => text);
 
   test('what was printed at once is drawn in its lines, each with a key of its own', () => {

@@ -13,7 +13,7 @@ class Element implements Chained<Element> {
 }
 
 test('chains have what was added and not deleted, each once, however many there are', () => {
-  // Some of them meet in a bucket, some are the same; the highest bit is set in half of them.
+  // Some of them share a bucket, some are the same; the highest bit is set in half of them.
   const hash = fc.integer({ min: 0, max: 60 }).map((n) => (n * 0x9e37_79b1) >>> 0);
   const operation = fc.oneof(
     { weight: 3, arbitrary: hash.map((added) => ({ added })) },
@@ -53,7 +53,7 @@ test('chains have what was added and not deleted, each once, however many there 
   );
 });
 
-/** Those of that hash, as they are found. */
+/** Returns the elements with that hash, in the order in which they are found. */
 function withHash(chains: HashChains<Element>, hash: number): Element[] {
   const found: Element[] = [];
   for (let element = chains.bucketOf(hash); element !== undefined; element = element.next) {

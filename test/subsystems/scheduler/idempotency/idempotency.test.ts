@@ -29,7 +29,7 @@ function codeOf({ refusal, outcome }: Told): string {
   return refusal.code;
 }
 
-/** One call under that key, executed to its end with this step. */
+/** Makes one call under that key, executed to its end with this step. */
 async function executed(host: KeyedHost, key: string, step: Step): Promise<Told> {
   const told = host.call(key);
   host.execution.endOne(step);
@@ -81,7 +81,7 @@ for (const [where, options] of [
     host.execution.endOne(replyOf(HELLO));
     await host.settle();
     assert.deepEqual(new Set([first, ...again.slice(0, 100)].map(toldData)), new Set(['hello']));
-    // While the row of the answer is read.
+    // These calls come while the row of the answer is read.
     const late = Array.from({ length: 103 }, () => host.call('k'));
     await host.settle();
     assert.deepEqual([toldData(late[0] ?? first), codeOf(late[102] ?? first)], ['hello', 'idempotency-busy']);
@@ -229,7 +229,7 @@ test('the answer is in the unit of what it answers, and a crash leaves both or n
   host.call('k');
   await host.settle();
   const before = host.storage?.units.length ?? 0;
-  // As an executor tells what it has changed, with the step.
+  // The change comes with the step, as an executor tells it.
   host.storage?.unit.put('heap', idOf(0), Uint8Array.of(1));
   host.execution.endOne(replyOf(HELLO));
   await host.settle();
@@ -276,7 +276,7 @@ test('a call that awaits keeps its key over a restart, and a repeat waits for it
 test('a call that awaited and was answered in the same unit has its answer there, and no key in its context', async () => {
   const host = new KeyedHost();
   host.call('k');
-  // It answers before it calls: the call is still open when the answer is known.
+  // The canister answers before it calls: the call is still open when the answer is known.
   host.execution.endOne({ ...replyOf(HELLO), calls: [callOf(idOf(1))] });
   await host.settle();
   const next = await host.restart();
@@ -486,18 +486,18 @@ for (const [where, options] of [
       const message = { kind: 'update', method: 'm', caller: ANONYMOUS, argument: HELLO } as const;
       const idempotencyKey = `8e03978e-40d5-43dd-bc93-${String(at).padStart(12, '0')}`;
       void host.scheduler.deliver(at % 2, { ...message, idempotencyKey }).then(answer);
-      // Tests keep what was started.
+      // The test's execution keeps all started tasks.
       host.execution.started.length = 0;
-      // Its hash may be another's: then it waits for that one's row.
+      // The key's hash may equal another's: then the call waits for that one's row.
       if (host.execution.running === 0) await host.settle();
       host.execution.endOne(replyOf(HELLO));
       if (at % 500 === 499) await host.settle();
     }
     const { keys, bytes } = host.scheduler.idempotency;
     assert.deepEqual([told, keys], [KEYS, KEYS]);
-    // Of a UUID, a short argument and a short answer.
+    // Bytes for a UUID, a short argument and a short answer.
     assert.ok(bytes / KEYS > 80 && bytes / KEYS < 120, `${bytes / KEYS} bytes a key`);
-    // Nobody is called before the next slice is due.
+    // No timer is called before the next slice is due.
     host.clock.set(host.clock.nowMs() + 11_000);
     const left: number[] = [];
     while (host.keys > 0) {

@@ -1,4 +1,7 @@
-/** A scheduler of which clients' calls have keys, over an execution that the test drives and a storage whose units can be looked at. */
+/**
+ * A scheduler whose clients' calls have keys, over an execution that the test drives and a storage whose units can be
+ * inspected.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Execution } from '../../../../subsystems/execution/index.ts';
 import { type Outcome, idToText } from '../../../../subsystems/ic/index.ts';
@@ -26,11 +29,11 @@ export interface CallOptions {
   readonly argument?: Uint8Array;
 }
 
-/** What a client has been told. */
+/** Result that a client was told. */
 export interface Told {
   outcome: Outcome | undefined;
   refusal: unknown;
-  /** How often its answer was heard when it became known. */
+  /** Number of times that the client heard the answer. */
   heard: number;
 }
 
@@ -71,7 +74,7 @@ export class KeyedHost {
     }
   }
 
-  /** Without a key if there is none. */
+  /** Makes a call; undefined: without a key. */
   call(key: string | undefined, options: CallOptions = {}): Told {
     const { handle = 0, method = 'm', caller = ANONYMOUS, argument = Uint8Array.of(1) } = options;
     const told: Told = { outcome: undefined, refusal: undefined, heard: 0 };
@@ -83,7 +86,7 @@ export class KeyedHost {
     return told;
   }
 
-  /** What was sealed so far becomes durable, and whoever waits for it is told. */
+  /** Makes all sealed units durable, and tells those who wait for them. */
   async settle(): Promise<void> {
     for (let turns = 0; turns < 4; turns++) await nextTurn();
   }
@@ -100,7 +103,7 @@ export class KeyedHost {
     return this.storage?.entries('blob').length ?? 0;
   }
 
-  /** The process is gone after so many units, or after all that were sealed; the next one goes on with what is stored. */
+  /** Ends the process after so many units, or after all sealed ones; the next one goes on with the stored state. */
   async restart(units?: number): Promise<KeyedHost> {
     const storage = this.storage?.restart(units);
     const next = new KeyedHost({ ...this.#options, storage, nowMs: this.clock.nowMs() });
