@@ -1,7 +1,7 @@
 /**
- * Figures as an SVG of horizontal bars, readable on light and dark pages. Ratios share a scale that begins at 0 and has a
- * line at 1, where the engine would cost nothing. Times have units of their own, so each is drawn as the share of what it
- * should be at most; those without such a number are left out.
+ * Figures as an SVG of horizontal bars, readable on light and dark pages. Ratios share a scale that begins at 0 and has
+ * a line at 1, where the engine would cost nothing. Times have units of their own, so each is drawn as a share of its
+ * upper goal; times without a goal are left out.
  */
 import { type Figure, written } from './figures.ts';
 
@@ -26,12 +26,12 @@ interface Row {
   readonly name: string;
   /** Position on the panel's scale. */
   readonly at: number;
-  /** The same for the mark of what is allowed. */
+  /** Position of the goal's mark on that scale. */
   readonly reachAt: number | undefined;
   readonly label: string;
 }
 
-/** `subtitle` says where and when the figures come from. */
+/** Draws the chart. `subtitle` gives the place and time of the figures. */
 export function barChart(title: string, subtitle: string, figures: readonly Figure[]): string {
   const ratios = figures.filter(({ panel }) => panel === 'ratio').map(ratioRow);
   const times = figures.filter(({ panel }) => panel === 'time').flatMap(timeRow);
@@ -101,10 +101,10 @@ function drawn(heading: string, rows: readonly Row[], tick: (at: number) => stri
   return parts;
 }
 
-/** One digit behind the point. */
+/** Rounds to one digit behind the point. */
 export const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** Text between tags and in attributes. */
+/** Escapes a text for use between tags and in attributes. */
 export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }

@@ -1,25 +1,25 @@
-/** What a benchmark measured, handed to the runner (benchmarks/run.ts), which can draw it; and how goals are printed. */
+/** Results of benchmarks, handed to the runner (benchmarks/run.ts), which can draw them; and the printing of goals. */
 
 /** The two kinds of scale that a chart has room for. */
 export type Panel = 'ratio' | 'time';
 
 export interface Figure {
-  /** `ratio`: to the same work without the engine. `time`: how long something took. */
+  /** `ratio`: compared with the same work without the engine. `time`: a duration. */
   readonly panel: Panel;
   readonly name: string;
-  /** Of a `time` in the figure's own unit. */
+  /** Value in the figure's unit. */
   readonly value: number;
   /** Empty for ratios. */
   readonly unit: '' | 'ms' | 'µs';
-  /** Where it should be at most, if that has been said. */
+  /** Upper limit that has to be met, if there is one. */
   readonly reach?: number;
-  /** Where it is hoped to be at most. */
+  /** Upper limit that is hoped for. */
   readonly aim?: number;
   /** Printed beside the figure. */
   readonly note?: string;
 }
 
-/** A target of ratios and times: `reach` has to be met, `aim` is hoped for. */
+/** A goal of ratios and times: `reach` has to be met, `aim` is hoped for. */
 export interface Goal {
   readonly is: 'at least' | 'at most';
   readonly reach: number;
@@ -38,7 +38,7 @@ export function report(figure: Figure): void {
   process.send?.(figure);
 }
 
-/** `[reach ≤ 1.1 met, aim ≤ 1.06 missed]`. */
+/** Returns a text such as `[reach ≤ 1.1 met, aim ≤ 1.06 missed]`. */
 export function verdictOf(value: number, { is, reach, aim }: Goal): string {
   const verdict = (limit: number): string => {
     const isMet = is === 'at least' ? value >= limit : value <= limit;
@@ -47,7 +47,7 @@ export function verdictOf(value: number, { is, reach, aim }: Goal): string {
   return `[reach ${verdict(reach)}${aim === undefined ? '' : `, aim ${verdict(aim)}`}]`;
 }
 
-/** Three digits that say something. */
+/** Formats a value with three significant digits. */
 export function written(value: number): string {
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }

@@ -28,7 +28,7 @@ export interface LinePanel {
   readonly scale?: 'linear' | 'logarithmic';
 }
 
-/** `xLabel` names the scale below, `subtitle` says where and when the figures come from. */
+/** Draws the chart. `xLabel` names the scale below, `subtitle` gives the place and time of the figures. */
 export function lineChart(title: string, subtitle: string, xLabel: string, panels: readonly LinePanel[]): string {
   const all = panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(({ x }) => x)));
   const ticks = [...new Set(all)].toSorted((a, b) => a - b);
@@ -90,7 +90,7 @@ function lineOf({ series, isDashed = false, points }: Line, xOf: Scale, yOf: Sca
   ];
 }
 
-/** Names beside the panel, in order of the lines: names that lie on lines would hide each other. */
+/** Draws names beside the panel, in order of the lines: names on the lines would hide each other. */
 function legendOf(lines: readonly Line[], top: number): string[] {
   const x = LEFT + PLOT + 18;
   return lines.flatMap(({ name, series, isDashed = false }, at) => {
@@ -102,7 +102,7 @@ function legendOf(lines: readonly Line[], top: number): string[] {
   });
 }
 
-/** From `low` and `high` to two places; a single value lies in the middle. */
+/** Maps `low` and `high` to two places; a single value lies in the middle. */
 function logarithmic(low: number, high: number, from: number, to: number): Scale {
   const width = Math.log(high) - Math.log(low);
   return (value) => (width === 0 ? (from + to) / 2 : from + ((Math.log(value) - Math.log(low)) / width) * (to - from));
@@ -114,7 +114,7 @@ function decades(values: readonly number[]): readonly number[] {
   return Array.from({ length: last - first + 1 }, (_, at) => Number((10 ** (first + at)).toPrecision(1)));
 }
 
-/** 0 and four or five steps of 1, 2, 2.5 or 5 times a power of ten, up to what holds the greatest value. */
+/** Returns 0 and four or five steps of 1, 2, 2.5 or 5 times a power of ten, up to at least the greatest value. */
 function evenSteps(greatest: number): readonly number[] {
   if (greatest <= 0) return [0, 1];
   const power = 10 ** Math.floor(Math.log10(greatest / 4));

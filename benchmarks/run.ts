@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- NAME…`: runs benchmarks by name; without one, lists them with the question each answers.
- * `npm run bench -- NAME --chart` also draws what they report as benchmarks/NAME.svg.
+ * `npm run bench -- NAME…`: runs benchmarks by name; without one, lists them, each with the first sentence of its file.
+ * `npm run bench -- NAME --chart` also draws the reported figures as benchmarks/NAME.svg.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ const files = ['micro', 'macro'].flatMap((folder) => {
 });
 const nameOf = (file: string): string => basename(file, SUFFIX);
 
-/** First sentence of the comment at the top. */
+/** Returns the first sentence of the comment at the top. */
 function questionOf(file: string): string {
   const comment = /^\/\*\*([\s\S]*?)\*\//m.exec(readFileSync(file, 'utf8'))?.[1] ?? '';
   const text = comment
@@ -36,7 +36,7 @@ const names = firstOption < 0 ? wanted : wanted.slice(0, firstOption);
 const behind = firstOption < 0 ? [] : wanted.slice(firstOption);
 const isDrawn = behind[0] === '--chart' && (behind.length === 1 || behind[1] === '--');
 const options = (isDrawn ? behind.slice(1) : behind).filter((word, at) => at > 0 || word !== '--');
-// A name stands for itself and for all that begin with it: `engine` runs engine-kernels and engine-motoko.
+// A name stands for itself and for all names that begin with it: `engine` runs engine-kernels and engine-motoko.
 const chosen = files.filter((file) =>
   names.some((name) => nameOf(file) === name || nameOf(file).startsWith(`${name}-`)),
 );
@@ -56,7 +56,7 @@ for (const file of chosen) {
   const child = spawn(process.execPath, [file, ...options], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
   child.on('message', (figure) => figures.push(figure as Figure));
   const [code] = (await once(child, 'close')) as [number | null];
-  // 2: the command line says what cannot be.
+  // Code 2: the command line is impossible.
   if (code !== 0) process.exitCode = code === 2 ? 2 : 1;
 }
 if (isDrawn) {

@@ -1,4 +1,4 @@
-/** What no compiler checks: the tree as a whole. */
+/** Rules about the tree as a whole, which no compiler checks. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 
 const ROOT = resolve(import.meta.dirname, '..');
-/** Rooms of the server itself, and everything that is source. */
+/** Rooms of the server itself, and all source folders. */
 const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
 const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
 
@@ -21,7 +21,9 @@ function read(file: string): string {
   return readFileSync(join(ROOT, file), 'utf8');
 }
 
-/** The files that a file names, by the pattern's first group; a name without its ending is one of a `.ts` file. */
+/**
+ * Returns the files that a file names, by the pattern's first group; a name without an extension means a `.ts` file.
+ */
 function references(file: string, pattern: RegExp): readonly string[] {
   return [...read(file).matchAll(pattern)].map(([, specifier = '']) => {
     const target = relative(ROOT, resolve(ROOT, dirname(file), specifier));
@@ -37,11 +39,11 @@ test('the tree is where this test looks for it', () => {
 });
 
 test('every source file of the server imports cleanly in Node', { timeout: 60_000 }, async () => {
-  // Entries of threads live on what they are started with; whatever starts them is tested with them.
+  // Entries of threads need the data with which they are started; the code that starts them is tested with them.
   const threads = new Set(files(SERVER, '**/*.ts').flatMap((file) => references(file, /new URL\(\s*['`](\.[^'`$]+)/g)));
   const modules = files(SERVER, '**/*.ts').filter((file) => !threads.has(file));
   const urls = modules.map((file) => pathToFileURL(join(ROOT, file)).href);
-  // In a thread of its own, so that nothing that is imported can disturb these tests.
+  // The imports run in a thread of their own, so that imported code cannot disturb these tests.
   const worker = new Worker(
     `const { parentPort, workerData } = require('node:worker_threads');
      (async () => {
@@ -99,7 +101,7 @@ test('no test removes the directory of a server that runs: a hook that fails ski
   assert.deepEqual(found, []);
 });
 
-/** Everything that people read. */
+/** All files that people read. */
 const texts = [
   ...sources,
   ...files(['docs', ...ALL], '**/*.{md,json,jsonc}'),

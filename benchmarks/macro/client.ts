@@ -1,16 +1,16 @@
-/** Requests that are counted: each is sent once, and its answer looked at. */
+/** A client of requests that are sent once each, and whose answers are checked. */
 import { Agent, request } from 'node:http';
 
 export interface Answer {
   readonly body: Buffer;
-  /** From the call until the last byte. */
+  /** Time from the call until the last byte. */
   readonly ms: number;
 }
 
 /** Candid's empty tuple. */
 export const NO_ARGUMENTS = Buffer.from('4449444c0000', 'hex');
 
-/** What one natural number begins with; LEB128 follows. */
+/** Candid's header of a single natural number; LEB128 follows. */
 const NATURAL = Buffer.from('4449444c00017d', 'hex');
 
 /** Keep-alive connections to one server. */
@@ -25,7 +25,7 @@ export class Client implements Disposable {
     this.#agent = new Agent({ keepAlive: true, maxSockets: connections });
   }
 
-  /** POST; rejects when the answer is not 2xx. */
+  /** Sends a POST; rejects if the answer is not 2xx. */
   send(path: string, body: Uint8Array = NO_ARGUMENTS): Promise<Answer> {
     const start = performance.now();
     return new Promise((resolve, reject) => {
@@ -50,7 +50,7 @@ export class Client implements Disposable {
     });
   }
 
-  /** From a method that answers with a natural number. */
+  /** Calls a method that answers with a natural number. */
   async natural(path: string): Promise<number> {
     const { body } = await this.send(path);
     if (body.subarray(0, NATURAL.length).compare(NATURAL) !== 0) {
@@ -85,7 +85,7 @@ export async function forEachOf(
   );
 }
 
-/** Candid's `(n : nat)`. */
+/** Encodes Candid's `(n : nat)`. */
 export function naturalArgument(n: number): Buffer {
   const leb: number[] = [];
   for (let rest = n; ; rest = Math.floor(rest / 128)) {

@@ -1,12 +1,12 @@
 /**
- * Preloaded into a server (`node --expose-gc --import collect-garbage.ts`): at SIGUSR2 it collects all garbage of the main
- * thread until nothing more goes, and writes what is left into the file that SVC_BENCH_MEMORY names.
+ * Preloaded into a server (`node --expose-gc --import collect-garbage.ts`): at SIGUSR2 it collects the main thread's
+ * garbage until nothing more is freed, and writes the remaining sizes into the file that SVC_BENCH_MEMORY names.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 
-/** Buffers are let go of by one collection, and freed some time after it. */
+/** One collection releases buffers, which are freed some time after it. */
 const PAUSE_MS = 200;
 const TIMES_MAX = 50;
 const STEADY_BYTES = 16 * 1024;

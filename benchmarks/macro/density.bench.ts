@@ -1,19 +1,20 @@
 /**
- * What do ten thousand actors take with a hundred of them live: to create, to call, to restart, and while they sleep?
+ * Measures ten thousand actors with a hundred of them live: the cost to create, to call and to restart them, and their
+ * memory while they sleep.
  *
  *   node benchmarks/macro/density.bench.ts [--actors 10000] [--few 1000] [--live-cap 100] [--rounds 3]
  *       [--persistence enhanced] [--dir FOLDER] [--quick]
  *
- * One manifest with `--actors` entries of the example counter. They are created, each is called once (64 under way), the
- * server is stopped gracefully and started again, the first time with much that RocksDB has only in its log, and some times more without;
- * printed are the times and the most memory that each of the first two processes ever had
- * resident (VmHWM), which has to stay under 2 GiB. For a sleeping actor's memory the server is started on that directory and on
- * one with `--few` actors, in turn; when collections free nothing more (collect-garbage.ts, preloaded), the difference is
- * divided by the number of actors more: with a manifest of one actor, with the one of all, and with that when each has been
- * called and put to sleep again. `heap` is what the main thread's JavaScript holds, with its buffers, and is the same in every
- * round. `resident` is the whole process: it follows what was done rather than how many actors there are, for garbage of the
- * other threads, and what the C library keeps, stay where they are until there is need (2,000 actors called twenty times
- * each take more than 10,000 called four times).
+ * One manifest with `--actors` entries of the example counter. The actors are created, each is called once (64 under
+ * way), the server is stopped gracefully and started again: the first time with much that RocksDB has only in its log,
+ * then several times without. The benchmark prints the times and the peak of resident memory of each of the first two
+ * processes (VmHWM), which has to stay under 2 GiB. For a sleeping actor's memory the server is started on that
+ * directory and on one with `--few` actors, in turn; when collections free nothing more (collect-garbage.ts,
+ * preloaded), the difference is divided by the number of additional actors: with a manifest of one actor, with the one
+ * of all, and with that one after each actor has been called and put to sleep again. `heap` is the memory of the main
+ * thread's JavaScript, with its buffers, and is the same in every round. `resident` is the whole process: it depends on
+ * the past work more than on the number of actors, since garbage of the other threads, and memory that the C library
+ * keeps, stay until there is need (2,000 actors called twenty times each take more than 10,000 called four times).
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -60,7 +61,7 @@ const restarted = await startSvc(hosts.many);
 {
   await using _ = restarted;
   using client = new Client(restarted.origin, 1);
-  // An answer is what `ready` is worth.
+  // `ready` means nothing before an answer has come.
   for (const at of [0, many - 1]) await expectOne(client, at);
   peaks.push(memoryOf(restarted.pid));
 }
@@ -96,7 +97,7 @@ await printAsleep('after a restart', { manifest: manifestOfOne, isCalled: false 
 await printAsleep('with a manifest of all', { isCalled: false });
 await printAsleep('called and put to sleep', { isCalled: true });
 
-/** `manifest`: another than the one of all actors. */
+/** `manifest`: a manifest other than that of all actors. */
 interface AsleepCase {
   readonly manifest?: string;
   readonly isCalled: boolean;
@@ -145,7 +146,7 @@ async function createAndCall(host: Parameters<typeof startSvc>[0], actors: numbe
   }
 }
 
-/** All that they counted. */
+/** Calls all actors; returns the set of their counts. */
 async function callEach(client: Client, actors: number): Promise<ReadonlySet<number>> {
   const counts = new Set<number>();
   await forEachOf(actors, UNDER_WAY, async (at) => {
@@ -164,7 +165,7 @@ interface Asleep {
   readonly residentBytes: number;
 }
 
-/** Of a server in which nobody was called since it started, or each actor once. */
+/** Measures a server in which no actor was called since its start, or each one once. */
 async function asleep(host: Parameters<typeof startSvc>[0], actors: number, isCalled: boolean): Promise<Asleep> {
   const report = join(scratch.path, 'memory.json');
   const nodeArgs = ['--expose-gc', '--import', COLLECT];
@@ -175,7 +176,7 @@ async function asleep(host: Parameters<typeof startSvc>[0], actors: number, isCa
   }
   const figures = await collected(svc, report);
   rmSync(report);
-  // Afterwards: the page of ten thousand actors takes memory to write.
+  // The page is read afterwards: for ten thousand actors it takes memory to write.
   const sleeping = (await metricsOf(svc.origin)).get('svc_sleeping_actors');
   const expected = isCalled ? actors - liveCap : actors;
   if (!(sleeping !== undefined && sleeping >= expected))

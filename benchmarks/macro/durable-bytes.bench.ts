@@ -1,15 +1,16 @@
 /**
- * How many bytes does a durable `inc` write to the disk, with log, tables and compaction together?
+ * Measures the bytes that a durable `inc` writes to the disk, with log, tables and compaction together.
  *
  *   node benchmarks/macro/durable-bytes.bench.ts [--updates 100000] [--connections 64] [--persistence enhanced]
  *       [--dir FOLDER] [--quick]
  *
- * Read from the counters of the block device under the scratch folder (`--dir`). On a device of its own (a file system on a
- * loop device will do, benchmarks/README.md says how) that is exact; otherwise the machine has to be quiet: what it writes when
- * nobody asks it to is measured before, and printed as what it would add. Two parts: from an empty directory, whose log grows to its
- * usual number of files, and as many updates again, up to a graceful stop. Divided is by what the counter says,
- * which is a little more than `--updates`. Beside them: bytes of the units that were made durable, which is what was asked to be
- * stored, and what the process handed to the page cache (`write_bytes` of /proc/PID/io: whole folios for preallocated files).
+ * The bytes come from the counters of the block device under the scratch folder (`--dir`). On a device of its own (a
+ * file system on a loop device will do, see benchmarks/README.md) that is exact; otherwise the machine has to be quiet:
+ * its idle writing is measured before, and printed as a possible error. There are two parts: from an empty directory,
+ * whose log grows to its usual number of files, and the same number of updates again, up to a graceful stop. The
+ * divisor is the counter's own count, which is a little more than `--updates`. The benchmark also prints the bytes of
+ * the durable units, which are the stored data themselves, and the bytes that the process handed to the page cache
+ * (`write_bytes` of /proc/PID/io: whole folios for preallocated files).
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
@@ -83,7 +84,7 @@ async function part(stops: boolean): Promise<Part> {
     if (errors > 0) throw new Error(`${errors} answers were not 2xx`);
     acknowledged += requests;
   }
-  // Those under way when the load ended count too.
+  // Updates under way at the end of the load count, too.
   const counted = (await client.natural('/query/a0/get')) - from;
   if (counted < acknowledged) throw new Error(`${acknowledged} updates were acknowledged, and ${counted} counted`);
   const seconds = (performance.now() - start) / 1000;
@@ -115,13 +116,13 @@ function processBytes(): number {
   return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${svc.pid}/io`, 'utf8'))?.[1]);
 }
 
-/** Bytes that the device has been given so far, after all that waits in the system's memory. */
+/** Returns the bytes that the device was given so far, after everything in the system's memory was written. */
 function deviceBytes(): number {
   execFileSync('sync', ['-f', scratch.path]);
   return Number(readFileSync(statistics, 'utf8').trim().split(/\s+/)[6]) * SECTOR_BYTES;
 }
 
-/** The counters of the block device that a folder lies on. */
+/** Returns the counters of the block device on which a folder lies. */
 function deviceStatistics(folder: string): string {
   const { dev } = statSync(folder);
   const [major, minor] = [(dev >> 8) & 0xfff, (dev & 0xff) | ((dev >> 12) & 0xfff00)];

@@ -1,11 +1,11 @@
 /**
- * How long does a message take while a large heap is checkpointed in the background, against when it is not?
+ * Measures the duration of a message while a large heap is checkpointed in the background, against its usual duration.
  *
  *   node benchmarks/macro/durable-large-heap.bench.ts [--chunks 256] [--seconds 3] [--dir FOLDER] [--quick]
  *
- * One actor with a heap of 256 chunks of 4 MB, kept by its log. Its messages are timed over one connection, first alone;
- * then every page is changed and the log made so long that a checkpoint of all of them begins, and they are timed while that
- * goes on. How many bytes were committed meanwhile tells that it did.
+ * One actor with a heap of 256 chunks of 4 MB, kept by its log. Its messages are timed over one connection, first
+ * alone; then every page is changed and the log made so long that a checkpoint of all pages begins, and messages are
+ * timed during that. The number of bytes committed meanwhile shows that the checkpoint was under way.
  */
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -82,7 +82,7 @@ async function touches(forMs: number): Promise<number[]> {
   return times.sort((a, b) => a - b);
 }
 
-/** Waits until nothing more is committed. */
+/** Waits until no more bytes are committed. */
 async function settled(): Promise<void> {
   let last = -1;
   for (;;) {

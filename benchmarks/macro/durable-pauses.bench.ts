@@ -1,13 +1,14 @@
 /**
- * How long does HTTP pause under a minute of durable updates, against bare node:http in the same minute?
+ * Measures HTTP's pauses under a minute of durable updates, against those of bare node:http in the same minute.
  *
- *   node benchmarks/macro/durable-pauses.bench.ts [--seconds 60] [--slices 6] [--connections 64] [--dir FOLDER] [--quick]
+ *   node benchmarks/macro/durable-pauses.bench.ts [--seconds 60] [--slices 6] [--connections 64] [--dir FOLDER]
+ *       [--quick]
  *
- * A process of its own asks for `/health` every 5 ms, without waiting for the answer before, so that every request within a
- * pause sees it. svc (one actor, `--fsync always`) and bare node:http are loaded in turn, a slice of the time each,
+ * A process of its own requests `/health` every 5 ms, without waiting for the answers, so that every request within a
+ * pause shows it. svc (one actor, `--fsync always`) and bare node:http are loaded in turn, a slice of the time each,
  * `--seconds` of load for each in all: 64 connections, as fast as they answer. Neither is loaded faster than it can
- * serve, so both are busy all the time. While svc is loaded, a bare node:http that nobody loads is asked as well:
- * that is how long the machine itself holds up whoever shares it with svc.
+ * serve, so both are busy all the time. While svc is loaded, an idle bare node:http is asked as well: its pauses are
+ * those that the machine itself causes for programs beside svc.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,13 +1,13 @@
 /**
- * How many durable updates a second, and how long does one client wait, with the state in PostgreSQL and in a directory, against fastify
- * with `UPDATE … RETURNING` in that PostgreSQL?
+ * Measures durable updates a second, and the wait of a single client, with the state in PostgreSQL and in a directory,
+ * against fastify with `UPDATE … RETURNING` in that PostgreSQL.
  *
  *   node benchmarks/macro/durable-postgres.bench.ts [--rounds 7] [--seconds 2] [--quick]
  *
- * Debian's PostgreSQL on this machine with its own defaults (`synchronous_commit = on`, fsync), in a temporary directory.
- * svc runs with `--plugin storage=svc/storage-postgres`, and another with `--state` beside PostgreSQL's own files. All are up at the same
- * time and loaded in turn by 64 connections, or one; ratios are taken within a round, shown are their medians. 64 actors, or rows:
- * the connections go through them in turn.
+ * Debian's PostgreSQL on this machine with its own defaults (`synchronous_commit = on`, fsync), in a temporary
+ * directory. svc runs with `--plugin storage=svc/storage-postgres`, and another svc with `--state` beside PostgreSQL's
+ * own files. All are up at the same time and loaded in turn by 64 connections, or one; ratios are taken within a round,
+ * and their medians are shown. There are 64 actors, or rows: the connections go through them in turn.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

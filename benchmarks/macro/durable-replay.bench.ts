@@ -1,21 +1,22 @@
 /**
- * How long does it take to replay the log, against executing the same messages without HTTP and storage?
+ * Measures the time to replay the log, against executing the same messages without HTTP and storage.
  *
  *   node benchmarks/macro/durable-replay.bench.ts [--work 10000] [--inc 100000] [--rounds 5] [--dir FOLDER] [--quick]
  *
- * With `--snapshot-below 0` a server takes updates of one kind through HTTP, and is killed. Its directory is copied; on one
- * copy a server is started and stopped gracefully, which leaves no log. Then, round after round: a server is started on a
- * directory with the log, and killed again when it is ready; one on a directory without a log; and in a process of its own,
- * so that V8 has compiled nothing yet, the same messages go through an ExecutorPool with 64 under way. Replay is the
- * difference of the two times until `ready`. Two kinds: `work`, about what an ordinary update does, and `inc`, which does
- * next to nothing, so that reading the log weighs most. After each replay the counter is asked whether it holds them all.
+ * With `--snapshot-below 0` a server takes updates of one kind through HTTP, and is killed. Its directory is copied; on
+ * one copy a server is started and stopped gracefully, which leaves no log. Then, round after round: a server is
+ * started on a directory with the log, and killed again when it is ready; one on a directory without a log; and in a
+ * process of its own, so that V8 has compiled nothing yet, the same messages go through an ExecutorPool with 64 under
+ * way. Replay is the difference of the two times until `ready`. There are two kinds of messages: `work`, about the work
+ * of an ordinary update, and `inc`, which does almost nothing, so that reading the log weighs most. After each replay
+ * the counter is checked to have all messages.
  *
- * What is compared. Replaying reads the step log, lays the records out, carries them to the executor in one piece, decodes
- * and executes them, and notes which pages they touch. Executing is the way that messages have in a server, less HTTP,
- * scheduler and storage: each crosses to the executor as a task and comes back as a step, while others execute; the actor
- * lives in memory only, so no pages are noted. Both begin with machine code that V8 has not seen yet, and end with the same
- * counter. For who wants to know what of it is the guest's own execution, a third figure is told: the messages executed
- * one after the other by an engine in its own thread, without crossing and without a state.
+ * Both sides of the comparison: replaying reads the step log, lays the records out, carries them to the executor in one
+ * piece, decodes and executes them, and notes the pages that they touch. Executing is the way of messages in a server,
+ * less HTTP, scheduler and storage: each crosses to the executor as a task and comes back as a step, while others
+ * execute; the actor lives in memory only, so no pages are noted. Both begin with machine code that V8 has not seen
+ * yet, and end with the same counter. A third figure shows the guest's own execution: the messages are executed one
+ * after the other by an engine in its own thread, without crossing and without a state.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -58,7 +59,7 @@ const values = optionsOf({
   rounds: { type: 'string', default: '5' },
   dir: { type: 'string' },
   quick: { type: 'boolean', default: false },
-  // For the processes of its own.
+  // Options for the benchmark's own processes.
   execute: { type: 'string' },
   alone: { type: 'boolean', default: false },
   messages: { type: 'string', default: '0' },
@@ -124,7 +125,7 @@ async function compare(method: string, messages: number): Promise<void> {
   printFigure(`replay of ${method} / executing the same messages`, median(ratios), '×', note, goal);
 }
 
-/** Milliseconds. */
+/** Returns milliseconds. */
 async function inProcessOfItsOwn(method: string, messages: number, ...more: readonly string[]): Promise<number> {
   const args = [fileURLToPath(import.meta.url), '--execute', method, '--messages', String(messages), ...more];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -158,7 +159,7 @@ async function run(pool: ExecutorPool, handle: number, module: ModuleInfo, metho
   replied(await new Promise<Step>((resolve) => pool.run(handle, taskOf(module, method), resolve)), method);
 }
 
-/** The same without crossing: what the guest and its transactions take. Milliseconds. */
+/** Executes the messages without crossing: the time of the guest and its transactions, in milliseconds. */
 async function executeAlone(method: string, messages: number): Promise<number> {
   const wasm = await compiled(WORKER, 'enhanced');
   const hash = createHash('sha256').update(wasm).digest('hex');

@@ -1,11 +1,12 @@
 /**
- * What does a restart take with many different modules, when their instrumented code is kept and when it is not?
+ * Measures a restart with many different modules, with and without their kept instrumented code.
  *
- *   node benchmarks/macro/durable-restart.bench.ts [--modules 13] [--rounds 5] [--persistence enhanced] [--dir FOLDER] [--quick]
+ *   node benchmarks/macro/durable-restart.bench.ts [--modules 13] [--rounds 5] [--persistence enhanced]
+ *       [--dir FOLDER] [--quick]
  *
- * One actor a module, each a Motoko program of its own. After a kill the same state is started again and again, with
- * `modules/` as it was and without it, in turn; the listener's and RocksDB's part is the same in both. CPU time is that of all
- * threads until the server says that it is ready.
+ * Each actor has a module of its own, a Motoko program. After a kill the same state is started again and again, with
+ * `modules/` as it was and without it, in turn; the listener's and RocksDB's part is the same in both. CPU time is that
+ * of all threads until the server prints that it is ready.
  */
 import { readFileSync } from 'node:fs';
 import { readdir, rm, stat, writeFile } from 'node:fs/promises';

@@ -1,14 +1,15 @@
 /**
- * How many durable updates a second, against workerd's durable increments, and what does one take beyond the disk's flush?
+ * Measures durable updates a second, against workerd's durable increments, and the time of one beyond the disk's flush.
  *
  *   node benchmarks/macro/durable-updates.bench.ts [--rounds 7] [--seconds 2] [--persistence enhanced]
  *       [--dir FOLDER] [--quick]
  *
  * svc runs with `--state` and `--fsync always`, workerd with Durable Objects in SQLite, both in folders of one scratch
- * folder (`--dir`: on the disk that is to be measured). All are up at the same time and loaded in turn, round after round;
- * ratios are taken within a round, shown are their medians. 64 actors: the connections go through them in turn. Before and
- * after one connection alone is measured, the disk's own flush is timed: a write of 512 B into a preallocated file, and its
- * fdatasync; that, subtracted from the median latency, is what the server adds. While others use the disk it says nothing.
+ * folder (`--dir`: on the disk that is to be measured). All are up at the same time and loaded in turn, round after
+ * round; ratios are taken within a round, and their medians are shown. There are 64 actors: the connections go through
+ * them in turn. Before and after one connection alone is measured, the disk's own flush is timed: a write of 512 B into
+ * a preallocated file, and its fdatasync; the median latency less that time is the server's own part. While others use
+ * the disk, that difference means nothing.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -67,7 +68,7 @@ for (const { server, request, connections } of cases) {
   await load(server.origin, request, connections, values.quick ? 1 : WARM_UP_SECONDS);
 }
 
-/** Before and after one connection alone, by round. */
+/** Flushes before and after one connection alone, by round. */
 const flushesMs: [number, number][] = [];
 const samples = new Map<Label, Sample[]>(cases.map(({ label }) => [label, []]));
 for (let round = 0; round < rounds; round++) {

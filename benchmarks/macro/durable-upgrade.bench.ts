@@ -1,11 +1,13 @@
 /**
- * How long do calls wait while an actor whose heap has 200 MiB is upgraded and keeps it?
+ * Measures the wait of calls while an actor whose heap has 200 MiB is upgraded and keeps it.
  *
  *   node benchmarks/macro/durable-upgrade.bench.ts [--chunks 50] [--upgrades 3] [--dir FOLDER] [--quick]
  *
- * An actor with a heap of 50 chunks of 4 MB and a counter beside it, first in memory, then with `--state`. One connection calls each of them, without a
- * pause; meanwhile the actor is upgraded to a module whose method answers something else, and back again. The longest of the calls that were under way is the pause. With
- * `--state` the first upgrade writes all of the heap to the tables (ADR 16), another one what has changed since: before each, every page is changed.
+ * An actor with a heap of 50 chunks of 4 MB and a counter beside it, first in memory, then with `--state`. One
+ * connection calls each of them, without a pause; meanwhile the actor is upgraded to a module whose method answers
+ * differently, and back again. The longest of the calls that were under way is the pause. With `--state` the first
+ * upgrade writes all of the heap to the tables (ADR 16), later ones the changes since then: before each, every page is
+ * changed.
  */
 import { readFile } from 'node:fs/promises';
 import { optionsOf } from '../options.ts';
@@ -63,7 +65,7 @@ async function measure(place: string, args: readonly string[]): Promise<void> {
   }
 }
 
-/** Calls until it is over; the longest call. */
+/** Calls until `isOver`; returns the time of the longest call. */
 async function longest(client: Client, path: string, isOver: { readonly value: boolean }): Promise<number> {
   let most = 0;
   while (!isOver.value) {
@@ -73,7 +75,7 @@ async function longest(client: Client, path: string, isOver: { readonly value: b
   return most;
 }
 
-/** The actor with a method that answers so. */
+/** Makes the actor with a method that answers `size`. */
 async function answering(size: string): Promise<Uint8Array> {
   const method = `public query func size() : async Nat { ${size} };\n};\n`;
   const { wasm } = await compileMotoko(source.replace(/\};\s*$/, method));

@@ -1,5 +1,5 @@
 /**
- * What many would write instead: fastify and pg, one `UPDATE … RETURNING` a request, committed by itself.
+ * The usual alternative: fastify and pg, with one `UPDATE … RETURNING` a request, committed by itself.
  * `PGURL=postgres://… node fastify-postgres.ts <port>`: POST /inc/<row>, rows 0 to 63.
  */
 import { fastify } from 'fastify';

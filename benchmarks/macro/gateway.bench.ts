@@ -1,12 +1,12 @@
 /**
- * What does a website cost beside a query?
+ * Measures the cost of a website beside that of a query.
  *
  *   node benchmarks/macro/gateway.bench.ts [--connections 1,16,64] [--seconds 2] [--rounds 3]
  *
- * One server, one actor with one page (benchmarks/fixtures/page.mo), in memory. `/query of a number` is the counter's `get`;
- * `/query of the page` is a POST of the record that the gateway makes of a GET, to `http_request`, and so what the actor itself
- * takes; then the GET, by its path and, under `--web`, at the root. All are loaded in turn, round after round; shown are
- * medians. The processor time is the whole process's.
+ * One server, one actor with one page (benchmarks/fixtures/page.mo), in memory. `/query of a number` is the counter's
+ * `get`; `/query of the page` is a POST to `http_request` of the record that the gateway makes of a GET, and so the
+ * actor's own cost; then comes the GET, by its path and, under `--web`, at the root. All are loaded in turn, round
+ * after round; medians are shown. The processor time is the whole process's.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,11 +1,12 @@
 /**
- * How long after a save does `--watch` serve the new code?
+ * Measures the time from a save until `--watch` serves the new code.
  *
  *   node benchmarks/macro/hot-reload.bench.ts [--saves 7] [--pause-ms 4000] [--quick]
  *
- * A counter in Motoko and its library, with `--state`. Its source is saved as editors do it (a draft, renamed), and a query is asked every
- * few milliseconds until the new code answers. Then the next save, after a pause in which the compiler gets ready again. Every second save adds
- * a stable variable, so that the compiler compares signatures. Of the whole, the server's own lines tell the compilation and the reload.
+ * A counter in Motoko and its library, with `--state`. Its source is saved as editors do it (a draft, renamed), and a
+ * query is sent every few milliseconds until the new code answers. The next save comes after a pause in which the
+ * compiler gets ready again. Every second save adds a stable variable, so that the compiler compares signatures. The
+ * server's own lines show the parts of the compilation and the reload.
  */
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -59,7 +60,7 @@ report({ panel: 'time', name: 'from the save until it is served', value: median(
 report({ panel: 'time', name: 'of that, the reload', value: median(reloading), unit: 'ms' });
 report({ panel: 'time', name: 'of that, the compilation', value: median(compiling), unit: 'ms' });
 
-/** Each version answers its number; odd ones have a stable variable more than the one before. */
+/** Each version answers its number; odd ones have one more stable variable than the one before. */
 function counter(version: number): string {
   const variables = Array.from({ length: Math.ceil(version / 2) }, (_, at) => `  var more${at} : Nat = 0;\n`);
   return `import { step } "lib/Step";

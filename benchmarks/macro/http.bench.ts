@@ -1,12 +1,12 @@
 /**
- * What do reads and updates of a real actor cost through HTTP, against the least that fastify can do and against
- * workerd, on this machine in this sitting?
+ * Measures reads and updates of a real actor through HTTP, against the least that fastify can do and against workerd,
+ * on this machine in this sitting.
  *
  *   node benchmarks/macro/http.bench.ts [--connections 1,16,64] [--seconds 2] [--rounds 3] [--json]
  *
  * svc runs as its users run it: `node config/svc.js` with the example counter, in memory. All servers are up at the
- * same time and are loaded in turn, round after round, so that a slow minute of the machine hits all of them; shown
- * are medians over the rounds. On a shared machine the ratios and the processor time a request mean more than the
+ * same time and are loaded in turn, round after round, so that a slow minute of the machine hits all of them; medians
+ * over the rounds are shown. On a shared machine the ratios and the processor time a request mean more than the
  * requests a second. workerd takes part if it is installed: `npm install --prefix benchmarks`.
  */
 import { cpus } from 'node:os';
@@ -198,7 +198,7 @@ function printGoals(): void {
   ratio('read / workerd', ['svc read', 'workerd read'], 'requestsPerSecond', { is: 'at least', reach: 4.5, aim: 5.5 });
 }
 
-/** Beside the figures, which go to stdout. */
+/** Prints a complaint to stderr, apart from the figures on stdout. */
 function complain(text: string): void {
   process.stderr.write(`${text}\n`);
 }
@@ -211,7 +211,7 @@ function keyOf(label: string, connections: number): string {
   return `${label}, ${connections} connections`;
 }
 
-/** Each figure's own median. */
+/** Returns the median of each figure. */
 function medianOf(figures: readonly Figures[]): Figures {
   const median = (pick: (figure: Figures) => number | undefined): number => {
     const sorted = figures.map((figure) => pick(figure) ?? Number.NaN).toSorted((a, b) => a - b);

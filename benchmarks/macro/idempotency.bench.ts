@@ -1,13 +1,14 @@
 /**
- * What does an `Idempotency-Key` on every call cost, in memory and with `--state`?
+ * Measures the cost of an `Idempotency-Key` on every call, in memory and with `--state`.
  *
- *   node benchmarks/macro/idempotency.bench.ts [--rounds 7] [--seconds 2] [--connections 64] [--expire 1] [--dir FOLDER]
+ *   node benchmarks/macro/idempotency.bench.ts [--rounds 7] [--seconds 2] [--connections 64] [--expire 1]
+ *       [--dir FOLDER]
  *
- * A counter is incremented without a header, with a header of the same length that means nothing, and with a key that is new
- * each time. Keys expire after `--expire` seconds, so that forgetting them is measured, too. All servers are up at the same time
- * and loaded in turn, round after round; ratios are taken within a round, shown are their medians. The load comes from wrk,
- * which makes a header for each call, also where it then leaves the header out: on two cores what makes the load takes
- * part of what the server would have.
+ * A counter is incremented without a header, with a header of the same length without a meaning, and with a key that is
+ * new each time. Keys expire after `--expire` seconds, so that forgetting them is measured, too. All servers are up at
+ * the same time and loaded in turn, round after round; ratios are taken within a round, and their medians are shown.
+ * The load comes from wrk, which makes a header for each call, even if it then leaves the header out: on two cores the
+ * load generator takes a part of the processor time that the server would have.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -55,7 +56,7 @@ for (const [, server] of cases) for (const header of NAMES) await measure(server
 for (const [name, server] of cases) {
   const samples = new Map<HeaderName, Sample[]>(NAMES.map((header) => [header, []]));
   for (let round = 0; round < rounds; round++) {
-    // So that none is always the first.
+    // The order changes, so that no header is always the first.
     const order = NAMES.map((_, at) => NAMES[(at + round) % NAMES.length] ?? 'none');
     for (const header of order) samples.get(header)?.push(await measure(server, header, seconds));
   }
@@ -75,7 +76,7 @@ for (const [name, server] of cases) {
 
 async function measure(server: SvcProcess, header: HeaderName, forSeconds: number): Promise<Sample> {
   const before = server.cpuMicroseconds() ?? Number.NaN;
-  // The length of a UUID; none comes twice.
+  // The key has the length of a UUID; none comes twice.
   const prefix = `8e03978e-40d5-43dd-${String(++loads).padStart(4, '0')}-`;
   const numbered = { name: HEADERS[header] || HEADERS.key, prefix, isSent: header !== 'none' };
   const request = { method: 'POST', path: '/call/a0/inc', body: NO_ARGUMENTS, numbered } as const;

@@ -1,16 +1,17 @@
 /**
- * What does it cost to have thousands of actors live at once: to create one, to replace one, to call one, to keep one in memory?
+ * Measures thousands of actors live at once: the cost to create, replace and call one, and its memory.
  *
  *   node benchmarks/macro/live-actors.bench.ts [--live 1,1000,5000] [--persistence enhanced,classical]
  *       [--executors 2] [--json]
  *
- * The example counter, 64-bit (`enhanced`) and 32-bit (`classical`), in an ExecutorPool; each case in a
- * process of its own, so that its memory is nobody else's. Created are actors one after the other, each awaited. Then,
- * with all of them live, `inc` goes to one after the other in random order (`inc`: 1 under way, so with both wake-ups;
- * `inc busy`: 64 under way); then actors picked at random are removed, each one replaced by a new one before the next
- * goes (`replace`: instantiate and place pages with all the others live). `resident` is what the process grew by for each actor after its `inc`; `pause` is the
- * longest that an actor of an executor had to wait for an answer while the others were called; `creating` and `replacing`
- * the same while actors were created and replaced; `main` is what the event loop of the benchmark itself stood still meanwhile.
+ * The example counter, 64-bit (`enhanced`) and 32-bit (`classical`), in an ExecutorPool; each case in a process of its
+ * own, so that no other case affects its memory. Actors are created one after the other, each awaited. Then, with all
+ * of them live, `inc` goes to one after the other in random order (`inc`: 1 under way, so with both wake-ups; `inc
+ * busy`: 64 under way); then actors picked at random are removed, each one replaced by a new one before the next goes
+ * (`replace`: instantiate and place pages with all the others live). `resident` is the process's growth for each actor
+ * after its `inc`; `pause` is the longest time that an actor of an executor had to wait for an answer while the others
+ * were called; `creating` and `replacing` are the same while actors were created and replaced; `main` is the longest
+ * time for which the event loop of the benchmark itself stood still meanwhile.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -125,7 +126,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
   const inc = entry('canister_update inc');
   const get = entry('canister_query get');
 
-  // One in each executor answers the pings, so that their code is warm and they are no part of what is measured.
+  // One actor in each executor answers the pings, so that its code is warm and it is no part of the measured actors.
   const pingers: number[] = [];
   for (let lane = 0; lane < executors; lane++) pingers.push(await create(pool, module));
   for (let k = 0; k < 2_000; k++) for (const handle of pingers) await call(pool, handle, 'query', get);
@@ -144,7 +145,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
   }
   const pauseCreatingMs = await pingsCreating.stop();
 
-  // Each actor once, so that all have done some work.
+  // Each actor is called once, so that all have done some work.
   for (const handle of handles) await call(pool, handle, 'update', inc);
   const residentOfEach = (residentKib() - before) / live;
 
@@ -215,7 +216,7 @@ function call(pool: ExecutorPool, handle: number, kind: 'update' | 'query', entr
   });
 }
 
-/** Asks an actor of each executor again and again; `stop` says the longest that one waited for its answer. */
+/** Calls an actor of each executor again and again; `stop` returns the longest wait for an answer. */
 function startPings(pool: ExecutorPool, handles: readonly number[], entry: number): { stop(): Promise<number> } {
   let isStopping = false;
   let longest = 0;

@@ -1,7 +1,8 @@
 /**
- * One load: a number of keep-alive connections that send requests as fast as they are answered. wrk (a Debian package)
- * where it is installed, since it takes the least from the server. Without it, autocannon sends what is always the same, and
- * `mixed-load.ts` what differs; on two cores they are themselves the limit: compare processor time, or ratios of one sitting.
+ * One load: a number of keep-alive connections that send requests as fast as they are answered. Uses wrk (a Debian
+ * package) if it is installed, since it takes the least from the server. Otherwise autocannon sends loads of equal
+ * messages, and `mixed-load.ts` loads of different ones; on two cores they are themselves the limit: compare processor
+ * time, or ratios of one sitting.
  */
 import { execFile, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,13 +18,13 @@ export interface Request {
   readonly path: string;
   readonly body?: Uint8Array;
   readonly contentType?: string;
-  /** Sent in turn instead of `path` and `body`, again from the beginning when all have been. */
+  /** Messages to send in turn instead of `path` and `body`; after the last one comes the first again. */
   readonly messages?: readonly Message[];
-  /** Milliseconds, mean of an exponential distribution: how long a connection waits between an answer and its next request. */
+  /** Mean wait in milliseconds, of an exponential distribution, between an answer and the connection's next request. */
   readonly thinkMs?: number;
   /** Bearer token. */
   readonly token?: string;
-  /** A header whose value is another one in each request; needs wrk. */
+  /** A header whose value differs in each request; needs wrk. */
   readonly numbered?: NumberedHeader;
 }
 
@@ -48,9 +49,9 @@ export interface MixedLoad {
 
 export interface NumberedHeader {
   readonly name: string;
-  /** In front of the number, which begins with 1 in each load and has 12 digits. */
+  /** Text in front of the number, which begins with 1 in each load and has 12 digits. */
   readonly prefix: string;
-  /** False: made and left out, so that requests without it take as long to make. */
+  /** False: the header is made and left out, so that requests without it take as long to make. */
   readonly isSent: boolean;
 }
 
@@ -63,14 +64,14 @@ export interface LoadResult {
   readonly errors: number;
 }
 
-/** A server that has not answered by then has failed. */
+/** A server that does not answer within this time has failed. */
 const ANSWER_SECONDS_MAX = 60;
 
 const run = promisify(execFile);
 
 export const loadGenerator: 'wrk' | 'autocannon' = spawnSync('wrk', ['-v']).error === undefined ? 'wrk' : 'autocannon';
 
-/** `generator`: the one that is installed, unless a test wants another. */
+/** `generator`: the installed one unless a test wants another. */
 export function load(
   origin: string,
   request: Request,
@@ -121,7 +122,7 @@ function luaOf(request: Request, messagesFile: string): string {
     contentType === undefined ? '' : `wrk.headers["Content-Type"] = "${contentType}"`,
     token === undefined ? '' : `wrk.headers["Authorization"] = ${luaText(`Bearer ${token}`)}`,
     thinkMs > 0 ? `delay = function() return math.floor(-math.log(1 - math.random()) * ${thinkMs} + 0.5) end` : '',
-    // Made once, so that sending one is only picking it.
+    // The messages are made once, so that sending one is only picking it.
     messages === undefined
       ? ''
       : [
@@ -145,7 +146,7 @@ function luaOf(request: Request, messagesFile: string): string {
   ].join('\n');
 }
 
-/** Lua takes bytes as three decimal digits; JSON escapes are none of its own. */
+/** Lua takes bytes as three decimal digits; it does not know JSON's escapes. */
 function luaText(text: string | Uint8Array): string {
   return `"${Array.from(Buffer.from(text), (byte) => `\\${String(byte).padStart(3, '0')}`).join('')}"`;
 }
@@ -166,7 +167,7 @@ function numberedLua({ name, prefix, isSent }: NumberedHeader): string {
   ].join('\n');
 }
 
-/** Its command line takes bodies for text; they are bytes. */
+/** Program that runs autocannon, whose command line takes bodies for text; here they are bytes. */
 const AUTOCANNON = `
   const [program, options, file] = process.argv.slice(1);
   const body = file === '' ? undefined : require('node:fs').readFileSync(file);

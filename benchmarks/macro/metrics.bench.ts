@@ -1,14 +1,17 @@
 /**
- * What do history and the numbers of `/metrics` cost: requests with them against without, and the main thread while `/metrics` or `/inspect` of 10,000 actors is made?
+ * Measures the cost of history and of the numbers of `/metrics`: requests with them against without, and the main
+ * thread while `/metrics` or `/inspect` of 10,000 actors is made.
  *
- *   node benchmarks/macro/metrics.bench.ts [--actors 10000] [--pages 20] [--connections 16] [--seconds 2] [--rounds 5] [--dir FOLDER] [--quick]
+ *   node benchmarks/macro/metrics.bench.ts [--actors 10000] [--pages 20] [--connections 16] [--seconds 2]
+ *       [--rounds 5] [--dir FOLDER] [--quick]
  *
- * Three servers in memory, one with `--no-metrics`, one with `--history 0` as well (no switch turns the log of jobs or actors'
- * output off), are loaded in turn, round after round; the first one's page is read once a second meanwhile, fifteen times as often
- * as Prometheus does by default. Shown are medians of the rounds' ratios.
+ * Three servers in memory, one with `--no-metrics`, one with `--history 0` as well (no switch turns the log of jobs or
+ * actors' output off), are loaded in turn, round after round; the first one's page is read once a second meanwhile,
+ * fifteen times as often as Prometheus does by default. Medians of the rounds' ratios are shown.
  *
- * Then one server with many actors, nearly all asleep, whose main thread looks in each turn how long the turn before took
- * (watch-slices.ts): while a page is read, and, for what the machine does to it anyway, for as long while none is.
+ * Then comes one server with many actors, nearly all asleep, whose main thread measures in each turn the time of the
+ * turn before (watch-slices.ts): while a page is read, and for the same time while none is, to show the machine's own
+ * influence.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -67,7 +70,7 @@ async function requestsWithAndWithout(): Promise<void> {
       const throughput: number[] = [];
       const cpu: number[] = [];
       for (let round = 0; round < rounds; round++) {
-        // Whoever comes first in a round finds another machine than whoever comes second.
+        // The first in a round finds another state of the machine than the second.
         const isShownFirst = round % 2 === 0;
         const first = await measured(isShownFirst ? shown : without, request);
         const second = await measured(isShownFirst ? without : shown, request);

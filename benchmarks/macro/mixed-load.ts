@@ -1,7 +1,7 @@
 /**
- * The load generator for messages that differ, where wrk is not installed: a process of its own, told by its parent what
- * to send, that answers with a LoadResult. Each connection sends one request at a time and waits for the answer; connections
- * begin at places of the list that are spread over it, and go through it with a stride of their number.
+ * The load generator for messages that differ, used if wrk is not installed: a process of its own that gets its
+ * messages from its parent and answers with a LoadResult. Each connection sends one request at a time and waits for the
+ * answer; connections begin at places spread over the list, and go through it with a stride of their number.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'undici';

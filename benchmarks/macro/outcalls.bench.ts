@@ -1,12 +1,14 @@
 /**
- * What does an outcall cost over a bare undici request?
+ * Measures the cost of an outcall beyond that of a bare undici request.
  *
  *   node benchmarks/macro/outcalls.bench.ts [--calls 2000] [--rounds 5] [--bytes 300] [--warm-up 60000] [--quick]
  *
- * An actor asks a local server for a small document, again and again, in one message: each outcall is the actor's call, the management canister, the request,
- * its answer and the actor's callback. Beside it a process that does nothing but undici's `request` in a loop asks the same server as often. Both begin warm (`--warm-up`), and take turns.
- * Wall time and CPU time (all threads) of one outcall less those of one request is what outcalls cost: medians of the rounds. With a transform each one is
- * a query of the actor more. A third server keeps state (`--state`): its outcalls wait for the disk's flush before they leave.
+ * An actor requests a small document from a local server, again and again, in one message: each outcall is the actor's
+ * call, the management canister, the request, its answer and the actor's callback. Beside it a process that only runs
+ * undici's `request` in a loop sends as many requests to the same server. Both begin warm (`--warm-up`), and take
+ * turns. The cost is wall time and CPU time (all threads) of one outcall less those of one request: medians of the
+ * rounds. A transform adds a query of the actor to each. A third server keeps state (`--state`): its outcalls wait for
+ * the disk's flush before they leave.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,9 +28,9 @@ const BARE = '--bare';
 const REACH_MS = 1;
 const REACH_CPU_US = 150;
 /**
- * Before they are measured: V8 compiles what runs again and again step by step, and its own threads take up to 90 µs of each meanwhile. The last
- * step comes after some 50,000 outcalls, of which the main thread and the executor then take a sixth less. What the first ones take, and
- * those after `EARLY_CALLS`, is told apart.
+ * Outcalls before the measurement: V8 compiles hot code step by step, and its own threads take up to 90 µs of each
+ * meanwhile. The last step comes after some 50,000 outcalls, of which the main thread and the executor then take a
+ * sixth less. The times of the first outcalls, and of those after `EARLY_CALLS`, are reported separately.
  */
 const FIRST_CALLS = 300;
 const EARLY_CALLS = 6000;
@@ -68,7 +70,7 @@ type Ask = (times: number) => Promise<Cost>;
 if (process.argv[2] === BARE) await askBare(process.argv[3] ?? '');
 else await compare();
 
-/** The process that does nothing else: told how often, it tells what it took. */
+/** The process with bare requests: it gets their number, and answers with their cost. */
 async function askBare(url: string): Promise<void> {
   const { request } = await import('undici');
   process.on('message', (times: number) => {
@@ -154,7 +156,7 @@ async function compare(): Promise<void> {
       report({ panel: 'time', name: `${name}, CPU`, value: cpuUs, unit: 'µs' });
       continue;
     }
-    // What the promise is about; the disk and the transform are more than the request.
+    // Only this way has a goal; the disk and the transform are more than the request.
     const isPromised = at === 1;
     const firstCpuUs = (first[at]?.cpuUs ?? Number.NaN) - (first[0]?.cpuUs ?? Number.NaN);
     report({ panel: 'time', name: `${name}, more CPU, the first ${FIRST_CALLS}`, value: firstCpuUs, unit: 'µs' });

@@ -1,12 +1,12 @@
 /**
- * How soon is a standby ready when the owner of a namespace of ten thousand actors is killed?
+ * Measures the time until a standby is ready after the owner of a namespace of ten thousand actors was killed.
  *
  *   node benchmarks/macro/postgres-standby.bench.ts [--actors 10000] [--rounds 5] [--lease-ms 5000]
  *
- * Debian's PostgreSQL on this machine with its own defaults, in a temporary directory. Each actor has answered an update and has its
- * own state; a thousand may be live. In each round the owner is killed (SIGKILL) while a standby waits; the time is from the kill until the standby is ready
- * (`/health/ready`), and what it takes beyond the lease is the figure. Then the last actor is asked: nothing is lost. The next standby is
- * started beside the new owner.
+ * Debian's PostgreSQL on this machine with its own defaults, in a temporary directory. Each actor has answered an
+ * update and has its own state; a thousand may be live. In each round the owner is killed (SIGKILL) while a standby
+ * waits; the time is from the kill until the standby is ready (`/health/ready`), and the figure is that time less the
+ * lease. Then the last actor is called, to show that nothing is lost. The next standby is started beside the new owner.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { optionsOf } from '../options.ts';
@@ -22,7 +22,7 @@ import { startSvc, type SvcProcess } from './svc-process.ts';
 const UNDER_WAY = 64;
 const LIVE = 1000;
 const POLL_MS = 5;
-/** Beyond the lease. */
+/** Limits of the time beyond the lease. */
 const REACH_SECONDS = 2;
 const AIM_SECONDS = 1;
 
@@ -92,7 +92,7 @@ async function call(origin: string, actor: number): Promise<void> {
   await response.arrayBuffer();
 }
 
-/** One update of each actor. */
+/** Sends one update to each actor. */
 async function updateAll(origin: string): Promise<void> {
   let next = 0;
   const client = async (): Promise<void> => {

@@ -1,15 +1,16 @@
 /**
- * What do throughput and latency become when more actors are hosted than may be live, and what does waking one take?
+ * Measures throughput and latency when more actors are hosted than may be live, and the time to wake one.
  *
  *   node benchmarks/macro/scheduler-live-cap.bench.ts --help
  *
- * A server for each ratio of hosted to live actors, all with `--state` and the same `--live-cap`. They host example counters
- * (64-bit) or copies of one's own actors (`--manifest`), or one that runs is asked (`--url`). All are up at the same time and
- * take messages in turn, round after round; `--plugin` puts a second server beside each. Traffic picks actors uniformly, by
- * Zipf's law (exponent 0.99: the k-th most wanted is wanted 1/k^0.99 as often as the first), or a hot set of them. Medians
- * over the rounds; `slower` is against the first ratio with the same traffic in the same round; `woken` is wakes a message,
- * `evictions` how many were put to sleep, by the server's own numbers, which also have the messages that were under way
- * when the load ended. Then waking (`live-cap/waking.ts`). `docs/live-cap.md` shows one run from question to picture.
+ * There is a server for each ratio of hosted to live actors, all with `--state` and the same `--live-cap`. They host
+ * example counters (64-bit) or copies of the user's own actors (`--manifest`), or a running server is called (`--url`).
+ * All are up at the same time and take messages in turn, round after round; `--plugin` puts a second server beside
+ * each. Traffic picks actors uniformly, by Zipf's law (exponent 0.99: the k-th most wanted is wanted 1/k^0.99 as often
+ * as the first), or mostly from a hot set. Medians over the rounds are shown; `slower` is against the first ratio with
+ * the same traffic in the same round; `woken` is wakes a message, `evictions` the number of evicted actors, by the
+ * server's own numbers, which also include the messages under way at the end of the load. Then waking is measured
+ * (`live-cap/waking.ts`). `docs/live-cap.md` shows one run from question to picture.
  */
 import { writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
@@ -43,7 +44,7 @@ const WAKE_GOALS = {
   median: { is: 'at most', reach: 0.3, aim: 0.15 },
   p99: { is: 'at most', reach: 2, aim: 1 },
 } as const;
-/** Goals are of durable `inc`s of the example counters, one after the other, and of nothing else. */
+/** Goals are for durable `inc`s of the example counters, one after the other, and for nothing else. */
 const isOurQuestion =
   options.manifest === undefined &&
   options.url === undefined &&
@@ -109,7 +110,7 @@ function casesOf(host: Host, server: string, hosted: number, live: number): Case
   }));
 }
 
-/** A first load of each is not counted: it compiles code and wakes what is wanted. */
+/** The first load of each case is not counted: it compiles code and wakes the wanted actors. */
 async function measured(cases: readonly Case[]): Promise<readonly Row[]> {
   for (let round = -1; round < rounds; round++) {
     for (const [at, one] of cases.entries()) {
@@ -135,7 +136,7 @@ async function measure({ hosted, traffic, host, request, server }: Case): Promis
   }
   const more = (name: string): number => (after.get(name) ?? Number.NaN) - (before.get(name) ?? Number.NaN);
   const live = after.get('svc_live_actors') ?? Number.NaN;
-  // Those that were busy when the numbers were read may be over it for a moment.
+  // Actors that were busy when the numbers were read may exceed the cap for a moment.
   if (server !== 'running' && !(live <= liveCap + connections)) {
     throw new Error(`${live} actors are live instead of ${liveCap} at most`);
   }

@@ -1,13 +1,14 @@
 /**
- * What do calls between actors, heartbeats and many actors at once cost, without HTTP?
+ * Measures calls between actors, heartbeats and many actors at once, without HTTP.
  *
  *   node benchmarks/macro/scheduler.bench.ts [--seconds 5]
  *
- * The real scheduler and the real executors in this process, Motoko actors, no HTTP. A call is awaited in a loop inside an
- * actor, so its time is the way to the callee and back to the callback: two messages in executors, and two crossings to the main
- * thread and back, as one message from there has one. V8 has compiled all of it after some 200,000 calls; what the first 40,000 take is
- * printed beside. Fairness is the longest time a message waited for its answer over the mean, with 64 messages under way all the time,
- * to actors chosen at random. The floor of many actors is V8 itself, in one thread: plain instances of the module, called at random.
+ * The real scheduler and the real executors in this process, Motoko actors, no HTTP. A call is awaited in a loop inside
+ * an actor, so its time is the way to the callee and back to the callback: two messages in executors, and two crossings
+ * to the main thread and back, where a message from there has one. V8 has compiled all of it after some 200,000 calls;
+ * the time of the first 40,000 is printed beside. Fairness is the longest wait of a message for its answer over the
+ * mean, with 64 messages under way all the time, to actors chosen at random. The floor of many actors is V8 itself, in
+ * one thread: plain instances of the module, called at random.
  */
 import { readFileSync } from 'node:fs';
 import { optionsOf } from '../options.ts';
@@ -83,7 +84,7 @@ function idOf(index: number): Uint8Array {
 }
 
 async function call(scheduler: RoundScheduler, handle: number, method: string, argument: Uint8Array): Promise<void> {
-  // A copy: large arguments are handed over, and benchmarks use them again.
+  // The argument is copied: large arguments are handed over, and benchmarks reuse them.
   const outcome = await scheduler.deliver(handle, {
     kind: 'update',
     method,
@@ -93,7 +94,7 @@ async function call(scheduler: RoundScheduler, handle: number, method: string, a
   if (outcome.kind !== 'reply') throw new Error(`${method}: ${outcome.message}`);
 }
 
-/** µs a round: the least of many runs, and of the first few. */
+/** Returns µs a round: the least of many runs, and of the first few. */
 async function perRound(
   rounds: number,
   run: () => Promise<void>,
@@ -108,7 +109,7 @@ async function perRound(
 }
 
 const row = (what: string, figure: string): void => console.log(what.padEnd(58), figure);
-// Executors keep no process alive.
+// Executors do not keep a process alive.
 const alive = setInterval(silent, 1 << 30);
 
 {
@@ -140,7 +141,7 @@ const alive = setInterval(silent, 1 << 30);
   await close();
 }
 
-/** Pseudo-random numbers, the same ones in every run. */
+/** Returns a generator of pseudo-random numbers, the same ones in every run. */
 function randomly(): (below: number) => number {
   let state = 7;
   return (below) => {
@@ -178,7 +179,7 @@ for (const actors of [1, 10, 1000]) {
   await close();
 }
 
-/** `inc`s a second of so many plain instances on V8, in this thread. */
+/** Returns the `inc`s a second of so many plain instances on V8, in this thread. */
 function plainRate(actors: number): number {
   const canisters = Array.from({ length: actors }, () => startPlainCanister(wasm));
   for (const canister of canisters) canister.call('canister_init', NO_ARGUMENTS);

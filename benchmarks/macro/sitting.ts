@@ -1,4 +1,4 @@
-/** What a reader has to know about the machine to believe a figure, and how figures with goals are printed. */
+/** Facts about the machine that a reader needs to judge a figure, and the printing of figures with goals. */
 import { cpus, loadavg } from 'node:os';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,7 +30,7 @@ export function printFigure(name: string, value: number, unit: string, note = ''
   );
 }
 
-/** The share of all cores in use over a second; NaN where there is no /proc. */
+/** Returns the share of all cores in use over a second; NaN without /proc. */
 async function busyShare(): Promise<number> {
   const before = coreTicks();
   await sleep(WATCHED_MS);

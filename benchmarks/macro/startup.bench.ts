@@ -1,13 +1,14 @@
 /**
- * How soon does a server answer after its process was started, and how much memory does it take when it has little to do?
+ * Measures the time from the start of a server's process to its first answer, and its memory when it has little to do.
  *
  *   node benchmarks/macro/startup.bench.ts [--rounds 11] [--dir FOLDER] [--quick]
  *
- * From the clone, without npm, beside a Node that prints a line. Caches are warm, but for the first start ever, which has the bundle
- * that `npm ci` makes, and no compiled code of any kind. The two actors are the examples `counter` and `notes`; the first increment is asked
- * for as soon as the server listens, and again while it answers 503; at the first start, which takes seconds, when the server
- * says that it is ready: who asks meanwhile takes time and memory that are not the server's. Servers take turns with the bare Node, so that both see the
- * same machine. `--quick`: few rounds, and no minute of waiting.
+ * The server runs from the clone, without npm, beside a Node that prints a line. Caches are warm, except for the first
+ * start ever, which has the bundle that `npm ci` makes, and no compiled code of any kind. The two actors are the
+ * examples `counter` and `notes`; the first increment is requested as soon as the server listens, and again while it
+ * answers 503; at the first start, which takes seconds, it is requested when the server prints that it is ready, since
+ * a polling client takes time and memory that are not the server's. Servers take turns with the bare Node, so that both
+ * see the same machine. `--quick`: few rounds, and no minute of waiting.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -27,10 +28,10 @@ import { memoryOf } from './svc-process.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../config/examples', import.meta.url));
-/** A server that has nothing to do has ended the threads that it started with after half of this. */
+/** A server without work has ended its starting threads after half of this. */
 const REST_MS = 10_000;
 const AFTER_COMPILING_MS = 60_000;
-/** How often the first increment is asked for. */
+/** Interval of the requests for the first increment. */
 const ASK_MS = 1;
 
 const values = optionsOf({
@@ -47,11 +48,11 @@ const two = await manifest('two', { counter: { main: COUNTER }, notes: { main: j
 const state = join(scratch.path, 'state');
 
 interface Start {
-  /** From the start of the process until it said so. */
+  /** Time from the start of the process until it printed that it listens. */
   readonly listeningMs: number;
-  /** Until the first increment was answered; NaN: nobody asked. */
+  /** Time until the first increment was answered; NaN: no increment was requested. */
   readonly answeredMs: number;
-  /** Of all its threads until then, and of the processes that it ran. */
+  /** Processor time until then of all its threads, and of the processes that it ran. */
   readonly cpuMs: number;
   /** Resident memory, MB, after `restMs`. */
   readonly residentMb: number;
@@ -59,9 +60,9 @@ interface Start {
 
 interface Wanted {
   readonly args: readonly string[];
-  /** From when on the first increment is asked for; undefined: it is not. */
+  /** State from which on the first increment is requested; undefined: it is not. */
   readonly asksWhen?: 'listening' | 'ready';
-  /** Undefined: nobody waits, and memory is not looked at. */
+  /** Undefined: the process does not rest, and its memory is not read. */
   readonly restMs?: number;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -92,7 +93,7 @@ async function start({ args, asksWhen, restMs, environment }: Wanted): Promise<S
   }
 }
 
-/** What a server prints. */
+/** Output of a server. */
 class Printed {
   readonly #child: ChildProcessByStdio<null, Readable, null>;
   #text = '';
@@ -102,7 +103,7 @@ class Printed {
     child.stdout.setEncoding('utf8').on('data', (text: string) => (this.#text += text));
   }
 
-  /** As soon as it is there. */
+  /** Resolves as soon as the output has a match. */
   async find(wanted: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const found = wanted.exec(this.#text);
@@ -113,7 +114,7 @@ class Printed {
   }
 }
 
-/** Asks again while the server is not ready. */
+/** Requests an increment; repeats it while the server is not ready. */
 async function increment(origin: string): Promise<void> {
   for (;;) {
     const response = await fetch(`${origin}/call-json/counter/inc`, { method: 'POST', body: '[]' });
@@ -139,7 +140,10 @@ async function manifest(name: string, actors: Readonly<Record<string, object>>):
   return path;
 }
 
-/** As `npm ci` leaves a clone on a machine that has never seen the server: the bundle, no compiled code, no compiled Motoko. */
+/**
+ * Starts as `npm ci` leaves a clone on a machine that has never seen the server: the bundle, no compiled code, no
+ * compiled Motoko.
+ */
 async function firstEver(name: string): Promise<Start> {
   const environment = { XDG_CACHE_HOME: join(scratch.path, `cache-${name}`), NODE_COMPILE_CACHE: '' };
   await findProgram(ROOT);

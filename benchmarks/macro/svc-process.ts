@@ -1,4 +1,4 @@
-/** A real `svc` with a state directory: what it prints, what it takes, and its end, gentle or not. */
+/** A real `svc` with a state directory: its output, its resources, and its end, gentle or not. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -8,37 +8,37 @@ import { cpuMicrosecondsOf, type ServerProcess } from './server-process.ts';
 
 const MAIN = fileURLToPath(new URL('../../config/svc.js', import.meta.url));
 const POLL_MS = 2;
-/** Ten thousand actors on a slow disk. */
+/** Limit for ten thousand actors on a slow disk. */
 const READY_DEADLINE_MS = 15 * 60_000;
 const STOP_DEADLINE_MS = 5 * 60_000;
 
 export interface SvcOptions {
   readonly manifest: string;
-  /** `--state` and whatever else. */
+  /** `--state` and further arguments. */
   readonly args: readonly string[];
-  /** For Node. */
+  /** Arguments for Node. */
   readonly nodeArgs?: readonly string[];
   /** Variables beside the ones of this process. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Resolve when it listens: who waits for another server is not ready. */
+  /** True: resolve when it listens, since a standby that waits for another server is not ready. */
   readonly isStandby?: boolean;
 }
 
 export interface SvcProcess extends ServerProcess {
   readonly pid: number;
-  /** From the start of the process until it said that it is ready. */
+  /** Milliseconds from the start of the process until it printed that it is ready. */
   readonly readyMs: number;
-  /** What it has printed so far. */
+  /** Returns the output so far. */
   readonly printed: () => string;
-  /** What it has logged so far. */
+  /** Returns the log so far. */
   readonly log: () => string;
-  /** SIGTERM; resolves to the milliseconds it took, rejects when it did not end well. */
+  /** Sends SIGTERM; resolves to the milliseconds until the end, rejects if the process did not end well. */
   stop(): Promise<number>;
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL; resolves when the process is gone. */
   kill(): Promise<void>;
 }
 
-/** Resolves when it is ready. */
+/** Starts a server; resolves when it is ready. */
 export async function startSvc(options: SvcOptions): Promise<SvcProcess> {
   const { manifest, args, nodeArgs = [], environment, isStandby = false } = options;
   const startedMs = performance.now();
@@ -103,7 +103,7 @@ function hasEnded(child: ChildProcess): boolean {
 
 export interface Memory {
   readonly residentMib: number;
-  /** The most it ever was. */
+  /** Peak of the resident memory. */
   readonly peakMib: number;
 }
 
@@ -113,7 +113,7 @@ export function memoryOf(pid: number): Memory {
   return { residentMib: mib('VmRSS'), peakMib: mib('VmHWM') };
 }
 
-/** Its page of numbers: values by series, as written there. */
+/** Returns a server's metrics page: values by series, as written there. */
 export async function metricsOf(origin: string, token?: string): Promise<ReadonlyMap<string, number>> {
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const response = await fetch(`${origin}/metrics`, { headers });

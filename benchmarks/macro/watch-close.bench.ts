@@ -1,10 +1,10 @@
 /**
- * How long is nobody served when thousands of watchers go at once, against node:http with as many streams that go?
+ * Measures the time without service when thousands of watchers leave at once, against node:http with as many streams.
  *
  *   node benchmarks/macro/watch-close.bench.ts [--watchers 3000] [--rounds 5]
  *
- * All connections are reset in the same moment. Shown is the longest turn of the main thread, by processor time and by the
- * clock, medians of the rounds; servers take turns.
+ * All connections are reset at the same moment. The longest turn of the main thread is shown, by processor time and by
+ * the clock, as medians of the rounds; servers take turns.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +22,7 @@ import { type Slices, slicesDuring } from './watch-slices.ts';
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
 const EXAMPLES = here('../../config/examples/actors.json');
-/** For all closes to have been served. */
+/** Time in which all closes are served. */
 const AFTER_MS = 500;
 
 const values = optionsOf({ watchers: { type: 'string', default: '3000' }, rounds: { type: 'string', default: '5' } });

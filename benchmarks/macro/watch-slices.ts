@@ -1,7 +1,7 @@
 /**
- * Preloaded into a server (`node --import watch-slices.ts`): from one SIGUSR2 to the next it looks in each turn of the event
- * loop how long the turn before took, and then writes the longest and what all took of the processor, as `Slices` in JSON,
- * into the file that SVC_BENCH_SLICES names.
+ * Preloaded into a server (`node --import watch-slices.ts`): from one SIGUSR2 to the next it measures in each turn of
+ * the event loop the time of the turn before, and then writes the longest turn and the longest processor time, as
+ * `Slices` in JSON, into the file that SVC_BENCH_SLICES names.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,15 +9,15 @@ import { isMainThread } from 'node:worker_threads';
 
 const REPORT_DEADLINE_MS = 10_000;
 
-/** Of the main thread's turns. */
+/** Figures of the main thread's turns. */
 export interface Slices {
-  /** The longest. */
+  /** Longest turn. */
   readonly longestMs: number;
-  /** The longest by processor time of the thread, which others on the machine add little to. */
+  /** Longest turn by processor time of the thread, to which other work of the machine adds little. */
   readonly longestCpuMs: number;
 }
 
-/** What a server with this in it tells of the time in which `work` was done. `file` is its SVC_BENCH_SLICES. */
+/** Returns the server's figures for the time of `work`. `file` is the server's SVC_BENCH_SLICES. */
 export async function slicesDuring(pid: number, file: string, work: () => Promise<unknown>): Promise<Slices> {
   process.kill(pid, 'SIGUSR2');
   await sleep(20);

@@ -1,11 +1,12 @@
 /**
- * What does it cost to tell ten thousand clients of a hundred changes a second?
+ * Measures the cost of telling ten thousand clients of a hundred changes a second.
  *
  *   node benchmarks/macro/watch.bench.ts [--watchers 1,100,10000] [--changes 100] [--seconds 10]
  *
- * All watch the same query of one actor, in memory; changes come from one client at an even pace. Shown are executions of
- * the query a second, the processor time of the server's process (all of its threads, without what the changes alone
- * take, which is measured first), how often each watcher is told, and how long after the last change all have it.
+ * All clients watch the same query of one actor, in memory; changes come from one client at an even pace. The benchmark
+ * shows executions of the query a second, the processor time of the server's process (all of its threads, without the
+ * cost of the changes alone, which is measured first), the number of frames for each watcher, and the time from the
+ * last change until all watchers have it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
@@ -30,7 +31,7 @@ interface Told {
   readonly most: number;
 }
 
-/** Sends changes at an even pace; the value after the last one. */
+/** Sends changes at an even pace; returns the value after the last one. */
 async function change(origin: string): Promise<number> {
   const startedMs = performance.now();
   let last = 0;

@@ -1,8 +1,8 @@
 /**
- * What does it cost to turn JSON into Candid and back, for the messages that actors are really sent?
+ * Measures the conversion of JSON into Candid and back, for messages as actors really get them.
  *
- * JSON.parse and JSON.stringify on the same text, and @dfinity/candid on the same values, stand beside it for scale:
- * neither does the whole job (the one knows no types, the other no text).
+ * JSON.parse and JSON.stringify on the same text, and @dfinity/candid on the same values, are shown for scale: neither
+ * does the whole job (the former know no types, the latter knows no text).
  */
 import { IDL } from '@dfinity/candid';
 import { bench, do_not_optimize, group, run } from 'mitata';

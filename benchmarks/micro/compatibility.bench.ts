@@ -1,11 +1,13 @@
 /**
- * How long does it take to compare the two modules of an upgrade: the first time after a start, and with its threads there?
+ * Measures the comparison of the two modules of an upgrade: the first one after a start, and later ones with running
+ * threads.
  *
  *   node benchmarks/micro/compatibility.bench.ts [--rounds 7] [--quick]
  *
- * A counter that gets a stable variable and a method, and an actor of 200 stable variables of records and variants that gets ten more of them and a method. Stable signatures are
- * compared by the bundled compiler, interfaces by the server's own checker, each in a thread. Cold: both threads start, and the compiler's
- * program is read as an earlier process has left it; told apart is the first time ever, when nothing is left yet.
+ * The modules are a counter that gets a stable variable and a method, and an actor of 200 stable variables of records
+ * and variants that gets ten more of them and a method. Stable signatures are compared by the bundled compiler,
+ * interfaces by the server's own checker, each in a thread. Cold: both threads start, and the compiler's program is
+ * read as an earlier process has left it; the first time ever, when nothing is left yet, is reported separately.
  */
 import { once } from 'node:events';
 import { enableCompileCache } from 'node:module';
@@ -39,7 +41,7 @@ if (process.argv[2] === COMPARE) {
   process.once('message', (questions: Question[]) => void compareAll(questions));
 } else await measure();
 
-/** In a process of its own, where nothing is warm: the first question is the cold one. */
+/** Compares in a process of its own, where nothing is warm: the first question is the cold one. */
 async function compareAll(questions: readonly Question[]): Promise<void> {
   const took: Took[] = [];
   for (const question of questions) {
@@ -91,7 +93,7 @@ async function measure(): Promise<void> {
       const [[answer]] = await answered;
       await once(child, 'exit');
       if (answer === undefined) throw new Error('nothing was compared');
-      // The very first one has found no program that is kept.
+      // The very first comparison has found no kept program.
       if (round === 0 && at === 0)
         report({ panel: 'time', name: 'the first time ever', value: answer.coldMs, unit: 'ms' });
       if (round > 0) took[at]?.push(answer);
@@ -105,7 +107,7 @@ async function measure(): Promise<void> {
   }
 }
 
-/** What the host knows of a module. */
+/** Returns the host's data about a module. */
 async function codeOf(source: string): Promise<ComparedCode> {
   const { candid, stableTypes } = await compileMotoko(source);
   return {
@@ -121,8 +123,9 @@ function counter(version: number): string {
 }
 
 /**
- * Its variables are of types of their own, as those of large actors are: five at a time lead to each other. Were all 200 one chain, the
- * compiler would take the third power of its length: 1 s for 160, more than its deadline of 10 s for 200 of these.
+ * Makes an actor whose variables have types of their own, as those of large actors have: the types form chains of five.
+ * In one chain of all 200, the compiler would take the third power of its length: 1 s for 160, more than its deadline
+ * of 10 s for 200 of these.
  */
 function wide(variables: number): string {
   const of = (k: number): string => `

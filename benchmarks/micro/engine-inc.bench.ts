@@ -1,9 +1,9 @@
 /**
- * What does a short message cost inside an executor, without HTTP and without the way between threads?
+ * Measures a short message inside an executor, without HTTP and without the way between threads.
  *
  * `inc` (an update that is committed) and `get` (a query that is rolled back) of a Motoko counter, through
- * `Engine.execute` with everything on: metering, journal, stack counter, charge, reply. For comparison the same
- * module on V8 alone, with imports that do as little as they can and no rollback: what the canister's own code costs.
+ * `Engine.execute` with everything on: metering, journal, stack counter, charge, reply. For comparison the same module
+ * runs on V8 alone, with imports that do as little as they can and no rollback: the cost of the canister's own code.
  */
 import { bench, do_not_optimize, group, run } from 'mitata';
 import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
@@ -72,7 +72,7 @@ function engineCounter(wasm: Uint8Array): { inc: () => unknown; get: () => unkno
   };
 }
 
-/** The module as the compiler made it, on imports that only move the bytes they must. */
+/** The module as the compiler made it, on imports that only move the necessary bytes. */
 function plainCounter(wasm: Uint8Array): { inc: () => unknown } {
   const module = new WebAssembly.Module(new Uint8Array(wasm));
   const wide = WebAssembly.Module.exports(module).some(

@@ -1,9 +1,10 @@
 /**
- * How long does it take to decode, check and instrument a module, before V8 compiles it?
+ * Measures decoding, checking and instrumenting a module, before V8 compiles it.
  *
- * A small Motoko actor (benchmarks/fixtures/busy.mo, 64-bit) and a large one (benchmarks/fixtures/large-actor.ts), both as
- * the compiler made them; the first run compiles the large one, which takes half a minute. CPU time and time that passed,
- * minimum and median of the rounds after the code is warm, and where it goes. ROUNDS=n sets the number of rounds.
+ * A small Motoko actor (benchmarks/fixtures/busy.mo, 64-bit) and a large one (benchmarks/fixtures/large-actor.ts), both
+ * as the compiler made them; the first run compiles the large one, which takes half a minute. The benchmark shows CPU
+ * time and wall time, minimum and median of the rounds after the code is warm, and the parts of the time. ROUNDS=n sets
+ * the number of rounds.
  */
 import { readFileSync } from 'node:fs';
 import { instrument } from '../../subsystems/instrument/index.ts';

@@ -1,5 +1,5 @@
 /**
- * How much slower than raw V8 is metered and transactional wasm on small kernels of ten kinds?
+ * Measures metered and transactional wasm against raw V8 on small kernels of ten kinds.
  *
  * Ten AssemblyScript kernels (benchmarks/fixtures/kernels.as): the module as compiled, with metering alone, and with
  * metering, undo journal and stack counter. A message is begun, run and committed. ROUNDS=n sets the number of rounds,

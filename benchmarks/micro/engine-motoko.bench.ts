@@ -1,10 +1,11 @@
 /**
- * How much slower than raw V8 is a metered and transactional Motoko actor, and what does a short message cost?
+ * Measures a metered and transactional Motoko actor against raw V8, and the cost of a short message.
  *
- * Six programs (benchmarks/fixtures/suite.mo: numbers, text, maps, blobs, allocation, garbage) with their geometric mean,
- * and `busy` of benchmarks/fixtures/busy.mo (big numbers), classical (32-bit) and enhanced (64-bit): the module as compiled, with metering alone, and with metering, undo journal and stack counter. Ratios of Motoko programs
- * swing by some percent between processes, because V8's inlining depends on when a function tiers up: run it twice.
- * At the end the time of one `inc` with begin and commit. ROUNDS=n sets the number of rounds.
+ * Six programs (benchmarks/fixtures/suite.mo: numbers, text, maps, blobs, allocation, garbage) with their geometric
+ * mean, and `busy` of benchmarks/fixtures/busy.mo (big numbers), classical (32-bit) and enhanced (64-bit): the module
+ * as compiled, with metering alone, and with metering, undo journal and stack counter. Ratios of Motoko programs vary
+ * by some percent between processes, because V8's inlining depends on when a function tiers up: run the benchmark
+ * twice. At the end comes the time of one `inc` with begin and commit. ROUNDS=n sets the number of rounds.
  */
 import { readFileSync } from 'node:fs';
 import type { InstrumentOptions } from '../../subsystems/instrument/index.ts';

@@ -1,11 +1,12 @@
 /**
- * What does the way from the main thread to an executor and back cost?
+ * Measures the way from the main thread to an executor and back.
  *
- * A query that only replies (an empty one), through a real ExecutorPool with one executor: as a chain, each call made in
- * the answer of the one before (as calls between actors are); one at a time, each in a turn of the event loop of its own (as
- * requests from outside are); and with 64 under way. Once on one core, where the two threads take turns (`taskset -c 0`),
- * and once on all, where each wake-up crosses to a core that may be asleep. CPU time is that of the whole process, both
- * threads, so what they spend spinning is in it; the query itself takes about 0.4 µs of it. Medians of the rounds.
+ * A query that only replies (an empty one), through a real ExecutorPool with one executor: as a chain, each call made
+ * in the answer of the one before (as calls between actors are); one at a time, each in a turn of the event loop of its
+ * own (as requests from outside are); and with 64 under way. Once on one core, where the two threads take turns
+ * (`taskset -c 0`), and once on all, where each wake-up crosses to a core that may be asleep. CPU time is that of the
+ * whole process, both threads, so it includes their spinning; the query itself takes about 0.4 µs of it. Medians of the
+ * rounds are shown.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -107,7 +108,7 @@ async function measure(): Promise<Trips> {
   return result;
 }
 
-/** In a process of its own, on one core or all. */
+/** Measures in a process of its own, on one core or all. */
 async function inProcess(isOneCore: boolean): Promise<Trips> {
   const node = [process.execPath, fileURLToPath(import.meta.url), MEASURE];
   const [command = '', ...args] = isOneCore ? ['taskset', '-c', '0', ...node] : node;
@@ -119,7 +120,7 @@ async function inProcess(isOneCore: boolean): Promise<Trips> {
   return JSON.parse(text) as Trips;
 }
 
-/** On one core the CPU time is what a trip takes, whatever else the machine does; on several it is what passes. */
+/** On one core the CPU time is a trip's time, whatever other work the machine does; on several it is the wall time. */
 function print(where: string, isOneCore: boolean, { chain, alone, together }: Trips): void {
   const figure = (name: string, { us, cpuUs }: Trip): Figure => ({
     panel: 'time',

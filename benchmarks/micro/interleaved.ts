@@ -1,17 +1,17 @@
 /**
  * CPU time of several variants of the same work: interleaved round by round in one process, the minimum of the rounds.
- * The machine's noise then hits all variants alike and the ratio of the minima is what repeats.
+ * The machine's noise then affects all variants alike, and the ratio of the minima is repeatable.
  */
 export type Variants = Readonly<Record<string, () => void>>;
 
 export interface InterleavedOptions {
   readonly warmupRounds: number;
   readonly rounds: number;
-  /** Calls in one measurement. */
+  /** Number of calls in one measurement. */
   readonly callsPerRound: number;
 }
 
-/** Milliseconds of CPU time a call, by variant. */
+/** Returns milliseconds of CPU time a call, by variant. */
 export function interleaved(variants: Variants, options: InterleavedOptions): Record<string, number> {
   const best: Record<string, number> = {};
   for (let k = 0; k < options.warmupRounds; k++) for (const run of Object.values(variants)) run();
@@ -31,7 +31,7 @@ export function geometricMean(values: readonly number[]): number {
   return Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 }
 
-/** Of the variants that are compared with the first one, by variant. */
+/** Ratios of the other variants to the first one, by variant. */
 export interface Ratios {
   readonly mean: number;
   readonly worst: number;

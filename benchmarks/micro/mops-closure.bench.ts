@@ -1,5 +1,5 @@
 /**
- * How long does the closure of a project of 1,000 files take: the first time, when it is kept, and when one file has changed?
+ * Measures the closure of a project of 1,000 files: the first time, when it is kept, and after a change of one file.
  * Ten folders of a hundred modules of 2 KB, each importing two others; the compiler's thread is started for the first.
  */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -35,7 +35,7 @@ async function timed(closures: ProjectClosures): Promise<{ readonly ms: number; 
 try {
   for (let folder = 0; folder < 10; folder++) await mkdir(join(root, `f${folder}`));
   for (let k = 0; k < FILES; k++) {
-    // A tree of two: ten levels.
+    // A binary tree of ten levels.
     const imports = [2 * k + 1, 2 * k + 2]
       .filter((next) => next < FILES)
       .map((next) => `import M${next} "../${pathOf(next)}";\n`);

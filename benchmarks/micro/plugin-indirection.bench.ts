@@ -1,18 +1,20 @@
 /**
- * What does it cost that parts of the server come from plugins?
+ * Measures the cost of having parts of the server come from plugins.
  *
- * Updates of one actor, 64 under way, as the HTTP server hands them over (`Canisters.call`), in one process: once through parts
- * that are wired by hand, with nothing of the kernel's, and once through a kernel that has the built-in plugins with
- * the executors, metering and outcalls from outside in their places, as `--plugin` puts them there. Each has one
- * executor. What is wired by hand is there twice: how far the two are apart is what this sitting can tell.
+ * Updates of one actor, 64 under way, as the HTTP server hands them over (`Canisters.call`), in one process: once
+ * through parts that are wired by hand, with nothing of the kernel's, and once through a kernel that has the built-in
+ * plugins with the executors, metering and outcalls from outside in their places, as `--plugin` puts them there. Each
+ * has one executor. The parts wired by hand are there twice: the difference between the two is the error of this
+ * sitting.
  *
  *   node benchmarks/micro/plugin-indirection.bench.ts [--processes 36]
  *
- * Counted is the processor time of the main thread, where all of these parts are called, for each update; not the time of executors, which
- * look for work before they sleep. Rounds are short and take turns, and a ratio is taken within a round, so what else the machine does is in
- * both. Where a process has put its parts decides about some percent: there are many processes, in which the three are made in each order, and
- * each counts as one observation, the median of its rounds. Said is the median of these with its 95 % interval, and it is settled when the
- * interval is on one side of the reach.
+ * The measured value is the processor time of the main thread, where all of these parts are called, for each update;
+ * not the time of executors, which look for work before they sleep. Rounds are short and take turns, and a ratio is
+ * taken within a round, so other work of the machine is in both. The addresses at which a process has its parts change
+ * the result by some percent: so there are many processes, in which the three are made in each order, and each counts
+ * as one observation, the median of its rounds. The benchmark prints the median of these with its 95 % interval; the
+ * result is settled when the interval is on one side of the reach.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -40,7 +42,7 @@ const UNDER_WAY = 64;
 const UPDATES = 4_000;
 const WARM_UP_ROUNDS = 12;
 const ROUNDS = 30;
-/** A multiple of the orders. */
+/** Number of processes, a multiple of the orders. */
 const PROCESSES = 36;
 const MEASURE = '--measure';
 const REACH = 1.01;
@@ -76,7 +78,7 @@ interface Wired {
   readonly stop: () => Promise<void>;
 }
 
-/** Every part made here, and handed to whoever needs it. */
+/** Makes every part here, and hands it to the parts that need it. */
 async function byHand(): Promise<Wired> {
   const clock = systemClock;
   const metering = createMetering(config.metering);
@@ -119,7 +121,7 @@ async function byHand(): Promise<Wired> {
   return { canisters, stop };
 }
 
-/** A kernel's, with parts from outside. */
+/** Makes the parts by a kernel, with some from outside. */
 async function byPlugins(): Promise<Wired> {
   const guests = [
     definePlugin({
@@ -149,7 +151,7 @@ async function byPlugins(): Promise<Wired> {
   return { canisters: kernel.get(Canisters), stop: () => kernel.stop() };
 }
 
-/** Microseconds of the main thread for each update of a round. */
+/** Returns microseconds of the main thread for each update of a round. */
 async function round(canisters: Canisters): Promise<number> {
   const canister = canisters.list()[0];
   if (canister === undefined) throw new Error('there is no actor');
@@ -167,7 +169,7 @@ async function round(canisters: Canisters): Promise<number> {
   return (user + system) / UPDATES;
 }
 
-/** Of one process: medians of its rounds. */
+/** Ratios of one process: medians of its rounds. */
 interface Ratios {
   readonly plugins: number;
   readonly again: number;
@@ -193,7 +195,7 @@ async function measure(made: number): Promise<Ratios> {
     await canisters.install('counter', MODULE, { argument: undefined, caller: ANONYMOUS });
   const rounds: Ratios[] = [];
   for (let n = -WARM_UP_ROUNDS; n < ROUNDS; n++) {
-    // Whoever comes later in a round finds warmer caches: each does so as often.
+    // A later part in a round finds warmer caches: each part is at each place equally often.
     const us = { direct: 0, plugins: 0, again: 0 };
     for (const name of ORDERS[(n + WARM_UP_ROUNDS) % ORDERS.length] ?? []) {
       const parts = wired.get(name);
@@ -230,7 +232,10 @@ interface Estimate {
 /** Standard deviations to either side of the middle of 95 %. */
 const NORMAL_95 = 1.96;
 
-/** By ranks: a process that somebody disturbed moves nothing. The interval has the true median in 95 % of all sittings. */
+/**
+ * Estimates by ranks, so that a disturbed process has no effect. The interval has the true median in 95 % of all
+ * sittings.
+ */
 function estimate(values: readonly number[]): Estimate {
   const sorted = values.toSorted((a, b) => a - b);
   const beyond = Math.max(0, Math.floor(sorted.length / 2 - (NORMAL_95 / 2) * Math.sqrt(sorted.length)) - 1);

@@ -18,12 +18,12 @@ async function write(path: string, text: string): Promise<void> {
   await writeFile(path, text);
 }
 
-/** A clone of one source with a bundle of it, and no bundler. */
+/** Makes a clone of one source with a bundle of it, without a bundler. */
 async function clone() {
   const root = await temporaryDirectory();
   const source = join(root, 'config/main.ts');
   await write(source, 'export const run = 1;');
-  // Older than what a file system may not tell apart.
+  // The time is older than the resolution of file systems.
   await utimes(source, new Date(0), new Date(0));
   const inputs = ['config/main.ts'];
   const key = await keyOf(root, inputs);
@@ -75,7 +75,7 @@ writeFileSync(${JSON.stringify(current)}, ${JSON.stringify(content.toString())})
   );
   await install();
   const { key, inputs } = JSON.parse(await readFile(current, 'utf8')) as Current;
-  // It has a stamp by now, if the machine is slow.
+  // On a slow machine the file has a stamp by now.
   assert.deepEqual({ key, inputs }, JSON.parse(content.toString()));
 });
 
@@ -92,7 +92,7 @@ test('a bundle is run while the sources have the content that it was made of, wh
 
 test('a change is seen that leaves a source as long as it was and gives it its former time', async () => {
   const { root, source, bundle, current } = await clone();
-  // Its time of change is now, whatever time it is given: so far no stamp can be trusted.
+  // The source's time of change is the present, whatever time it is given: so far no stamp can be trusted.
   await utimes(source, new Date(0), new Date(0));
   assert.equal(await programOf(root), bundle);
   assert.equal((JSON.parse(await readFile(current, 'utf8')) as Current).stamp, undefined);

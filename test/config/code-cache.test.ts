@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const MODULE = new URL('../../config/code-cache.ts', import.meta.url).href;
 
-/** Enables the cache in a process of its own; what the process then says of it. */
+/** Enables the cache in a process of its own; returns the process's report. */
 function enable(environment: Readonly<Record<string, string>>, root = '/srv/svc') {
   const program = `
     import { getCompileCacheDir } from 'node:module';

@@ -1,4 +1,6 @@
-/** The command `svc`, as package managers lay it out: which Node runs it, and that nothing stays in between. */
+/**
+ * The command `svc`, as package managers lay it out: the Node that runs it, and the absence of a process in between.
+ */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,7 +11,7 @@ import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const COMMAND = resolve(import.meta.dirname, '../../config/svc');
-/** Tells all that a process has of whoever started it. */
+/** Prints everything that a process has from its parent. */
 const PROBE = `process.stdout.write(JSON.stringify({
   node: process.argv0, argv: process.argv.slice(2), flags: process.execArgv, cwd: process.cwd(), pid: process.pid, kept: process.env.KEPT,
 }));
@@ -20,12 +22,12 @@ const FOREIGN_NODE = '#!/bin/sh\necho "foreign node $*"\nexit 9\n';
 
 interface Installed {
   readonly directory: string;
-  /** As npm links it. */
+  /** Path of the command as npm links it. */
   readonly svc: string;
   readonly foreign: string;
 }
 
-/** A project that has `svc` below `packages`, whose Node lies in the folder `brought`. */
+/** Makes a project that has `svc` below `packages`, whose Node lies in the folder `brought`. */
 async function installed(packages: string, brought: string | undefined): Promise<Installed> {
   const directory = await temporaryDirectory();
   const command = join(directory, packages, 'svc/config/svc');
@@ -103,7 +105,7 @@ suite('the command takes the Node that was installed with it, whatever is on the
 
   test('a signal reaches the server itself, and its end is the end of the command', async (t) => {
     const { directory, svc, foreign } = await installed('node_modules', undefined);
-    // The server of this tree, by the link of a project.
+    // The server of this tree, through a project's link.
     await rm(svc);
     await symlink(relative(dirname(svc), COMMAND), svc);
     const env = { PATH: `${foreign}:/usr/bin:/bin` };

@@ -1,4 +1,4 @@
-/** Flags whose part of the server is replaced or off: each is obeyed, or refused with the reason. */
+/** Flags whose part of the server is replaced or off: each is either obeyed, or refused with the reason. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ const PARTS = builtinPlugins.map(({ name }) => name);
 const OPTIONAL = builtinPlugins.filter(({ neededBecause }) => neededBecause === undefined).map(({ name }) => name);
 const SETTINGS: ReadonlyMap<string, Flag<unknown>> = new Map([...flagsByName, ...variablesByName]);
 
-/** A value that the flag takes and does not have by itself. */
+/** Returns a valid value of the flag other than its default. */
 function anotherValueOf(name: string): string {
   const flag = SETTINGS.get(name) ?? assert.fail(name);
   const candidates = ['127.0.0.1:0', 'off', 'warn', '123456789', '77', '65536', 'a=b', 'a.b=c'];
@@ -57,7 +57,7 @@ function load(argv: readonly string[], environment = {}, plugins: readonly Confi
   });
 }
 
-/** Some flags want a state directory, which storages of others do not. */
+/** Some flags need a state directory, which external storages do not have. */
 const baseOf = (name: string, part?: string): readonly string[] =>
   name === 'state' || part === 'storage' ? [] : ['--state', '/state'];
 

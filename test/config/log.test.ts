@@ -216,7 +216,7 @@ test('the last words come behind the lines before them, however long they are', 
   }
 });
 
-/** Runs it in a process of its own with `log`, a JSON log that goes to a file which may have 4 KiB, until `makeRoom`. */
+/** Runs a script in a process of its own with `log`, a JSON log whose file may have 4 KiB, until `makeRoom`. */
 function runWithFullDisk(t: TestContext, script: string): { readonly status: number | null; readonly lines: string[] } {
   const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
   t.after(() => rmSync(folder, { recursive: true }));

@@ -1,4 +1,4 @@
-/** How much memory the process may use, as the kernel's files say it. */
+/** Memory that the process may use, according to the kernel's files. */
 import assert from 'node:assert/strict';
 import { totalmem } from 'node:os';
 import { test } from 'node:test';

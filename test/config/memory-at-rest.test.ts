@@ -11,12 +11,12 @@ const SVC = fileURLToPath(new URL('../../config/svc.js', import.meta.url));
 const CHECK_MS = 3_000;
 
 interface Watched {
-  /** Three seconds with so much work; whether memory was given back at their end. */
+  /** Lets three seconds pass with so much work; returns true if memory was given back at their end. */
   readonly pass: (workMs: number) => boolean;
   readonly watch: Disposable;
 }
 
-/** `costMs`: of giving back. */
+/** `costMs`: cost of giving back. */
 function watched(costMs = 5): Watched {
   const clock = new FakeClock();
   let cpuMs = 300;
@@ -46,7 +46,7 @@ suite('memory at rest', () => {
     const { pass } = watched();
     assert.deepEqual([500, 301, 3000].map(pass), [false, false, false]);
     assert.deepEqual([299, 0, 3, 40].map(pass), [true, false, false, false]);
-    // Little by little.
+    // Small amounts of work add up.
     assert.deepEqual([20, 20].map(pass), [true, false]);
     assert.deepEqual([6000, 0, 0].map(pass), [false, true, false]);
   });
@@ -66,7 +66,7 @@ suite('memory at rest', () => {
     const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', FREED_MEMORY], { encoding: 'utf8' });
     assert.equal(stderr, '');
     const { before, after, areKept } = JSON.parse(stdout) as { before: number; after: number; areKept: boolean };
-    // Of 128 MiB, but for the garbage that V8 has not found.
+    // These are parts of 128 MiB, less the garbage that V8 has not found.
     assert.ok(before - after > 60, `${before} MiB before, ${after} after`);
     assert.equal(areKept, true);
   });

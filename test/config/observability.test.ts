@@ -1,6 +1,6 @@
 /**
- * The dashboard and the rules of config/observability: they fit together and to docs/metrics.md. What a real Prometheus makes of
- * them is looked at in test/system.
+ * The dashboard and the rules of config/observability: they fit together and match docs/metrics.md. Tests of a real
+ * Prometheus with them are in test/system.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -16,14 +16,14 @@ const FAMILIES = new Map(
 );
 const RULES = readObservability('alerts.yml');
 
-/** What a family is used for must fit its type. */
+/** Asserts that the use of a family fits its type. */
 function checkUse(expression: string): void {
   for (const name of familiesIn(expression)) {
     const type = FAMILIES.get(name);
     assert.ok(type !== undefined, `${name} of "${expression}" is on no page`);
     const use = new RegExp(`(\\w+)?\\(?\\b${name}(_bucket|_sum|_count)?\\b`).exec(expression);
     assert.equal(use?.[2] !== undefined, type === 'histogram', `${name} is a ${type}: ${expression}`);
-    // A counter says something by how it grows, a gauge by what it is.
+    // The growth of a counter has a meaning, and so has the value of a gauge.
     const grows = ['rate', 'increase'].includes(use?.[1] ?? '');
     assert.equal(grows, type !== 'gauge', `${name} is a ${type}: ${expression}`);
   }

@@ -37,7 +37,7 @@ test('a disk that takes no more ends the start with its words, and nothing left 
   const file = join(path, 'kept.backup');
   await writeFile(file, backupOf(filledTables()));
   const args = [MAIN, '--listen', '127.0.0.1:0', '--state', join(path, 'state'), '--restore', file];
-  // No file may grow beyond 1 MiB: writing on fails, as on a full disk.
+  // No file may grow beyond 1 MiB: further writing fails, as on a full disk.
   const limited = ['-c', 'ulimit -f 1024 && exec "$@"', 'limited', process.execPath, ...args];
   const { status, stdout, stderr } = spawnSync('bash', limited, { encoding: 'utf8', timeout: 120_000 });
   assert.equal(status, 1);
@@ -55,7 +55,7 @@ test('a restore that is killed in the middle leaves no state, and the next one b
   const args = [MAIN, '--listen', '127.0.0.1:0', '--state', directory, '--restore', pipe];
   const child = spawn(process.execPath, args, { stdio: 'ignore' });
   const exited = once(child, 'exit');
-  // Whoever opens a pipe for writing waits for a reader: if the child ends without having been one, this is it.
+  // Opening a pipe for writing waits for a reader: if the child ends without having been one, this is the reader.
   void exited.then(async () => (await open(pipe, constants.O_RDONLY | constants.O_NONBLOCK)).close());
   {
     await using writer = await open(pipe, 'w');

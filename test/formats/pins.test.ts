@@ -1,7 +1,7 @@
 /**
- * What is stored, and what crosses threads, byte for byte: a state directory of today has to open tomorrow, so none of these
- * may change unless the format's version does. After a wanted change:
- * `node --test --test-update-snapshots test/formats/pins.test.ts`, and read the diff.
+ * Stored bytes, and bytes that cross threads: a state directory of today has to open tomorrow, so none of these may
+ * change unless the format's version does. After a wanted change: `node --test --test-update-snapshots
+ * test/formats/pins.test.ts`, and read the diff.
  */
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';

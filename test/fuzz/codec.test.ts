@@ -19,7 +19,7 @@ function text(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('utf8');
 }
 
-/** As JSON, but with negative zero, which JSON.stringify loses. */
+/** Serializes as JSON, but keeps negative zero, which JSON.stringify loses. */
 function serialize(value: unknown): string {
   if (Object.is(value, -0)) return '-0';
   if (Array.isArray(value)) return `[${value.map(serialize).join(',')}]`;
@@ -131,7 +131,7 @@ test('value text of a message, read by its types, has the same values', () => {
   );
 });
 
-/** Runs what may refuse its input, and insists that it does so by a ServerError of kind `invalid`. */
+/** Runs code that may refuse its input, and asserts that a refusal is a ServerError of kind `invalid`. */
 function refusesCleanly(run: () => unknown): void {
   try {
     run();
@@ -188,7 +188,7 @@ test('damaged JSON is refused cleanly, and what is accepted is JSON', () => {
         const tuple = tupleOf(typeCase.type);
         refusesCleanly(() => {
           tuple.encode(Buffer.from(damaged), { lossless });
-          // Accepted: then the engine's own parser must accept it too.
+          // If the text is accepted, the engine's own parser must accept it, too.
           assert.doesNotThrow(() => JSON.parse(damaged), damaged);
         });
         refusesCleanly(() => codec.untyped.encode(Buffer.from(damaged), { lossless: true }));
@@ -255,7 +255,7 @@ test('any type may meet any other: the decoder coerces or says why not', () => {
     fc.property(typedValues, typeCases, fc.boolean(), ({ typeCase, value }, expected, lossless) => {
       const message = IDL.encode([typeCase.type], [value]);
       refusesCleanly(() => JSON.parse(text(tupleOf(expected.type).decode(message, { lossless }))));
-      // Inside an opt, what does not fit is null: never an error.
+      // Inside an opt, a value that does not fit is null, and never an error.
       const lenient = JSON.parse(text(tupleOf(IDL.Opt(expected.type)).decode(message, { lossless }))) as unknown[];
       assert.equal(lenient.length, 1);
     }),

@@ -1,4 +1,4 @@
-/** What must hold for any bytes that are given as a module. */
+/** Properties that must hold for any bytes that are given as a module. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../kernel/index.ts';
 import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
@@ -9,7 +9,10 @@ import { BareHost, CONTROL_OPTIONS } from '../support/bare-canister.ts';
 import { type Seeded, seeded } from '../support/seeded.ts';
 import { mutate } from './wasm-mutator.ts';
 
-/** CPU time of the thread, so that a busy machine does not matter. The slowest takes a tenth of a second; what is quadratic takes minutes. */
+/**
+ * Bound of the thread's CPU time, which does not depend on a busy machine. The slowest input takes a tenth of a second;
+ * quadratic work takes minutes.
+ */
 const MS_MAX = 10_000;
 const MESSAGE_LENGTH_MAX = 500;
 const RUN_INSTRUCTIONS = 200_000;
@@ -19,7 +22,7 @@ export interface Tally {
   inputs: number;
   taken: number;
   ran: number;
-  /** CPU time. */
+  /** CPU time of the slowest input. */
   slowestMs: number;
   /** Refusals by code. */
   readonly refused: Map<string, number>;
@@ -36,7 +39,7 @@ export const newTally = (): Tally => ({
   disputed: new Map(),
 });
 
-/** Input number `index` of a run: the same for the same seed. */
+/** Returns input number `index` of a run: the same for the same seed. */
 export function inputOf(
   modules: readonly Uint8Array[],
   wholeCount: number,
@@ -44,7 +47,7 @@ export function inputOf(
   index: number,
 ): Uint8Array {
   const random = seeded(Math.imul(runSeed, 0x85ebca6b) ^ Math.imul(index + 1, 0xc2b2ae35));
-  // Whole programs take long: one in a thousand.
+  // Whole programs take long, so they are one input in a thousand.
   const count = random.oneIn(1000) ? modules.length : modules.length - wholeCount;
   return mutate(pick(modules, count, random), pick(modules, modules.length, random), random);
 }
@@ -57,7 +60,7 @@ function pick(modules: readonly Uint8Array[], count: number, random: Seeded): Ui
 
 const bump = (counts: Map<string, number>, key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1);
 
-/** Throws an AssertionError where a property does not hold. `runs`: also instantiate and run what was taken. */
+/** Throws an AssertionError if a property does not hold. `runs`: also instantiate and run accepted modules. */
 export function checkInput(bytes: Uint8Array, tally: Tally, runs: boolean): void {
   tally.inputs++;
   const start = process.threadCpuUsage();
@@ -101,7 +104,7 @@ function load(bytes: Uint8Array, tally: Tally): InstrumentedModule | undefined {
 
 let control: ControlMemory | undefined;
 
-/** Whatever is taken can be instantiated, started and called; it may trap, and is taken back. */
+/** Instantiates, starts and calls an accepted module, which may trap, and undoes its changes. */
 function run(module: WebAssembly.Module, { layout }: InstrumentedModule, tally: Tally): void {
   control ??= new ControlMemory(CONTROL_OPTIONS);
   const host = new BareHost();

@@ -1,4 +1,4 @@
-/** Modules that fuzzing begins with: real ones, generated ones, and one with every instruction that is allowed. */
+/** Modules with which fuzzing begins: real ones, generated ones, and one with every allowed instruction. */
 import { ByteReader } from '../../subsystems/wasm/index.ts';
 import { IMMEDIATE, IMMEDIATES, MISC, OP, OPCODE_COUNT, SIMD } from '../../subsystems/wasm/opcodes.ts';
 import { scriptModule } from '../subsystems/execution/script-canister.ts';
@@ -9,12 +9,12 @@ import { seeded } from '../support/seeded.ts';
 import { mapSections } from '../support/wasm-sections.ts';
 import { wat } from '../support/wat.ts';
 
-/** Of Motoko's thousand functions, so many keep their bodies in one seed. */
+/** Number of Motoko's thousand functions that keep their bodies in one seed. */
 const KEPT_BODIES = 40;
 
 const GENERATED = 12;
 
-/** Small modules first; the last `wholeCount` are whole Motoko programs of 200 KB and more. */
+/** Returns small modules first; the last `wholeCount` are whole Motoko programs of 200 KB and more. */
 export async function seeds(): Promise<{ readonly modules: readonly Uint8Array[]; readonly wholeCount: number }> {
   const whole: Uint8Array[] = [];
   for (const persistence of ['classical', 'enhanced'] as const) {
@@ -32,7 +32,7 @@ export async function seeds(): Promise<{ readonly modules: readonly Uint8Array[]
   return { modules: [...modules, ...whole], wholeCount: whole.length };
 }
 
-/** Each instruction behind an `unreachable`, in a function of its own. */
+/** Makes a module with each instruction behind an `unreachable`, in a function of its own. */
 function everyInstruction(width: 32 | 64): Uint8Array {
   const functions: FunctionSpec[] = [{ code: [], exports: ['canister_update m0'] }];
   for (let opcode = 0; opcode < OPCODE_COUNT; opcode++) {
@@ -104,7 +104,10 @@ function immediates(kind: number): readonly number[] {
   }
 }
 
-/** All kinds of element and data segments, imports in a table, references, blocks with parameters, tail calls, a start function. */
+/**
+ * Makes a module with all kinds of element and data segments, imports in a table, references, blocks with parameters,
+ * tail calls, a start function.
+ */
 function everySegment(): Uint8Array {
   const offset = [0x41, 0, 0x0b];
   const reference = [0xd2, 1, 0x0b];
@@ -158,13 +161,13 @@ function everySegment(): Uint8Array {
   });
 }
 
-/** A module whose bodies are `unreachable` but for a few; without data and custom sections. */
+/** Makes a module whose bodies are `unreachable` except for a few; without data and custom sections. */
 function thinned(bytes: Uint8Array, seed: number): Uint8Array {
   const random = seeded(seed);
   return mapSections(bytes, (id, content) => {
     if (id === 0 || id === 7) return undefined;
     if (id === 11) {
-      // As many segments as before, all empty and passive.
+      // The number of segments stays, but all are empty and passive.
       const count = new ByteReader(content, 'data').u32();
       return bytesOf(leb(count), ...Array.from({ length: count }, () => [1, 0]));
     }

@@ -1,4 +1,4 @@
-/** A short run of what `test/prove/fuzz-modules.ts` does for a million inputs. */
+/** A short run of the fuzzing that `test/prove/fuzz-modules.ts` does with a million inputs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkInput, inputOf, newTally } from './wasm-properties.ts';

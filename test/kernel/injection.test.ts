@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Clock, defineCapability, definePlugin, PluginError } from '../../kernel/index.ts';
 import { assemble, type Class, defineClassPlugin, grant, injectionToken, injects } from '../../kernel/injection.ts';
-// After injection.ts, which loads what tsyringe stands on.
+// The import follows injection.ts, which loads a module that tsyringe needs.
 import { container } from 'tsyringe';
 import { FakeClock } from '../support/fake-clock.ts';
 import { fakeAmbient, startKernel } from '../support/kernel.ts';
@@ -227,7 +227,7 @@ test('a plugin class that was compiled elsewhere, with decorators, lives like ev
 });
 
 test('the compiler checks the list against the constructor and the value against the capability', () => {
-  // Never called: tsc fails on an expected error that is not there.
+  // The function is never called: tsc fails on an expected error that is missing.
   const rejected = (): void => {
     // @ts-expect-error a clock is no store
     injects(Queues, Clock);

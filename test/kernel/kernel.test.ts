@@ -22,7 +22,7 @@ interface Door {
 }
 const Door = defineCapability<Door>('door');
 
-/** A plugin that writes down what happens to it. */
+/** Makes a plugin that notes the calls of its methods. */
 function recorded(name: string, requires: readonly string[], diary: string[], more: Partial<Plugin> = {}): Plugin {
   const note = (what: string): void => void diary.push(`${what} ${name}`);
   return {
@@ -353,7 +353,7 @@ test('the promise is all that others get of what was made; a narrow capability s
   });
   const kernel = await startKernel(t, [store, door]);
   assert.equal(kernel.get(Door).open(), 'started, opened');
-  // Never called: tsc fails on an expected error that is not there.
+  // The function is never called: tsc fails on an expected error that is missing.
   const rejected = (): void => {
     definePlugin({
       name: 'store',

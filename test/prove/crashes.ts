@@ -1,6 +1,7 @@
 /**
- * The long form of the crash simulator, on all cores: `node test/prove/crashes.ts [COUNT [--from N] | --seed N]`. Prints every seed
- * that fails, with what was found; exit code 1 if one did. `--from`: what was cut short goes on, with the seeds N to COUNT.
+ * The long form of the crash simulator, on all cores: `node test/prove/crashes.ts [COUNT [--from N] | --seed N]`.
+ * Prints every failing seed with its findings; exit code 1 if there is one. `--from`: continues a run that was cut
+ * short, with the seeds N to COUNT.
  */
 import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
@@ -10,12 +11,14 @@ import { simulate, type Tally } from '../simulation/durable/world.ts';
 import { digestOf } from '../support/proof-seeds.ts';
 
 const SEEDS = 20_000;
-/** So many seeds are run again with actors that ask servers outside. */
+/** One seed in this many is run again with actors that ask servers outside. */
 const OUTSIDE_EVERY = 4;
-/** So many draw every size of a payload. */
+/** Number of seeds that draw every size of a payload. */
 const SEEDS_FOR_ALL_SIZES = 150;
 const PROGRESS_EVERY_MS = 10_000;
-/** After so many a thread is replaced: what V8 keeps of their hundreds of modules and memories goes with it. */
+/**
+ * Number of seeds after which a thread is replaced, with all that V8 keeps of their hundreds of modules and memories.
+ */
 const SEEDS_PER_THREAD = 40;
 /** No seed takes nearly as long, on a machine however busy. */
 const STUCK_MS = 300_000;
@@ -49,7 +52,9 @@ function numberOf(text: string | undefined): number {
   return number;
 }
 
-/** A seed and, for some, the same once more with actors that ask outside, of which the outcalls are counted. */
+/**
+ * Runs a seed and, for some, the same once more with actors that ask outside, and adds the counts of those outcalls.
+ */
 async function prove(seed: number): Promise<Tally> {
   const tally = await simulate(seed);
   if (seed % OUTSIDE_EVERY !== 0) return tally;
@@ -82,7 +87,7 @@ async function supervise(first: number, last: number): Promise<void> {
   let done = 0;
   const seconds = (): number => Math.round((performance.now() - startMs) / 1000);
   const progress = setInterval(() => console.log(`  ${done} of ${count}, ${seconds()} s`), PROGRESS_EVERY_MS);
-  /** Has a thread do its share; the seed to go on with. One that hangs, or ends the thread, has failed. */
+  /** Has a thread do its share; returns the seed to go on with. A seed that hangs, or ends the thread, has failed. */
   const share = (task: Work): Promise<number> =>
     new Promise((resolve) => {
       let next = task.first;
@@ -129,7 +134,7 @@ async function supervise(first: number, last: number): Promise<void> {
   const parts = [...sum].map(([what, many]) => `${many} ${what}`);
   console.log(`${done} seeds in ${seconds()} s: ${parts.join(', ')}`);
   for (const what of SIZE_CLASSES) console.log(`  ${String(sizes.get(what) ?? 0).padStart(8)} payloads: ${what}`);
-  // A change that keeps the behaviour keeps what every seed did.
+  // A change that keeps the behaviour keeps the digest.
   console.log(`digest of what they did: ${digestOf(tallies)}`);
   const missing = SIZE_CLASSES.filter((what) => !sizes.has(what));
   if (missing.length > 0 && count >= SEEDS_FOR_ALL_SIZES) {

@@ -3,8 +3,9 @@
  *
  *     node test/prove/fuzz-modules.ts [inputs, default 1,000,000] [seed, default 1]
  *
- * Input `i` of a seed is always the same, whatever the number of threads. A thread that neither advances nor ends within
- * five minutes has found an input that hangs; a process that ends has printed how far each thread was. Exit code 1 if anything failed.
+ * Input `i` of a seed is always the same, whatever the number of threads. A thread that neither advances nor ends
+ * within five minutes has found an input that hangs; a process that ends has printed how far each thread was. Exit code
+ * 1 if anything failed.
  */
 import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
@@ -12,9 +13,9 @@ import { checkInput, inputOf, newTally, type Tally } from '../fuzz/wasm-properti
 import { seeds } from '../fuzz/wasm-seeds.ts';
 
 const INPUTS_PER_REPORT = 2000;
-/** Long enough for a thread that gets no core for minutes. */
+/** Limit for a thread that gets no core for minutes. */
 const STUCK_MS = 300_000;
-/** Every so many inputs one that was taken also runs. */
+/** One input in this many also runs, if it was accepted. */
 const RUN_EVERY = 50;
 const FAILURES_MAX = 20;
 
@@ -27,7 +28,7 @@ interface Work {
 
 interface Report {
   readonly tally: Tally;
-  /** Where the thread is. */
+  /** Input at which the thread is. */
   readonly index: number;
   readonly failures: readonly string[];
   readonly isDone: boolean;
@@ -56,7 +57,7 @@ async function work({ first, step, inputs, seed }: Work): Promise<void> {
     if (done % INPUTS_PER_REPORT === 0) report(index, false);
   }
   report(inputs, true);
-  // The compiler's process, had it been needed, would keep this one alive.
+  // The compiler's process, if it was needed, would keep this one alive.
   parentPort?.close();
 }
 

@@ -1,12 +1,13 @@
 /**
- * The hostile modules one by one, each in a process of its own, so that its peak of memory is its own; prints a table, the
- * most expensive first. Exit code 1 where a module needs more than 2 s or 512 MiB, ends the process, or has to be killed.
+ * Runs the hostile modules one by one, each in a process of its own, so that its peak of memory is its own; prints a
+ * table, the most expensive first. Exit code 1 if a module needs more than 2 s or 512 MiB, ends the process, or has to
+ * be killed.
  *
  *     node test/prove/hostile-modules.ts
  *
- * On a busy machine time passes that is not the module's doing. So what counts is the time that passed less the time that
- * threads of the process stood ready and waited for a core (Linux says it in /proc), but never less than the process's CPU
- * time, unless less time passed than that: `Measured.ownMs`. On an idle machine this is the time that passed.
+ * On a busy machine a module also has to wait for others. So the measure is the wall time less the time for which
+ * threads of the process were ready and waited for a core (Linux has it in /proc), but never less than the process's
+ * CPU time, unless the wall time is less than that: `Measured.ownMs`. On an idle machine this is the wall time.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +17,7 @@ import { corpus } from '../fixtures/hostile/corpus.ts';
 import { type Measured, PROGRAM, readReport } from '../fixtures/hostile/report.ts';
 
 const MS_MAX = 2000;
-/** Then the process is killed: a dozen times what it may take, for machines that are busy and processes that begin. */
+/** Time after which the process is killed: a dozen times its limit, for busy machines and starting processes. */
 const KILL_MS = 30_000;
 const PROGRESS_EVERY_MS = 10_000;
 const PEAK_BYTES_MAX = 512 * 2 ** 20;

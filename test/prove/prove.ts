@@ -1,9 +1,9 @@
 /**
  * The long form of the proofs, one after the other: `npm run prove -- [PART] [COUNT]`.
  *
- * Proofs over random cases are tests (`npm test` runs their short form) that take the number of cases from PROOF_SEEDS; here
- * each runs in a process of its own. Every part says how far it is; at the end there is a line for each, and the exit
- * code is 1 if one failed.
+ * Proofs over random cases are tests (`npm test` runs their short form) that take the number of cases from PROOF_SEEDS;
+ * here each runs in a process of its own. Every part prints its progress; at the end there is a line for each, and the
+ * exit code is 1 if one failed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +14,7 @@ interface Run {
   readonly file: URL;
   /** Options of Node. */
   readonly options?: readonly string[];
-  /** What is special about this run. */
+  /** Special property of this run. */
   readonly label: string;
 }
 
@@ -22,7 +22,7 @@ interface Part {
   readonly name: string;
   readonly claims: string;
   readonly unit: 'seeds' | 'rounds' | 'inputs' | 'modules' | 'kills' | 'seconds';
-  /** Cases unless said otherwise; undefined: there are as many as there are. */
+  /** Default number of cases; undefined: the number is fixed. */
   readonly count: number | undefined;
   readonly runs: readonly Run[];
 }
@@ -181,7 +181,7 @@ const PARTS: readonly Part[] = [
   },
 ];
 
-/** Every test over random values: the files that draw them by `test/support/properties.ts`. */
+/** Returns every test over random values: the files that draw them by `test/support/properties.ts`. */
 function propertyTests(): Run[] {
   const root = new URL('../', import.meta.url);
   const paths = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.test.ts'));
@@ -215,7 +215,7 @@ if (wanted === '--help') {
   process.stderr.write(HELP);
   process.exitCode = 2;
 } else {
-  // It would go on alone, for hours on all cores.
+  // The running proof would go on alone, for hours on all cores.
   for (const [signal, code] of [
     ['SIGINT', 130],
     ['SIGTERM', 143],
@@ -235,7 +235,7 @@ function isCount(given: number | undefined, parts: readonly Part[]): boolean {
   return Number.isSafeInteger(given) && given > 0 && parts.every((part) => part.count !== undefined);
 }
 
-/** Runs one and returns its line of the summary. */
+/** Runs one part and returns its line of the summary. */
 async function prove(
   { name, unit }: Part,
   { file, options = [], label }: Run,

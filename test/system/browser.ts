@@ -1,4 +1,4 @@
-/** A real Chromium, and pages in it that fail the test when something went wrong behind their backs. */
+/** A real Chromium, and pages in it that fail the test if they have unexpected errors. */
 import assert from 'node:assert/strict';
 import { accessSync } from 'node:fs';
 import type { TestContext } from 'node:test';
@@ -6,7 +6,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 
 const EXECUTABLE = '/usr/bin/chromium';
 
-/** The system's own, because it comes with security updates; without the traffic that it has of itself. */
+/** Launches the system's own Chromium, because it gets security updates, without its background traffic. */
 export async function launchBrowser(): Promise<Browser> {
   accessSync(EXECUTABLE); // Debian's package chromium: .ci/run installs it
   return chromium.launch({
@@ -28,16 +28,19 @@ export interface WatchedPage {
   readonly page: Page;
   /** Paths that the page has asked for so far, with their method: `GET /inspect?limit=51`. */
   readonly requests: string[];
-  /** What the console has said so far. */
+  /** Messages of the console so far. */
   readonly console: string[];
 }
 
 export interface PageOptions extends BrowserContextOptions {
-  /** Whether something may go wrong: a violation of the policy that the test itself brings about. */
+  /** True if a violation of the policy is allowed, which the test itself causes. */
   readonly isAttacked?: boolean;
 }
 
-/** A tab of its own. It may ask only its own origin, and when the test ends nothing must have been thrown or refused by its policy. */
+/**
+ * Opens a tab of its own. It may send requests only to its own origin, and when the test ends nothing must have been
+ * thrown or refused by its policy.
+ */
 export async function openPage(
   t: TestContext,
   browser: Browser,
@@ -57,7 +60,7 @@ export async function openPage(
   });
   page.on('console', (message) => {
     watched.console.push(message.text());
-    // That a request was refused is what some tests are about.
+    // Some tests are about refused requests.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) wrong.push(message.text());
   });
   page.on('pageerror', (error) => wrong.push(String(error)));

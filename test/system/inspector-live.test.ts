@@ -1,4 +1,4 @@
-/** What the inspector page shows as it happens: history, queue and debug output. */
+/** Live parts of the inspector page: history, queue and debug output. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -14,11 +14,11 @@ interface Proxy {
   readonly origin: string;
   /** Ends every connection. */
   readonly cutAll: () => void;
-  /** Ends the next connection on which a call is answered, instead of handing the answer on. */
+  /** Ends the next connection on which a call is answered, instead of passing the answer on. */
   readonly cutNextCall: () => void;
 }
 
-/** Hands on what it gets, until it is told to cut. */
+/** Starts a proxy that passes bytes on until it is told to cut. */
 async function startProxy(t: TestContext, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
   let cutsNext = false;
@@ -82,7 +82,7 @@ test('history and output appear as they happen, output only after a click', { ti
   await page.getByText('streaming⟨ESC⟩[2J <script>window.hacked=1</script>').waitFor();
   assert.equal(await page.evaluate('"hacked" in window'), false);
 
-  // The connection ends: the stream goes on behind the last line that was seen.
+  // When the connection ends, the stream goes on behind the last line that was seen.
   cutAll();
   await say('afterwards');
   await page.getByText('afterwards').waitFor();
@@ -100,7 +100,7 @@ test('history and output appear as they happen, output only after a click', { ti
   await say('for others');
   assert.match((await server.get('/logs/orders')).body, /for others\n$/);
 
-  // It goes on where it stopped.
+  // The stream goes on where it stopped.
   const asked = page.waitForRequest(/\/events\//);
   await page.getByRole('button', { name: 'Start streaming' }).click();
   assert.match((await (await asked).allHeaders())['last-event-id'] ?? '', /^\d+$/);
@@ -119,7 +119,7 @@ test('a call is executed once, also when the browser sends it again by itself', 
     await (await request).response();
   };
   let line = '';
-  // A connection that is new breaks for good, and the page says so: the call before leaves one that is not.
+  // A call fails for good if its connection is new, and the page says so: the call before leaves one that is not.
   await attempts(3, async () => {
     line += 'once';
     await call('before');

@@ -1,6 +1,6 @@
 /**
- * Takes the pictures of the inspector that README.md shows: `npm run screenshots`, a minute and a half. They are looked at
- * before they are committed, and made smaller (`pngquant --ext .png --force docs/images/*.png`): 120 KB each at most.
+ * Takes the pictures of the inspector that README.md shows: `npm run screenshots`, a minute and a half. Look at them
+ * before you commit them, and make them smaller (`pngquant --ext .png --force docs/images/*.png`): 120 KB each at most.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { launchBrowser } from './browser.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const IMAGES = join(ROOT, 'docs/images');
-/** How long there is something to be seen in the charts. */
+/** Time after which the charts have something to show. */
 const WARM_UP_MS = 75_000;
 const COUNTERS = ['accounts', 'carts', 'mailer', 'sessions', 'stock', 'visits'];
 const CUSTOMERS = ['Ada Lovelace', 'Grace Hopper', 'Alan Turing', 'Barbara Liskov'];
@@ -35,7 +35,7 @@ const post = (path: string, body: string | Uint8Array = '[]'): Promise<unknown> 
 const module = await compileCounter();
 for (const name of COUNTERS) await post(`/install/${name}`, module);
 
-/** Traffic that comes in waves. */
+/** Makes traffic that comes in waves. */
 async function work(signal: AbortSignal): Promise<void> {
   for (let turn = 0; !signal.aborted; turn++) {
     for (const [index, name] of [...COUNTERS, 'counter'].entries()) {

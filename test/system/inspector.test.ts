@@ -15,13 +15,13 @@ import { launchBrowser, openPage, type PageOptions, type WatchedPage } from './b
 const TOKEN = 'correct-horse';
 const AUTHORIZED = { authorization: `Bearer ${TOKEN}` };
 const ORDERS = join(import.meta.dirname, '../fixtures/inspector/Orders.mo');
-/** More than two pages of the list. */
+/** Number of actors for more than two pages of the list. */
 const CROWD = 110;
-/** Installed before the crowd: orders, box, described. */
+/** Number of actors installed before the crowd: orders, box, described. */
 const OTHERS = 3;
-/** A method whose name has a blank is none of the public ones. */
+/** A method whose name has a blank does not count as public. */
 const EVIL_METHOD = '<img/src=x/onerror=window.hacked=1>';
-/** For what a page shows at its next poll, on a machine that does ten other things. */
+/** Limit for a page's next poll, on a machine that does ten other things. */
 const DEADLINE_MS = 30_000;
 
 /** Answers with its version, by two methods of which one has a hostile name; it has no Candid interface. */
@@ -36,7 +36,7 @@ function versioned(version: number): Uint8Array {
     (func (export "canister_query ${EVIL_METHOD}") (call $answer)))`);
 }
 
-/** A custom section. */
+/** Makes a custom section. */
 function section(name: string, content: string): Uint8Array {
   const [label, body] = [Buffer.from(name), Buffer.from(content)];
   return Buffer.concat([Buffer.of(0, 1 + label.length + body.length, label.length), label, body]);
@@ -65,7 +65,7 @@ async function post(path: string, body: string | Uint8Array = '[]'): Promise<str
   return answer.body;
 }
 
-/** A page that has been given the token. */
+/** Opens a page that has been given the token. */
 async function inspect(t: TestContext, hash = '', options: PageOptions = {}): Promise<WatchedPage> {
   const watched = await openPage(t, browser, `${server.origin}/inspector${hash}`, options);
   await watched.page.getByLabel('bearer token').fill(TOKEN);
@@ -74,7 +74,7 @@ async function inspect(t: TestContext, hash = '', options: PageOptions = {}): Pr
   return watched;
 }
 
-/** Resolves when it is true. */
+/** Resolves when `isTrue` holds. */
 async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + DEADLINE_MS;
   while (!(await isTrue())) {
@@ -83,7 +83,7 @@ async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   }
 }
 
-/** The result of a call, as JSON. */
+/** Returns the result of a call, as JSON. */
 async function resultOf(page: Page): Promise<unknown> {
   return JSON.parse((await page.getByLabel('Result', { exact: true }).locator('pre').textContent()) ?? '');
 }
@@ -190,7 +190,7 @@ suite('calls', { timeout: 120_000 }, () => {
         .selectOption('leaf');
       await page.getByPlaceholder('0', { exact: true }).nth(index).fill(leaf);
     }
-    // By the keyboard alone.
+    // The form is sent by the keyboard alone.
     await page.keyboard.press('Control+Enter');
     assert.deepEqual(await resultOf(page), [42]);
   });
@@ -345,7 +345,7 @@ suite('what actors do', { timeout: 120_000 }, () => {
     const messages = page.locator('dt:text-is("Messages") + dd');
     const shown = async (): Promise<number> => Number((await messages.textContent())?.replaceAll(/\D/g, ''));
     const first = await shown();
-    // Without a clipboard the text is there to be copied by hand, and what is selected of it stays.
+    // Without a clipboard the text is shown for copying by hand, and its selection stays.
     await page.evaluate(`Object.defineProperty(window, 'isSecureContext', { value: false })`);
     await page.getByRole('button', { name: 'Copy principal' }).click();
     const byHand = page.getByLabel('Copy this by hand');
@@ -362,7 +362,7 @@ suite('what actors do', { timeout: 120_000 }, () => {
     const polls = (): number => requests.filter((request) => /\/inspect(?:\?|$)/.test(request)).length;
     await new Promise((resolve) => setTimeout(resolve, 500));
     assert.ok(polls() > 0);
-    // A busy browser may tell late of one that it had begun.
+    // A busy browser may report a poll late that it had begun.
     await attempts(3, async () => {
       const pollsBefore = polls();
       await new Promise((resolve) => setTimeout(resolve, 5_000));

@@ -1,4 +1,7 @@
-/** State directories on a file system of their own: one that is read-only, one that is full. Mounting needs root, as installing packages does. */
+/**
+ * State directories on file systems of their own: a read-only one and a full one. Mounting needs root, as installing
+ * packages does.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
@@ -35,7 +38,7 @@ test('a state directory that is read-only is refused', async (t: TestContext) =>
     await deployment.refused(),
     /the state directory .*state cannot be written: its file system is read-only: .*\(EROFS/,
   );
-  // One that is not there yet, too: Node by itself says that there is no such directory.
+  // A missing directory is refused in the same way: Node by itself only says that there is no such directory.
   const below = startRefused(deployment.state);
   assert.match(below, /state\/new cannot be written: its file system is read-only/);
   assert.equal(spawnSync('mount', ['-o', 'remount,rw', deployment.state]).status, 0);

@@ -1,5 +1,5 @@
 /**
- * What operators set up: the page is clean by promtool, the rules do what their tests say, and a real Prometheus with the
+ * Operators' setup: the page is clean by promtool, the rules pass their tests, and a real Prometheus with the
  * configuration of config/observability reads a real server and answers every expression of the dashboard.
  */
 import assert from 'node:assert/strict';
@@ -20,11 +20,11 @@ const OBSERVABILITY = fileURLToPath(new URL('../../config/observability', import
 const TOKEN = 'sesame';
 const AUTH = { authorization: `Bearer ${TOKEN}` };
 const DEADLINE_MS = 60_000;
-/** In reverse order. */
+/** Cleanups, called in reverse order. */
 const endings: (() => Promise<void>)[] = [];
 const OWNER = { after: (end: () => Promise<void>) => void endings.push(end) };
 
-/** Replies; or traps. */
+/** Replies, or traps. */
 const PLAIN = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
   (memory 1)
@@ -39,7 +39,7 @@ let isOver = false;
 
 before(async () => {
   const state = join(await temporaryDirectory(), 'state');
-  // Of two other actors one is always asleep.
+  // One of the two other actors is always asleep.
   const args = ['--state', state, '--auth-token', TOKEN, '--live-cap', '2'];
   server = await startServer(OWNER, { args });
   for (const name of ['one', 'two']) {
@@ -56,7 +56,7 @@ after(async () => {
   for (const end of endings.toReversed()) await end();
 });
 
-/** One round of everything that clients do, well and badly. */
+/** Makes one round of everything that clients do, well and badly. */
 async function round(): Promise<void> {
   const post = async (path: string, body = ''): Promise<number> => (await server.post(path, body, AUTH)).status;
   assert.equal(await post('/call/one/inc'), 200);
@@ -85,7 +85,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** As docs/metrics.md sets it up, reading every second; the origin of its page. */
+/** Starts Prometheus as docs/metrics.md sets it up, but reading every second; returns the origin of its page. */
 async function startPrometheus(target: string): Promise<string> {
   const directory = await configuration(target);
   const origin = `http://127.0.0.1:${await freePort()}`;
@@ -113,7 +113,7 @@ async function startPrometheus(target: string): Promise<string> {
   return origin;
 }
 
-/** A copy of the configuration for that server, with its token. */
+/** Makes a copy of the configuration for that server, with its token. */
 async function configuration(target: string): Promise<string> {
   const directory = await temporaryDirectory();
   await cp(OBSERVABILITY, directory, { recursive: true });
@@ -139,7 +139,7 @@ interface Sample {
   readonly value: readonly [number, string];
 }
 
-/** What an expression is now. */
+/** Returns the present value of an expression. */
 async function query(expression: string): Promise<readonly Sample[]> {
   const response = await fetch(`${prometheus}/api/v1/query?query=${encodeURIComponent(expression)}`);
   const answer = (await response.json()) as { status: string; error?: string; data?: { result: readonly Sample[] } };
@@ -166,7 +166,7 @@ test('the page of a server that works is clean by promtool, and parses', async (
   assert.equal(promtool(['check', 'metrics'], page), '');
   const families = parseExposition(page);
   assert.ok(families.has('svc_commit_seconds') && families.has('svc_http_request_duration_seconds'));
-  // promtool does complain.
+  // promtool does complain about a bad page.
   const spoilt = `# HELP svc_bad_total Bad.\n# TYPE svc_bad_total gauge\nsvc_bad_total 1\n`;
   const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: spoilt, encoding: 'utf8' });
   assert.notEqual(status, 0, stdout + stderr);
@@ -192,7 +192,7 @@ test('a rule that is changed fails its test', async () => {
 test('Prometheus reads the server, and knows the numbers that the server has', async () => {
   await until(async () => (await query('count_over_time(up{job="svc"}[1m]) >= 5')).length > 0);
   assert.equal(await valueOf('up{job="svc"}'), 1);
-  // One may be on its way out while another waits for its place.
+  // One actor may be on its way out while another waits for its place.
   assert.ok((await valueOf('svc_live_actors')) <= 2);
   assert.equal(await valueOf('svc_live_actors + svc_sleeping_actors'), await actorCount());
   assert.ok((await valueOf('svc_http_requests_total{endpoint="call"}')) > 0);
@@ -202,7 +202,7 @@ test('Prometheus reads the server, and knows the numbers that the server has', a
   assert.ok((await valueOf('sum(svc_executor_instructions_total)')) > 0);
   assert.ok((await valueOf('svc_http_responses_total{endpoint="refused", code="4xx"}')) > 0);
   assert.equal(await valueOf('svc_http_responses_total{endpoint="call", code="5xx"}'), 0);
-  // Every answer has a duration, that of the page included: here is no event stream.
+  // Every answer has a duration, also that of the page: there is no event stream here.
   const difference = 'sum(svc_http_request_duration_seconds_count) - sum(svc_http_responses_total)';
   assert.equal(await valueOf(difference), 0);
 });
@@ -253,6 +253,6 @@ test('every alert has been looked at without an error, and none says that the se
     'SvcQueueFillsUp',
   ];
   for (const name of silent) assert.equal(seen.find((rule) => rule.name === name)?.state, 'inactive', name);
-  // Somebody does trap: the rule has seen that.
+  // Some actor does trap: the rule has seen that.
   assert.notEqual(seen.find(({ name }) => name === 'SvcActorTraps')?.state, 'inactive');
 });

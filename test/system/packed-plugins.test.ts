@@ -1,4 +1,7 @@
-/** As a team would: the server and their plugins as tarballs, installed in an empty directory, compiled there against what is published, and run. */
+/**
+ * Works as a team would: the server and their plugins as tarballs, installed in an empty directory, compiled there
+ * against the published files, and run.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +17,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FIXTURES = join(ROOT, 'test/fixtures/plugins');
 const run = promisify(execFile);
-/** The same for commands that are not ours. */
+/** The same settings of npm for commands that are not ours. */
 const INSTALLING = {
   npm_config_prefer_offline: 'true',
   npm_config_ignore_scripts: 'true',
@@ -23,14 +26,14 @@ const INSTALLING = {
 };
 const INSTALL = ['install', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
 
-/** Packs a folder; the tarball's path. */
+/** Packs a folder; returns the tarball's path. */
 async function pack(folder: string, into: string): Promise<string> {
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', into, folder], { cwd: into });
   const [{ filename }] = JSON.parse(stdout) as [{ readonly filename: string }];
   return join(into, filename);
 }
 
-/** What is installed, by the commands that npm has made. */
+/** Starts the installed server, by the commands that npm has made. */
 function start(
   t: TestContext,
   directory: string,
@@ -53,7 +56,7 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
   const packed = await pack(ROOT, work);
   const names = ['function-outcalls', 'team-outcalls', 'otlp-metrics'];
   const plugins = await Promise.all(names.map((name) => pack(join(FIXTURES, name), work)));
-  // The folder of docs/plugins.md, made by what stands there.
+  // The folder of docs/plugins.md, made by the page's own commands.
   const sections = await listingsOf('plugins');
   const [emptyFolder] = sections.get('An empty folder') ?? [];
   assert.ok(emptyFolder !== undefined, 'the page has no empty folder');
@@ -108,7 +111,7 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
   );
 
   await t.test('packages pass the exported suites, with what is published', async () => {
-    // With it the report would be meant for this runner.
+    // With this variable the report would go to this runner.
     const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
     const results = await Promise.all(
       ['outcalls', 'otlp-metrics'].map((name) =>
@@ -172,7 +175,7 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
     assert.match((await server.post('/call-json/fetcher/fetch', URL_LIST)).body, /the recording has no answer/);
     assert.match((await server.get('/metrics')).body, /^svc_http_requests_total\{endpoint="call-json"\} 1$/m);
     server.process.kill('SIGTERM');
-    // The pipes are the server's: they close when it has ended.
+    // The pipes belong to the server: they close when it has ended.
     await once(server.process, 'close');
     assert.match(server.output.stdout, /^shutdown: 0 actor\(s\) checkpointed$/m);
   });

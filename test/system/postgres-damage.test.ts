@@ -1,4 +1,4 @@
-/** What is not as it was written, in files of the database or in its rows: told, and neither tried for ever nor taken for good. */
+/** Damage in the database's files or rows: it is reported, and the storage neither retries for ever nor accepts it. */
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { ServerError } from '../../kernel/index.ts';
@@ -26,7 +26,7 @@ const opened = (t: TestContext, url: string, namespace: string): Promise<MadeSto
 
 const nameOf = (url: string): string => url.slice(url.lastIndexOf('/') + 1);
 
-/** A database in which that is done whenever a row of the log is written. */
+/** Makes a database in which `body` runs whenever a row of the log is written. */
 async function databaseWith(t: TestContext, body: string): Promise<MadeStorage> {
   const url = await postgres.createDatabase();
   const made = await opened(t, url, 'svc');
@@ -59,7 +59,7 @@ test('a read that meets a damaged block is refused, and all others go on', async
   for (let at = 0; at < 2000; at++) put(storage, `k${String(at).padStart(4, '0')}`, value);
   await storage.settled();
   await fold(storage);
-  // One key is looked up in the index.
+  // A single key is looked up in the index.
   await postgres.query('ANALYZE svc_entries', database);
   await postgres.overwrite('svc_entries', 100, database);
   const get = (key: string): Promise<Uint8Array | undefined> => storage.get('blob', bytesOf(key));
@@ -76,7 +76,7 @@ test('a read that meets a damaged block is refused, and all others go on', async
 
 const ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 3, 1, 1]);
 
-/** Bytes from the beginning of the first page of the heap on. */
+/** Writes bytes from the beginning of the first page of the heap on. */
 function patch(storage: PostgresStorage, bytes: Uint8Array): void {
   const entry = Buffer.alloc(10);
   entry.writeUInt16LE(1, 4);
@@ -105,7 +105,7 @@ test('a page that is not as long as a page is refused under a patch, too, and no
   assert.equal(failures[0]?.code, 'state-corrupt');
 });
 
-/** Why it cannot be opened. The process would end. */
+/** Returns the reason why a namespace cannot be opened. The process would end. */
 async function refusal(t: TestContext, namespace: string): Promise<string> {
   const { storage, context } = makeStorage(t, { url: postgres.url, namespace });
   await storage.own(context);

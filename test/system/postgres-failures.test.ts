@@ -1,4 +1,7 @@
-/** What goes wrong between the storage and its database: connections cut at any byte, a database that goes and comes, that fills up, that is not the right one. */
+/**
+ * Failures between the storage and its database: connections cut at any byte, a database that goes and comes, that
+ * fills up, that is not the right one.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
@@ -46,7 +49,7 @@ async function open(t: TestContext, url: string, namespace: string, foldBytes = 
   return { storage, failures, logged };
 }
 
-/** Why it cannot start; one line. */
+/** Returns the reason why the storage cannot start, which is one line. */
 async function refusal(t: TestContext, url: string): Promise<string> {
   const error = await open(t, url, 'svc').then(
     () => assert.fail('it was opened'),
@@ -57,7 +60,7 @@ async function refusal(t: TestContext, url: string): Promise<string> {
   return error.message;
 }
 
-/** A way to the database that can be cut after so many bytes, in either direction. */
+/** Starts a proxy to the database that can be cut after so many bytes, in either direction. */
 async function startProxy(
   t: TestContext,
 ): Promise<{ readonly url: string; readonly cutAfter: (bytes: number) => void }> {
@@ -72,7 +75,7 @@ async function startProxy(
     from.on('data', (bytes: Buffer) => {
       to.write(bytes.subarray(0, Math.min(left, bytes.length)));
       left -= bytes.length;
-      // What was passed on arrives: the end comes behind it.
+      // The bytes passed on arrive first: the end comes behind them.
       if (left <= 0) setImmediate(cut);
     });
   };
@@ -99,7 +102,8 @@ test('connections cut at any byte lose nothing that was told, and do nothing twi
   let told = 0;
   for (const seed of seeds) {
     const random = seeded(seed);
-    // From within the first message to behind some commits and folds; now and then a large unit is on its way.
+    // The cut comes between the middle of the first message and some commits and folds; sometimes a large unit is on
+    // its way.
     cutAfter(1 + random.below(random.oneIn(2) ? 600 : 60_000));
     const units = 3 + random.below(10);
     for (let count = 0; count < units; count++) {
@@ -133,7 +137,7 @@ test('a commit whose answer was lost is found, whatever isolation transactions h
   const name = (await postgres.createDatabase()).replace(/.*\//, '');
   await postgres.query(`ALTER DATABASE ${name} SET default_transaction_isolation = 'repeatable read'`);
   const { storage, failures } = await open(t, url.replace(/[^/]*$/, name), 'svc');
-  // It goes on in the database when the connection is gone.
+  // The statement goes on in the database when the connection is gone.
   await postgres.query(
     `CREATE FUNCTION slow() RETURNS trigger AS $$ BEGIN PERFORM pg_sleep(0.6); RETURN NEW; END $$ LANGUAGE plpgsql;
      CREATE TRIGGER slow AFTER INSERT ON svc_log FOR EACH ROW EXECUTE FUNCTION slow()`,

@@ -1,6 +1,7 @@
 /**
- * A database that is as it was some transactions ago: its machine has crashed with `synchronous_commit = off`, or an asynchronous
- * replica has taken its place. What was committed long before must not go with what was lost.
+ * A database that returns to its state of some transactions ago: its machine has crashed with `synchronous_commit =
+ * off`, or an asynchronous replica has taken its place. Changes committed long before must not be lost with the last
+ * ones.
  */
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
@@ -12,7 +13,7 @@ import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { countOf, fold, type MadeStorage, NEVER_FOLDED, openStorage, put } from '../support/postgres-storage.ts';
 
 const ENTRIES = 5000;
-/** Behind some steps of the fold, and before the one that is held up. */
+/** Entry behind some steps of the fold, and before the one that is held up. */
 const FOLDED = 1500;
 const HELD_UP = 2000;
 
@@ -24,7 +25,7 @@ after(() => postgres[Symbol.asyncDispose]());
 
 const name = (at: number): string => `k${String(at).padStart(6, '0')}`;
 
-/** With entries in its log, to which the database will go back. */
+/** Opens a storage with entries in its log, to which the database will return. */
 async function opened(t: TestContext, namespace: string): Promise<MadeStorage> {
   const made = await openStorage(t, { url: postgres.url, namespace, foldBytes: NEVER_FOLDED });
   for (let at = 0; at < ENTRIES; at++) put(made.storage, name(at));
@@ -36,7 +37,7 @@ async function opened(t: TestContext, namespace: string): Promise<MadeStorage> {
 const rowsOf = async (table: string, namespace: string): Promise<number> =>
   Number((await postgres.query(`SELECT count(*) FROM ${table} WHERE namespace = '${namespace}'`))[0]?.['count']);
 
-/** Whoever writes that entry waits, until the database goes back. */
+/** Makes writers of that entry wait until the database returns to its earlier state. */
 async function holdUp(namespace: string, key: string): Promise<void> {
   const client = new pg.Client(postgres.url);
   client.on('error', () => undefined);
@@ -46,7 +47,7 @@ async function holdUp(namespace: string, key: string): Promise<void> {
   await client.query('INSERT INTO svc_entries VALUES ($1, $2, $3, 0, $4)', row);
 }
 
-/** What another process finds when that one has ended. */
+/** Asserts that another process finds all entries when that one has ended. */
 async function mustHaveAll(t: TestContext, ended: PostgresStorage, namespace: string): Promise<void> {
   ended.abandon();
   const { storage } = await openStorage(t, { url: postgres.url, namespace });

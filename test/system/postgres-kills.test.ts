@@ -1,6 +1,6 @@
 /**
- * The owner of a namespace is killed under load again and again, and its standby goes on. What clients had been answered is
- * there, once and in order. `npm run prove -- postgres 100` is the long form.
+ * The owner of a namespace is killed under load again and again, and its standby goes on. Effects of answered requests
+ * are there, once and in order. `npm run prove -- postgres 100` is the long form.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -35,7 +35,7 @@ test('nothing acknowledged is lost and nothing is doubled, however often the own
       );
       const running = load.run(owner);
       await sleep(random.below(KILL_MS_MAX));
-      // Most kills come whenever they come; on a busy machine that may be before any answer.
+      // Most kills come at any time; on a busy machine that may be before any answer.
       const deadline = Date.now() + ANSWERED_MS_MAX;
       while (seed === seeds.count && load.acknowledged <= seeds.count && Date.now() < deadline) await sleep(10);
       const { server } = owner;

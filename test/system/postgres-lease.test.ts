@@ -1,4 +1,4 @@
-/** What one who owns a namespace does with it when connections are lost, and who is told that it is lost. */
+/** The owner of a namespace when connections are lost, and the reports of a lost namespace. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,7 +31,7 @@ const take = (namespace: string): Promise<unknown> =>
   );
 
 test('a namespace is handed over also when its connections were just cut', async (t) => {
-  // No beat comes between, which would find that out.
+  // No beat comes in between that would notice the cut.
   const { storage, logged } = await openStorage(t, { url: postgres.url, namespace: 'handed', leaseMs: 20_000 });
   put(storage, 'a');
   await storage.settled();
@@ -50,7 +50,7 @@ test('a beat that is answered when all is over holds nothing any more', async (t
   const row = "WHERE namespace = 'late' FOR UPDATE";
   const locked = postgres.query(`BEGIN; SELECT 1 FROM svc_owner ${row}; SELECT pg_sleep(0.4); COMMIT`);
   await sleep(250);
-  // The beat waits, and this waits behind it.
+  // The beat waits, and the release waits behind it.
   const released = lease.release();
   let isHeld = false;
   lease.whenHeld(() => (isHeld = true));
@@ -87,7 +87,7 @@ test('a backup is of a moment in which this process owned the namespace', async 
   const { storage, failures } = await openStorage(t, { url, namespace: 'backed-up', leaseMs: 20_000 });
   put(storage, 'a');
   await storage.settled();
-  // No beat finds that out before, and the sessions that are open do not ask.
+  // No beat notices that before, and the open sessions do not ask.
   await postgres.query("UPDATE svc_fence SET owner = 'another' WHERE namespace = 'backed-up'");
   await assert.rejects(fold(storage), { code: 'namespace-lost' });
   assert.equal(failures.length, 1);

@@ -1,4 +1,4 @@
-/** A database that goes away and comes back, with an owner and a standby before it. */
+/** A database that goes away and comes back, with an owner and a standby. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const LEASE_MS = 2_000;
-/** The owner is connected so much later than the standby. */
+/** Time by which the owner is connected later than the standby. */
 const LATER_MS = 600;
 
 let postgres: Postgres;
@@ -29,7 +29,7 @@ async function away(how: 'crash' | 'fast', ms: number): Promise<void> {
   await postgres.start();
 }
 
-/** A way to the database that opens later than the database does: whoever takes it is connected again after the others. */
+/** A proxy to the database that opens later than the database does: its client is connected again after the others. */
 async function slowWay(t: TestContext): Promise<{ readonly url: string; isShut: boolean }> {
   const way = { url: '', isShut: false };
   const sockets = new Set<Socket>();
@@ -71,12 +71,12 @@ test('an owner that lives keeps its namespace over outages shorter and longer th
     way.isShut = false;
     put(owner.storage, `behind ${at}`);
     while (owner.storage.durable <= at && owner.failures.length === 0) await sleep(10);
-    // The next one begins while the standby still counts, now and then.
+    // Sometimes the next outage begins while the standby still counts.
     await sleep(at === 1 ? 0 : 1.5 * LEASE_MS);
     assert.deepEqual([owner.failures, isTaken], [[], false], `${how} for ${leases} leases`);
   }
   assert.match(standby.logged.join('\n'), /does not answer.*\n.*answers again/);
-  // Now it is dead; the clock of the one who waits has seen outages, and goes on from the last beat.
+  // Now the owner is dead; the standby's clock has seen outages, and goes on from the last beat.
   const diedMs = performance.now();
   owner.storage.abandon();
   await owning;

@@ -1,4 +1,4 @@
-/** A process that stands still for longer than its lease, and sources and databases that take their time. */
+/** A process that stands still for longer than its lease, and sources and databases that are slow. */
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => postgres[Symbol.asyncDispose]());
 
-/** As a process that is stopped and goes on. */
+/** Pauses the thread as a stopped process that goes on later. */
 function pause(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
@@ -42,7 +42,7 @@ test('a pause within the transaction of a large unit is got over when nobody els
   assert.match(logged.join('\n'), /does not take what is written .*\n.*is back/);
 });
 
-/** A database in which nothing can be written to the log, and what ends that. */
+/** Makes a database in which nothing can be written to the log; also returns a function that ends that. */
 async function fullDatabase(
   t: TestContext,
   more: Partial<StorageOptions>,

@@ -1,4 +1,4 @@
-/** A backup that goes into PostgreSQL, and what is done behind it. */
+/** A backup that is restored into PostgreSQL, and changes after it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

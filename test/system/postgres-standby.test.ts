@@ -1,4 +1,6 @@
-/** Two servers, one namespace: who owns it, who waits, and what a server that was stopped for a while may still do. */
+/**
+ * Two servers, one namespace: its owner, the waiting standby, and the rights of a server that was stopped for a while.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -15,7 +17,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const MAIN = fileURLToPath(new URL('../../config/svc.js', import.meta.url));
 const LEASE_MS = 1000;
-/** A standby that waited for this would be seen waiting. */
+/** Lease so long that a standby that waited for its end would show. */
 const LONG_LEASE_MS = 120_000;
 const STANDBY = { status: 503, body: 'starting: standby, the namespace has another owner' };
 
@@ -66,13 +68,13 @@ test('an owner that was stopped for longer than its lease answers nothing more, 
     status: 503,
     body: (await other.server.post('/query-json/counter/get')).body,
   });
-  // The log is written a little later than it is told.
+  // The log is written a little later than the report.
   await other.until(async () =>
     assert.match(other.server.output.stderr, new RegExp(`'stopped' is owned by \\S+ pid ${one.server.process.pid} `)),
   );
   assert.equal(await inc(one), '200 [1]');
   one.server.process.kill('SIGSTOP');
-  // They wait in its sockets until it goes on.
+  // The requests wait in the server's sockets until it goes on.
   const late = Promise.allSettled([
     one.server.post('/query-json/counter/get'),
     one.server.get('/inspect').then(() => one.server.post('/query-json/counter/get')),
@@ -81,7 +83,7 @@ test('an owner that was stopped for longer than its lease answers nothing more, 
   await other.ready();
   assert.equal(await inc(other), '200 [2]');
   const ended = once(one.server.process, 'close');
-  // For a while it cannot find out: all that it knows is how late it is.
+  // For a while the server cannot find out: it only knows how late it is.
   const rows = "WHERE namespace = 'stopped' FOR UPDATE";
   const locked = postgres.query(
     `BEGIN; SELECT 1 FROM svc_owner ${rows}; SELECT 1 FROM svc_fence ${rows}; SELECT pg_sleep(0.6); COMMIT`,
@@ -120,12 +122,12 @@ test('a graceful stop hands the namespace over at once, to one of two standbys',
   assert.ok(owner !== undefined && waiting !== undefined, 'both own it');
   assert.equal(await inc(owner), '200 [2]');
   assert.deepEqual(await waiting.server.get('/health/ready'), STANDBY);
-  // A standby that is told to stop does.
+  // A standby that is told to stop does so.
   assert.equal(await waiting.server.stop(), 0, waiting.server.output.stderr);
   assert.equal(await owner.server.stop(), 0, owner.server.output.stderr);
 });
 
-/** Each look at the wall clock is an hour before or after the last one. */
+/** Makes each look at the wall clock an hour before or after the last one. */
 const JUMPING =
   'data:text/javascript,const now = Date.now; let at = 0; Date.now = () => now() + (at++ % 3 - 1) * 3600000;';
 

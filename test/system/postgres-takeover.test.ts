@@ -1,4 +1,4 @@
-/** Tests what a standby reads while it waits, and what the standby has of that when it takes over. */
+/** Entries that a standby reads while it waits, and their use when it takes over. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => postgres[Symbol.asyncDispose]());
 
-/** Has what it has read, and nothing that is gone. */
+/** Has the entries that it has read, and none that is gone. */
 class Reading implements AheadReader {
   readonly values = new Map<string, string>();
   looks = 0;
@@ -66,7 +66,7 @@ test('one who waits reads a family ahead, as it is then, over outages too, write
   put(owner.storage, 'c');
   await reading.has('b', 'c');
   assert.deepEqual([...reading.values.values()], ['b', 'c']);
-  // At its start, the standby finds in the log what it has not seen in the tables.
+  // At its start, the standby finds in the log the entries that it has not seen in the tables.
   put(owner.storage, 'd');
   await owner.storage.settled();
   owner.storage.abandon();
@@ -94,7 +94,7 @@ test('without anybody who reads ahead, and for one who owns at once, nothing is 
   await openStorage(t, { ...options, namespace: 'another' });
 });
 
-/** With a section that nobody reads: another module that does the same. */
+/** Adds a section that nobody reads: another module with the same behaviour. */
 function variant(wasm: Uint8Array, text: string): Uint8Array {
   return Buffer.concat([wasm, Uint8Array.of(0, 2 + text.length, 1, 0x76), Buffer.from(text)]);
 }
@@ -119,7 +119,7 @@ test('a standby has modules ready that the owner has installed and upgraded to, 
   assert.equal((await owner.server.post('/install/c', variant(wasm, 'c'))).status, 200);
   assert.equal((await owner.server.post('/upgrade/b', variant(wasm, 'b'))).status, 200);
   assert.equal(await inc(owner, 'b'), '[2]');
-  // Three looks, and the time that a busy machine takes to instrument.
+  // The wait is for three looks, and for a busy machine's time to instrument.
   await standby.until(async () => assert.match(standby.server.output.stderr, /standby: 3 module\(s\) are ready/));
   await owner.server.kill();
   await standby.ready();

@@ -1,4 +1,4 @@
-/** The storage on PostgreSQL by the suites that every storage runs, on a PostgreSQL that these tests start. */
+/** Runs the suites of every storage on the storage on PostgreSQL, with a PostgreSQL that these tests start. */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { after, before, test } from 'node:test';
@@ -69,12 +69,15 @@ describeCommitQueue('PostgresStorage', async (t) => {
 const ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 3, 1, 1]);
 const PAGES = 8 * 1024;
 /**
- * What nothing in the main thread may take, in processor time of that thread: other processes do not count. Beside it the machine gets
- * what it takes to provide the memory that is read into, 8 ms on one and 155 on another.
+ * Limit of any turn of the main thread, in processor time of that thread, which other processes do not affect. The
+ * limit excludes the machine's time to provide the memory that is read into, 8 ms on one machine and 155 on another.
  */
 const TURN_MS_MAX = 50;
 
-/** Processor time of touching as much memory for the first time as the pages take, as `storage.canister` does. */
+/**
+ * Returns the processor time of touching as much memory for the first time as the pages take, as `storage.canister`
+ * does.
+ */
 function freshMemoryMs(): number {
   const bytes = PAGES * 4096;
   const start = process.threadCpuUsage();
@@ -84,7 +87,7 @@ function freshMemoryMs(): number {
   return (user + system) / 1000;
 }
 
-/** Nearly all of each of 32 MiB of pages, so that each has to be laid over what is below. */
+/** Changes nearly all of each of 32 MiB of pages, so that each has to be laid over the page below. */
 function largePatch(storage: PostgresStorage, value: number): void {
   const RUN = 4000;
   for (let page = 0; page < PAGES; page++) {
@@ -98,7 +101,7 @@ function largePatch(storage: PostgresStorage, value: number): void {
   storage.markDirty();
 }
 
-/** The longest turn of the event loop until `end`. */
+/** Measures the longest turn of the event loop until `end`. */
 function turns(): { readonly end: () => number } {
   let longestMs = 0;
   let isOver = false;
@@ -120,7 +123,7 @@ function turns(): { readonly end: () => number } {
 
 test('a unit of 32 MiB holds up nothing before it, and the main thread for no more than a turn', async (t) => {
   const namespace = `large-${++namespaces}`;
-  // All of it stays in layers.
+  // With this limit, everything stays in layers.
   let storage = await open(namespace, 2 ** 30);
   t.after(() => storage.close());
   const commit = (key: string): number => {
@@ -169,7 +172,7 @@ test('a unit of 32 MiB holds up nothing before it, and the main thread for no mo
   t.diagnostic(
     `the longest turns: ${live.toFixed(1)} ms, and ${recovered.toFixed(1)} ms after a crash; the memory alone ${fresh.toFixed(1)} ms`,
   );
-  // Twice: as rows that come, and as chunks that are handed over.
+  // The memory counts twice: for rows that come, and for chunks that are handed over.
   const most = TURN_MS_MAX + 2 * fresh;
   assert.ok(live < most && recovered < most, `${live} ms, ${recovered} ms; the memory alone ${fresh} ms`);
 });

@@ -1,4 +1,6 @@
-/** A page in a real Chromium that watches a query through `EventSource`: it shows each change once, also over a restart. */
+/**
+ * A page in a real Chromium that watches a query through `EventSource`: it shows each change once, also over a restart.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
@@ -58,7 +60,7 @@ test(
     await shows(page, '[0] [1] [2] [3] [4] [5] upgrade');
     await server.kill();
     server = await start(Number(new URL(server.origin).port));
-    // The browser comes back by itself; what it has already is not told again.
+    // The browser comes back by itself; it is not told again of answers that it has.
     assert.equal((await server.post('/call-json/counter/inc')).body, '[6]');
     await shows(page, '[0] [1] [2] [3] [4] [5] upgrade [6]');
   },

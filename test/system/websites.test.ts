@@ -73,7 +73,7 @@ suite('the example website', { timeout: 120_000 }, () => {
     assert.equal(await statusOf(`${hostOf('website.localhost')}/actors`), 200);
     assert.equal(await statusOf(`${server.origin}/site/website/`), 200);
     assert.equal(await statusOf(`${server.origin}/health`), 200);
-    // What happened: nothing.
+    // The call had no effect.
     assert.equal((await server.post('/query-json/counter/get')).body, '[0]');
   });
 });

@@ -13,7 +13,7 @@ export interface LiveCapOptions {
   readonly connections: number;
   readonly seconds: number;
   readonly rounds: number;
-  /** Number of sleeping actors that are asked, 0: none. */
+  /** Number of sleeping actors that are called; 0: none. */
   readonly wakes: number;
   readonly dir: string | undefined;
   readonly manifest: string | undefined;
@@ -84,7 +84,7 @@ const OPTIONS = {
   chart: TEXT,
 } as const;
 
-/** Throws a Refusal for what cannot be. `args`: without the program's name. */
+/** Reads the options; throws a Refusal if they are impossible. `args`: without the program's name. */
 export function liveCapOptions(args?: readonly string[]): LiveCapOptions {
   const given = optionsOf(OPTIONS, args);
   if (given.help === true) {
@@ -127,7 +127,7 @@ export function liveCapOptions(args?: readonly string[]): LiveCapOptions {
   };
 }
 
-/** A run takes minutes: a result that could not be written is told before. */
+/** Checks a folder before the run, which takes minutes: its result has to be written at the end. */
 function checkFolder(option: string, file: string | undefined): void {
   if (file === undefined) return;
   try {
@@ -171,7 +171,7 @@ function argumentsOf(option: string, text: string): readonly unknown[] {
     const value: unknown = JSON.parse(text);
     if (Array.isArray(value)) return value as readonly unknown[];
   } catch {
-    // Told below, as whatever else is no array.
+    // Reported below, like any other text that is no array.
   }
   return refuse(`--${option} ${text}: expected a JSON array with one element an argument, such as '[5, "a"]'`);
 }

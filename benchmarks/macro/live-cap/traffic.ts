@@ -1,8 +1,8 @@
-/** Messages that a load sends: to whom, by which law, which method, with which arguments. The same ones in every run. */
+/** Messages of a load: their actors, picked by some law, methods and arguments. They are the same in every run. */
 import { refuse } from '../../options.ts';
 import type { Message } from '../load.ts';
 
-/** Requests that are picked beforehand, and sent again from the beginning when all have been. */
+/** Number of requests that are picked in advance; after the last one the load begins again with the first. */
 const PICKED = 65_536;
 const ZIPF_EXPONENT = 0.99;
 
@@ -17,7 +17,7 @@ export interface Kind {
 
 /** Weights of actors, most wanted first. */
 export interface Traffic {
-  /** As it is printed. */
+  /** Name as it is printed. */
   readonly name: string;
   weightOf(rank: number, actors: number): number;
 }
@@ -31,7 +31,7 @@ export interface Target {
 
 export const UNIFORM: Traffic = { name: 'uniform', weightOf: () => 1 };
 
-/** `uniform`, `zipf`, `zipf:EXPONENT`, `hot:ACTORS%:MESSAGES%`. */
+/** Parses `uniform`, `zipf`, `zipf:EXPONENT` or `hot:ACTORS%:MESSAGES%`. */
 export function trafficOf(text: string): Traffic {
   const [law, ...parts] = text.trim().toLowerCase().split(':');
   const [first, second] = parts.map(Number);
@@ -54,7 +54,7 @@ export function trafficOf(text: string): Traffic {
   return refuse(`--traffic ${text}: expected uniform, zipf, zipf:EXPONENT or hot:ACTORS%:MESSAGES% such as hot:10:90`);
 }
 
-/** Seeded, 0 to 1. */
+/** Returns a seeded generator of numbers from 0 to 1. */
 export function randomNumbers(seed = 7): () => number {
   let state = seed;
   return () => {
@@ -63,7 +63,7 @@ export function randomNumbers(seed = 7): () => number {
   };
 }
 
-/** Picks the messages of one load. Each actor that is picked has the method that it is asked for. */
+/** Picks the messages of one load. Each picked actor has the requested method. */
 export function messagesOf(
   targets: readonly Target[],
   traffic: Traffic,
@@ -83,7 +83,7 @@ export function messagesOf(
   });
 
   function pickerOf(method: string): () => Target {
-    // Wanted most are not those that were created first: places are dealt out at random.
+    // The most wanted actors are not those created first: ranks are dealt out at random.
     const able = shuffled(
       targets.filter(({ methods }) => methods.has(method)),
       random,
@@ -112,7 +112,7 @@ export function messagesOf(
     return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, filled(field, target)]));
   }
 
-  /** Returns another actor, picked uniformly; the same one where it is alone. */
+  /** Returns another actor, picked uniformly; the same one if it is the only one. */
   function otherThan(target: Target): Target {
     const at = Math.floor(random() * targets.length);
     const other = targets[at] ?? target;
@@ -135,7 +135,7 @@ function shuffled<T>(values: readonly T[], random: () => number): readonly T[] {
   return result;
 }
 
-/** The place of the first of ascending numbers that is no smaller. */
+/** Returns the place of the first of ascending numbers that is not smaller. */
 function firstAtLeast(ascending: readonly number[], wanted: number): number {
   let low = 0;
   let high = ascending.length - 1;

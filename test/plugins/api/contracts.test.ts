@@ -1,4 +1,6 @@
-/** The suites of `svc/contracts/…`: the server's own parts pass them, mistakes are found, and a test that hangs is named. */
+/**
+ * The suites of `svc/contracts/…`: the server's own parts pass them, mistakes are found, and a hanging test is named.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
@@ -24,7 +26,7 @@ describeMetering('nothing costs', (_t, own) => own({ isEnabled: false }));
 describeMopsClosures('ProjectClosures', (_t, _project, own) => own());
 describeOpenApi('OpenApiDocuments', (_t, own) => own());
 
-/** Each with a mistake, and how many tests see it. */
+/** Parts with one mistake each, and the number of tests that find it. */
 const MISTAKES: Readonly<Record<string, readonly [describe: (runner: SuiteRunner) => void, found: number]>> = {
   'a token that may be longer': [
     (runner) =>
@@ -134,7 +136,7 @@ for (const [mistake, [describe, found]] of Object.entries(MISTAKES))
     assert.equal((await failuresOf(describe)).length, found);
   });
 
-/** Messages of a suite's tests, one of each that fails. */
+/** Returns the messages of a suite's tests, one of each failing test. */
 async function messagesOf(describe: (runner: SuiteRunner) => void, testMs: number): Promise<readonly string[]> {
   const bodies: (() => Promise<void>)[] = [];
   describe({ testMs, describe: (_name, body) => body(), test: (_title, body) => void bodies.push(body) });

@@ -19,7 +19,7 @@ interface Hosted {
   readonly ambient: FakeAmbient;
 }
 
-/** A kernel with this plugin in the place of the server's own. */
+/** Makes a kernel with this plugin in the place of the server's own. */
 function host(t: TestContext, definition: PluginDefinition, backup?: BackupFile): Hosted {
   const own = definition.provides.name === 'storage' ? storagePlugin : outcallsPlugin;
   const loaded: LoadedPlugin = {
@@ -35,7 +35,7 @@ function host(t: TestContext, definition: PluginDefinition, backup?: BackupFile)
   return { kernel: createTestKernel(t, plugins, { ambient, stopMayFail: true }), ambient };
 }
 
-/** Why the kernel does not start; time goes on meanwhile. */
+/** Returns the reason why the kernel does not start; time goes on meanwhile. */
 async function failure({ kernel, ambient }: Hosted, passMs = 0): Promise<string> {
   let outcome: unknown;
   void kernel.start().then(
@@ -186,7 +186,9 @@ const Thing = defineCapability<Thing>('thing');
 const ThingSetup = defineCapability<Thing>('thing-setup');
 const ThingUser = defineCapability<Thing>('thing-user');
 
-/** A part of the server with a narrow face, somebody who uses it, and the plugin in its place; and what is called, in order. */
+/**
+ * Makes a part of the server with a narrow face, a user of it, and the plugin in its place; notes the calls in order.
+ */
 function withThing(t: TestContext, definition: PluginDefinition, calls: string[]): Kernel {
   const told = (name: string) => ({
     open: async () => void calls.push(`${name} opens`),

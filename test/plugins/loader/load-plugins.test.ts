@@ -28,7 +28,7 @@ function load(capability: string, module: string, loadDeadlineMs = 10_000): Prom
 }
 
 let modules = 0;
-/** Why a module with that source cannot be used, without what every message begins with. */
+/** Returns the reason why a module with that source cannot be used, without the common beginning of the messages. */
 async function refusal(source: string, capability = 'outcalls', loadDeadlineMs?: number): Promise<string> {
   const file = `module-${++modules}.mjs`;
   await write(file, HEAD + source);

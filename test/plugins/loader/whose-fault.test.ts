@@ -29,7 +29,7 @@ function loaded(name: string, file: string): LoadedPlugin {
   return { capability: name, module: file, file: join(home, file), definition, replaces: undefined, wraps: false };
 }
 
-/** An error whose stack has these places, from where it was thrown. */
+/** Makes an error whose stack has these places, from where it was thrown. */
 function thrownAt(places: readonly string[], cause?: Error): Error {
   const error = new Error('no luck', { cause });
   error.stack = ['Error: no luck', ...places.map((place) => `    at work (${place}:1:2)`)].join('\n');

@@ -1,4 +1,7 @@
-/** The tests that packages of a team bring, with `svc/…` as this tree has it; `test/system/packed-plugins.test.ts` runs them once packed. */
+/**
+ * The tests of a team's packages, with `svc/…` as this tree has it; `test/system/packed-plugins.test.ts` runs them once
+ * packed.
+ */
 import { importFrom } from '../../../plugins/loader/own-modules.ts';
 
 for (const name of ['team-outcalls', 'otlp-metrics']) {

@@ -1,4 +1,4 @@
-/** What of TLS reaches the driver, which passes over what it does not know. */
+/** Settings of TLS that reach the driver, which ignores unknown ones. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkedUrl, withSslMode } from '../../../plugins/storage-postgres/connection-url.ts';

@@ -1,4 +1,4 @@
-/** What is tried again, and what is not: by the codes that PostgreSQL, sockets and Node give. */
+/** Errors after which a statement is tried again, and others: by the codes of PostgreSQL, sockets and Node. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

@@ -1,4 +1,4 @@
-/** Which steps of a fold are done again when its connections break: statement by statement, on a database that is none. */
+/** Steps of a fold that are repeated when its connections break: statement by statement, on a fake database. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Connection, Statement } from '../../../plugins/storage-postgres/connection.ts';
@@ -9,7 +9,7 @@ import { WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 
 const LAST = 5;
 
-/** A layer that clears, and then writes what it has cleared. */
+/** Makes a layer that clears, and then writes the keys that it has cleared. */
 function layerOf(): Layer {
   const unit = new WriteBatch();
   unit.clear('blob', Buffer.from('k'));
@@ -19,7 +19,10 @@ function layerOf(): Layer {
   return layer;
 }
 
-/** Breaks the session once, behind the statement of that name; the next one finds the tables up to unit `foldedThen`. */
+/**
+ * Breaks the session once, behind the statement of that name; the next session finds the tables up to unit
+ * `foldedThen`.
+ */
 async function statementsOf(breaksBehind: string, foldedThen: number): Promise<string[]> {
   const sent: string[] = [];
   const sessionOf = (folded: number): Session => ({

@@ -1,7 +1,7 @@
 /**
- * The shipped lease of an owner and of a standby over a clock that is moved by hand and a database that goes away as
- * chance says: for all of them or for one, by refusing connections, by saying nothing, by taking no writes; and the
- * owner dies, or stands still for a while.
+ * The shipped lease of an owner and of a standby over a clock that is moved by hand and a database that goes away at
+ * random: for all of them or for one, by refusing connections, by not answering, by taking no writes; and the owner
+ * dies, or stands still for a while.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -25,8 +25,8 @@ const STEP_MS = 25;
 const LATENCY_MS = 5;
 type Who = 'owner' | 'standby';
 /**
- * `refused`: connections break and are not made; `silent`: nothing is answered; `readOnly`: what is written is refused; `stuck`: nothing is
- * answered over connections that were there before, for ever, and new ones are as always.
+ * `refused`: connections break and cannot be made; `silent`: nothing is answered; `readOnly`: writes are refused;
+ * `stuck`: nothing is ever answered over connections that existed before, and new ones work.
  */
 type Trouble = 'refused' | 'silent' | 'readOnly' | 'stuck';
 
@@ -40,14 +40,14 @@ interface Outage {
 interface Plan {
   readonly leaseMs: number;
   readonly outages: readonly Outage[];
-  /** Milliseconds that a connection takes to be made. */
+  /** Milliseconds that it takes to make a connection. */
   readonly connectMs: Readonly<Record<Who, number>>;
   readonly dies?: number;
   readonly pause?: readonly [fromMs: number, untilMs: number];
   readonly untilMs: number;
 }
 
-/** The one row, as SQL of schema.ts changes it. */
+/** The one row, as the SQL of schema.ts changes it. */
 class FakeDatabase {
   readonly #clock: FakeClock;
   readonly #plan: Plan;
@@ -75,7 +75,7 @@ class FakeDatabase {
     );
   }
 
-  /** Connections made before it are gone. */
+  /** Returns true if connections made at `madeMs` are gone. */
   brokenSince(who: Who, madeMs: number): boolean {
     const { nowMs } = this;
     return this.#plan.outages.some(
@@ -207,12 +207,12 @@ class FakeConnection implements LeaseConnection {
   }
 }
 
-/** Makes connections of one process. */
+/** Returns a function that makes connections of one process. */
 function opening(database: FakeDatabase, who: Who, clock: Pick<Clock, 'after'>, takesMs: number) {
   const wait = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
   return async ({ connectMs = 0, statementMs = 0 }: ConnectionOptions): Promise<LeaseConnection> => {
     const before = database.troubleOf(who)?.trouble;
-    // A first packet that is lost is sent again much later.
+    // A lost first packet is sent again much later.
     await wait(before === 'silent' ? connectMs : takesMs);
     const trouble = database.troubleOf(who)?.trouble;
     if (before === 'silent' || trouble === 'silent' || trouble === 'refused')
@@ -222,7 +222,7 @@ function opening(database: FakeDatabase, who: Who, clock: Pick<Clock, 'after'>, 
 }
 
 interface Played {
-  /** When the standby took the namespace; undefined: never. */
+  /** Time at which the standby took the namespace; undefined: never. */
   readonly takenMs: number | undefined;
   readonly lostMs: number | undefined;
   /** Log lines of the standby. */
@@ -290,7 +290,7 @@ async function advance(work: Promise<void>, clock: FakeClock): Promise<void> {
 
 const LEASES_MS = [2_000, 5_000, 20_000] as const;
 
-/** Outages that both or one of them see, each behind the other, the shortest and the longest of many leases. */
+/** Draws outages that both or one of them see, one after another, from the shortest to many leases long. */
 function drawn(random: Seeded): Plan {
   const leaseMs = random.pick(LEASES_MS);
   const fraction = (): number => random.below(1000) / 1000;
@@ -300,7 +300,7 @@ function drawn(random: Seeded): Plan {
     const untilMs = atMs + Math.ceil(leaseMs * random.pick([0.05, 0.3, 0.8, 1.1, 1.4, 3]) * (0.8 + 0.4 * fraction()));
     const trouble = random.pick(['refused', 'silent', 'readOnly', 'stuck'] as const);
     const both = ['owner', 'standby'] as const;
-    // The owner alone: it cannot be told from one that is dead, unless it can connect anew.
+    // The owner alone has an outage only if it can connect anew: otherwise it cannot be distinguished from a dead one.
     const whom = random.pick([both, both, trouble === 'stuck' ? (['owner'] as const) : both, ['standby'] as const]);
     outages.push({ fromMs: atMs, untilMs, whom, trouble });
     atMs = untilMs + leaseMs * random.pick([0.1, 0.5, 1, 2]) * fraction();
@@ -311,7 +311,7 @@ function drawn(random: Seeded): Plan {
 
 const shipped = (options: WatchOptions): Watch => new Watch(options);
 
-/** Counts on when the database was away: as it was before. */
+/** The former mistake: counts the time in which the database was away. */
 class CountingOn extends Watch {
   readonly #options: WatchOptions;
   #beat = '';
@@ -323,7 +323,7 @@ class CountingOn extends Watch {
   }
 
   override beginAnew(): void {
-    // Not.
+    // Does not begin anew.
   }
 
   override saw(seen: Seen): 'free' | 'alive' {
@@ -347,7 +347,7 @@ describe('a lease', () => {
   for (const leaseMs of [2_000, 5_000])
     test(`of ${leaseMs} ms outlasts a connection that hangs while the database is there for everybody else`, async () => {
       const connectMs = { owner: leaseMs / 10, standby: 50 };
-      // At each part of the time between two beats.
+      // The outage begins at each part of the time between two beats.
       for (let part = 0; part < 8; part++) {
         const fromMs = 2 * leaseMs + (part * leaseMs) / 32;
         const outages = [3, 6].map((later) => ({
@@ -398,9 +398,10 @@ describe('a lease', () => {
         const outage = { fromMs: dies - 100, untilMs, whom: ['owner', 'standby'] as const, trouble };
         const played = await play({ leaseMs, outages: [outage], connectMs, dies, untilMs: 6 * leaseMs }, shipped);
         const behindMs = (played.takenMs ?? Infinity) - untilMs;
-        // Where writes alone were refused, the owner could be seen to be silent, and has the rest of a lease.
+        // If only writes were refused, the standby could see that the owner was silent, and the owner has the rest of a
+        // lease.
         const leastMs = trouble === 'readOnly' ? 0.4 * leaseMs : leaseMs;
-        // A connection that says nothing is given up first.
+        // A connection that does not answer is given up first.
         assert.ok(behindMs >= leastMs && behindMs <= 2 * leaseMs + 1_000, `${trouble}: after ${behindMs} ms`);
       }
     });
