@@ -1,4 +1,4 @@
-/** Options of a benchmark's command line: read, or told what is wrong with them and which there are. */
+/** Reads the options of a benchmark's command line, or reports their mistakes with a list of the valid ones. */
 import { basename } from 'node:path';
 import { inspect, parseArgs, type ParseArgsOptionsConfig } from 'node:util';
 

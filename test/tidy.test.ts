@@ -121,7 +121,7 @@ test('no file names a path of some machine or the host of a registry', () => {
 
 interface NamedPage {
   readonly name: string;
-  /** Undefined: it is not in the repository. */
+  /** Undefined: the page is not in the repository. */
   readonly path: string | undefined;
   readonly section: string | undefined;
 }
@@ -187,7 +187,7 @@ test('documents and comments name only files that are there; decisions may name 
   assert.deepEqual(found, []);
 });
 
-/** Where a code is handed through a variable; what it can be is found by the other patterns. */
+/** Files that pass a code through a variable; the other patterns find its possible values. */
 const HANDED_THROUGH = [
   'subsystems/codec/lexer.ts',
   'subsystems/compiler/source-reader.ts',

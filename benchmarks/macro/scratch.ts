@@ -1,4 +1,4 @@
-/** Where a benchmark puts state directories and manifests; gone when it ends. */
+/** A benchmark's directory for state directories and manifests, which is removed at its end. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

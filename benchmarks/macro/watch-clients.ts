@@ -1,4 +1,4 @@
-/** Clients that watch one query, in a thread of their own: counts what each of them is told. */
+/** Clients that watch one query, in a thread of their own, with counts of the frames that each one gets. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-/** `npm run bench -- scheduler-live-cap`: what it is told, what it sends, and what comes out of a small run. */
+/** `npm run bench -- scheduler-live-cap`: its options, its messages, and the output of a small run. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * Tests what npm, in the version that is installed, makes of a clone that was not built: nothing, or a package that
- * says what is missing.
+ * Tests the installed npm on a clone that was not built: it makes no package, or one whose message names the missing
+ * part.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -14,7 +14,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-/** Without what the npm that runs the tests has left in it. */
+/** Environment without the variables of the npm that runs the tests. */
 const ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)));
 
 interface Ended {
@@ -86,7 +86,7 @@ test('a package that was made all the same says what it lacks, and one that was 
     lacking.stderr,
     /^svc: this package was packed without being built, and lacks dist: .*"npm run package".*\n$/,
   );
-  // As far as the command goes: what it starts is built elsewhere.
+  // Copies only the command: the program that it starts is built elsewhere.
   await mkdir(join(directory, 'dist/config'), { recursive: true });
   await cp(join(directory, 'config/svc.js'), join(directory, 'dist/config/svc.js'));
   const built = await pack(join(packed, 'built'));

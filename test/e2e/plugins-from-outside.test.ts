@@ -47,7 +47,7 @@ interface Point {
   readonly attributes: readonly { readonly key: string; readonly value: { readonly stringValue: string } }[];
 }
 
-/** Takes what is pushed; the newest value of a counter, of one class of endpoints if that is given. */
+/** Starts a server for pushed metrics; returns the newest value of a counter, for one class of endpoints if given. */
 async function startCollector(t: TestContext) {
   let newest: readonly Metric[] = [];
   let arrived = Promise.withResolvers<void>();

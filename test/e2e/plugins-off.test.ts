@@ -1,4 +1,7 @@
-/** Every part that may be turned off, one by one and in pairs: the rest works, and what is gone says why. */
+/**
+ * Every part that may be turned off, one by one and in pairs: the rest works, and requests for the missing part get a
+ * reason.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
@@ -11,7 +14,7 @@ const MODULE = wat('(module (memory 1))');
 const OPTIONAL = builtinPlugins.filter(({ neededBecause }) => neededBecause === undefined).map(({ name }) => name);
 const NEEDED = builtinPlugins.filter(({ neededBecause }) => neededBecause !== undefined);
 
-/** A request that only this part answers, and what it says without it; undefined: it has no route. */
+/** A request that only this part answers, and the answer without the part; undefined: the part has no route. */
 const GONE: Readonly<Record<string, readonly [path: string, status: number, reason: RegExp] | undefined>> = {
   auth: undefined,
   metering: ['/cycles/off', 200, /^0$/],

@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const COMMAND = join(ROOT, 'config/svc');
-/** A debugger would take any free port: the usual one may be somebody else's. */
+/** Port 0 lets a debugger take any free port, since the usual one may be in use. */
 const ENV = { NODE_OPTIONS: '--inspect-port=0' };
 const EMPTY = { manifest: '{"actors":{}}', env: ENV };
 const STARTS: readonly (readonly [string, ServerOptions])[] = [
@@ -45,7 +45,7 @@ async function until(holds: () => boolean, told: string): Promise<void> {
   for (const deadline = Date.now() + DEADLINE_MS; !holds(); await sleep(10)) assert.ok(Date.now() < deadline, told);
 }
 
-/** A Node without any precaution opens its debugger for SIGUSR1; resolves when one that was told now has done so. */
+/** Starts a plain Node, which opens its debugger at SIGUSR1; resolves when it has done so after a signal sent now. */
 async function debuggerOfAnother(t: TestContext): Promise<void> {
   const node = spawn(process.execPath, ['-e', 'console.log(1); setInterval(() => {}, 1e6)'], {
     env: { ...process.env, ...ENV },

@@ -21,7 +21,7 @@ const TELLING = [
   0x70, 0x7b, 0x7c, 0x7d, 0x7e, 0x7f, 0x80, 0xfc, 0xfd, 0xff,
 ] as const;
 
-/** One to four changes to `whole`; `other` is where foreign parts come from. */
+/** Makes one to four changes of `whole`; foreign parts come from `other`. */
 export function mutate(whole: Uint8Array, other: Uint8Array, random: Seeded): Uint8Array {
   let bytes = whole;
   for (let k = random.pick([1, 1, 1, 2, 3, 4]); k > 0; k--) bytes = mutateOnce(bytes, other, random);
@@ -54,7 +54,7 @@ function mutateOnce(bytes: Uint8Array, other: Uint8Array, random: Seeded): Uint8
   }
 }
 
-/** Bytes without regard for what they mean. */
+/** Changes bytes without regard to their meaning. */
 function mutateBytes(bytes: Uint8Array, other: Uint8Array, random: Seeded): Uint8Array {
   if (bytes.length === 0) return Uint8Array.of(random.below(256));
   const at = random.below(bytes.length);
@@ -114,7 +114,7 @@ function mutateOrder(sections: readonly Section[], foreign: readonly Section[], 
   return list;
 }
 
-/** One body is changed, and its length and the section's are made right. */
+/** Changes one body, and corrects its length and the section's. */
 function mutateCode(content: Uint8Array, other: Uint8Array, random: Seeded): Uint8Array {
   const bodies: Uint8Array[] = [];
   try {
@@ -154,7 +154,7 @@ function foreignBlock(random: Seeded): number[] {
 }
 
 function swapInstruction(body: Uint8Array, random: Seeded): Uint8Array {
-  // Behind the locals, of which most bodies have few; elsewhere it is damage as any other.
+  // The place is behind the locals, of which most bodies have few; anywhere else it is ordinary damage.
   if (random.oneIn(20)) {
     const at = random.pick([1, 3, body.length - 1]);
     return spliced(body, Math.max(0, Math.min(at, body.length)), 0, foreignBlock(random));

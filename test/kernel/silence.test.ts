@@ -13,7 +13,7 @@ test('a process that was stopped for minutes was not silent for minutes', async 
       return { [Symbol.dispose]: () => void (timers = timers.filter((each) => each !== timer)) };
     },
   };
-  /** Whatever is due fires once, as after SIGCONT. */
+  /** Lets time pass; each due timer fires once, as after SIGCONT. */
   const pass = async (ms: number): Promise<void> => {
     nowMs += ms;
     for (const timer of timers.filter(({ dueMs }) => dueMs <= nowMs)) {

@@ -16,12 +16,12 @@ import { RecordingJournal } from './recording-journal.ts';
 
 const STEP_MS = 5;
 const LIFE_MS = 10_000;
-/** One of so many hosts lives until each must have had its heartbeat. */
+/** One host in this many lives until each actor must have had its heartbeat. */
 const LONG_LIVES = 6;
-/** Heartbeats come so often, timers five times as often. */
+/** Interval of heartbeats; timers come five times as often. */
 const BEAT_MS = 1000;
 const TIMER_NS = 200_000_000n;
-/** Longer than a slice, and than what a busy actor is left awake. */
+/** Duration longer than a slice, and longer than a busy actor is left awake. */
 const LONG_MS = 400;
 const LOAD_MS_A_UNIT = 2;
 const BYTES_MAX = 100;
@@ -46,7 +46,7 @@ interface Actor {
   readonly hasClient: boolean;
   readonly hasHeartbeat: boolean;
   readonly hasTimer: boolean;
-  /** Since when something of a client's waits for it to be live. */
+  /** Time since which a client's message waits for the actor to be live. */
   waitsSinceMs: number | undefined;
   messages: number;
   beats: number;
@@ -105,7 +105,7 @@ class CrowdedHost {
   #answers = 0;
   #loads = 0;
   #slept = 0;
-  /** In this step: who slept, and loads for somebody and for ticks alone. */
+  /** In this step: evicted actors, loads for waiting messages, and loads for ticks alone. */
   #sleeps = 0;
   #wantedLoads = 0;
   #loadsForTicks: number[] = [];
@@ -220,7 +220,10 @@ class CrowdedHost {
     await new Promise<void>((resolve) => this.#clock.after(actor.loadMs, resolve));
   }
 
-  /** Loads for ticks in this step, less those that there was room for: whoever slept may have done so for others. */
+  /**
+   * Counts the loads for ticks in this step, less those for which there was room: evictions may have been made for
+   * others.
+   */
   #countTickLoads(): void {
     const costly = this.#loadsForTicks
       .toSorted((a, b) => a - b)
@@ -231,7 +234,7 @@ class CrowdedHost {
     this.#loadsForTicks = [];
   }
 
-  /** One load and one turn of each, and of each of those again that stand between two turns of the others. */
+  /** Milliseconds of a round: the load, a place's minimum time and a long message of each actor. */
   get #roundMs(): number {
     return this.#actors.reduce((sum, { loadMs }) => sum + loadMs + SLOT_MS + LONG_MS, 0);
   }

@@ -41,7 +41,7 @@ const PLANTED: Readonly<Record<string, readonly [from: number, plant: () => unkn
   'a line in which large ones let all others pass': [
     1,
     () => {
-      // The lanes as they are, the oversized one last, whoever came first.
+      // Takes the lanes in their order, the oversized one last, whichever actor came first.
       mock.method(WakingLine.prototype, 'first', function (this: WakingLine, closed: ReadonlySet<Lane>) {
         const open = LANES.filter((lane) => !closed.has(lane));
         return open.map((lane) => this.headOf(lane)).find((head) => head !== undefined);

@@ -380,7 +380,7 @@ export class RandomEngine implements ThreadEngine {
     return log?.records.ends.length ?? 0;
   }
 
-  // ---- what is told
+  // ---- changes that are told
 
   takeChanges(): readonly Uint8Array[] | undefined {
     const subject = this.#told;

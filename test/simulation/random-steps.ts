@@ -54,7 +54,7 @@ export interface EngineHost {
   problem(error: unknown): void;
 }
 
-/** Argument of an installation by somebody who runs the host. */
+/** Argument of an installation by an operator. */
 export const OPERATOR = 'operator';
 
 /** One message in this many may make a burst of calls. */

@@ -152,7 +152,7 @@ export class RandomThreads extends SteppedThreads {
     this.#canisters = canisters;
   }
 
-  // ---- what the simulation uses
+  // ---- the simulation's interface
 
   /** Cycles of canisters that were deleted. */
   get destroyed(): bigint {
@@ -279,7 +279,7 @@ export class RandomThreads extends SteppedThreads {
     canister.isAsleep = false;
   }
 
-  // ---- what is watched on its way
+  // ---- checks of tasks and steps on their way
 
   override run(handle: number, task: Task, done: Done): void {
     const canister = this.#canisterAt(handle);

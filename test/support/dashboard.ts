@@ -32,7 +32,7 @@ export function readDashboard(): Dashboard {
   return JSON.parse(readObservability('grafana-dashboard.json')) as Dashboard;
 }
 
-/** Every expression with its panel's title. */
+/** Returns every expression with its panel's title. */
 export function expressionsOf({ panels }: Dashboard): readonly { readonly title: string; readonly expr: string }[] {
   return panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
 }

@@ -30,7 +30,7 @@ for (let n = 0; n < flooding; n++) {
   socket.on('connect', write).on('drain', write).resume().on('error', ignore);
 }
 let connected = 0;
-/** Opens one that says nothing; the server closes it when it has been idle for long, and another one comes. */
+/** Opens a connection that sends nothing; the server closes it after a long idle time, and another one is opened. */
 function beSilent(): void {
   const socket = connect(port, host).resume().on('error', ignore);
   socket.on('connect', () => parentPort?.postMessage(++connected));

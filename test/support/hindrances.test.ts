@@ -78,7 +78,8 @@ test('flushes in a thread of a process that is to record them are written down w
   const folder = await mkdtemp(join(tmpdir(), 'svc-flushes-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, 'flushes');
-  // A descriptor that never was: this one's flush takes as long as it is told to, and the recorder is loaded around it.
+  // A flush of a descriptor takes as many milliseconds as the descriptor's number, and the recorder is loaded around
+  // it.
   const slowDisk = `import fs from 'node:fs'; import { isMainThread } from 'node:worker_threads';
     if (!isMainThread) fs.fdatasyncSync = (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);`;
   const work = `import { isMainThread, Worker } from 'node:worker_threads'; import * as fs from 'node:fs';

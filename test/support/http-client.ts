@@ -93,7 +93,7 @@ export class RawClient implements AsyncDisposable {
     this.#socket.resume();
   }
 
-  /** Resolves when what was received contains `text`; rejects after `timeoutMs`. */
+  /** Resolves when the received text contains `text`; rejects after `timeoutMs`. */
   async until(text: string, timeoutMs = PATIENCE_MS): Promise<string> {
     const signal = AbortSignal.timeout(timeoutMs);
     while (!this.#received.includes(text)) {

@@ -32,7 +32,7 @@ export interface InProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: none. */
   readonly manifestFile?: string;
-  /** Where the server seems to lie; default: an empty folder. */
+  /** Directory in which the server seems to lie; default: an empty one. */
   readonly root?: string;
 }
 

@@ -39,7 +39,7 @@ export interface LoggedEvent {
   readonly prose: string;
 }
 
-/** Keeps everything it is told. */
+/** Keeps all log entries. */
 export class RecordingLogger implements Logger {
   readonly events: LoggedEvent[] = [];
   /** `level: message`, in order. */

@@ -11,7 +11,7 @@ import { compileAhead } from './compile-server.ts';
 
 const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 200 });
 
-/** An actor for tests to which any will do: each source of its own costs two seconds of compiling. */
+/** An actor for tests that need just any: each further source costs two seconds of compiling. */
 export const ANY_ACTOR = 'persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } };';
 
 /** Source text of one actor, or files by path with the main file first (`{ 'Main.mo': …, 'lib/Text.mo': … }`). */

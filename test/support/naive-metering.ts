@@ -5,7 +5,7 @@
  */
 import { wat, watOf } from './wat.ts';
 
-/** Cost by name; what is not here costs 1. `64:` marks names that cost one more in 64-bit modules. */
+/** Cost by name; names that are missing cost 1. `64:` marks names that cost one more in 64-bit modules. */
 const COSTS = new Map<string, number>();
 function costs(text: string): void {
   for (const line of text.trim().split('\n')) {

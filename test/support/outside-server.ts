@@ -7,7 +7,7 @@ export type { OutsideServer, Received } from '../../plugins/api/contracts/suppor
 
 const TLS = new URL('../fixtures/tls/', import.meta.url);
 const pem = (name: string): string => readFileSync(new URL(name, TLS), 'utf8');
-/** Who has signed the good certificate. */
+/** Certificate of the authority that has signed the good certificate. */
 export const OUTSIDE_CA = pem('ca.pem');
 export const OUTSIDE_CA_FILE = new URL('ca.pem', TLS).pathname;
 

@@ -61,7 +61,7 @@ const DURATIONS: readonly (readonly [string, Draw])[] = [
   ['no time', () => 0],
   ['half a second', (random) => HALF_A_SECOND - random.below(HALF_A_SECOND / 8)],
 ];
-/** In instructions. */
+/** Number of instructions. */
 const HALF_A_SECOND = 2 ** 28;
 
 export interface Drawn {

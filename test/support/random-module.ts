@@ -1,10 +1,10 @@
 /**
- * Random canisters as text. They like what is hard for the instrumenter: addresses at page borders and at the end of
- * memory, unaligned and straddling stores, values kept in locals through blocks, branches out of several blocks, loops
- * that change an address, calls of all four kinds, multi-value blocks, SIMD, bulk operations, growth, and traps of
- * every sort.
+ * Random canisters as text, with many cases that are hard for the instrumenter: addresses at page borders and at the
+ * end of memory, unaligned and straddling stores, values kept in locals through blocks, branches out of several blocks,
+ * loops that change an address, calls of all four kinds, multi-value blocks, SIMD, bulk operations, growth, and traps
+ * of every sort.
  *
- * They end: a global bounds all loops of a message, and a function calls only functions before it.
+ * All messages end: a global bounds all loops of a message, and a function calls only functions before it.
  */
 import { type Seeded, seeded } from './seeded.ts';
 

@@ -6,7 +6,9 @@ import { join } from 'node:path';
 const made: string[] = [];
 process.once('exit', () => made.forEach((path) => rmSync(path, { recursive: true, force: true })));
 
-/** A fresh directory. It goes with this process, when whatever a test opened in it is closed. */
+/**
+ * Makes a fresh directory. It is removed with this process, after everything that a test opened in it has been closed.
+ */
 export async function temporaryDirectory(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'svc-test-'));
   made.push(path);

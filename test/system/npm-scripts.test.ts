@@ -19,7 +19,7 @@ interface Started {
   readonly printed: () => string;
 }
 
-/** `npm start` in a process group of its own, as a terminal would have it. */
+/** Runs `npm start` in a process group of its own, as a terminal does. */
 async function npmStart(t: TestContext): Promise<Started> {
   const npm = spawn('npm', ['start', '--', '--listen', '127.0.0.1:0'], {
     cwd: ROOT,

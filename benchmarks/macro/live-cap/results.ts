@@ -114,7 +114,7 @@ const COLUMNS = [
 ];
 const MORE_COLUMNS = ['p99_ms', 'wakes', 'evictions'];
 
-/** One line a load, for spreadsheets (RFC 4180). */
+/** Returns one line a load, for spreadsheets (RFC 4180). */
 export function csvOf(rows: readonly Row[]): string {
   const lines = rows.flatMap(({ server, hosted, live, traffic, samples }) =>
     samples.map((sample, round) => [

@@ -23,7 +23,7 @@ export async function flipByteOf(directory: string, files: RegExp, marker: strin
     const flipped = Buffer.from(bytes);
     flipped.writeUInt8(bytes.readUInt8(at) ^ 1, at);
     await writeFile(file, flipped);
-    // The file may have got a new name by then, or be gone: what it held is what counts.
+    // The file may have another name by then, or be gone, so its content is what counts.
     return { file: relative(directory, file), hash: hashOf(flipped), mend: () => writeFile(file, bytes) };
   }
   return assert.fail(`no file like ${files} holds ${String(marker)}`);

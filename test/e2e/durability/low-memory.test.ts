@@ -1,4 +1,4 @@
-/** A low-memory hook that was due runs, once, whatever ends before: the server, or the actor's executor. */
+/** A low-memory hook that was due runs once, whether the server or the actor's executor ends before. */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { before, suite, test, type TestContext } from 'node:test';
@@ -8,7 +8,7 @@ import { Laboratory, NOTHING, Subject } from '../semantics/laboratory.ts';
 import { Deployment } from './deployment.ts';
 
 const PAGE = 65_536;
-/** Less than this is left below 4 GiB, whatever the heap has. */
+/** Threshold below which the free memory under 4 GiB always is, whatever the size of the heap. */
 const ALWAYS_LOW = { wasm_memory_threshold: 2 ** 32 - PAGE };
 const NEVER_LOW = { wasm_memory_threshold: 0 };
 const ENDLESS = 10 ** 12;
@@ -34,7 +34,7 @@ async function runs(host: Host, subject: Subject, expected: number): Promise<voi
   assert.equal(await host.query(subject.actor, 'low'), expected);
 }
 
-/** An actor whose hook waits behind a message of its own. */
+/** Makes an actor whose hook waits behind a message of its own. */
 async function waiting(
   host: Host,
   rounds: number,

@@ -5,7 +5,7 @@ import type { RunningServer } from '../../support/server.ts';
 export class MemoryWatch implements Disposable {
   readonly #server: RunningServer;
   readonly #timer: NodeJS.Timeout;
-  /** When it was begun, and at most so far. */
+  /** Memory at the beginning of the watch; then its peak so far. */
   readonly firstBytes: number;
   peakBytes: number;
 

@@ -1,4 +1,4 @@
-/** Upgrades that cannot work, and upgrades at a bad moment: the old actor goes on serving, and so do the others. */
+/** Upgrades that cannot work, and upgrades at a bad moment: the old actor and all others serve on. */
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 import { RawClient } from '../../support/http-client.ts';
@@ -163,7 +163,7 @@ suite('upgrades at a bad moment', () => {
   });
 });
 
-/** As Motoko shows it. */
+/** Formats a number as Motoko does. */
 function showNat(value: number): string {
   return value.toLocaleString('en-US').replaceAll(',', '_');
 }

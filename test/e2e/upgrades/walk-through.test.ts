@@ -14,7 +14,7 @@ interface Block {
   readonly text: string;
 }
 
-/** A command of `curl` and what it answers; nothing else is used there. */
+/** A command of `curl` and its answer; the page has no other commands. */
 interface Command {
   readonly path: string;
   readonly body: string;

@@ -78,7 +78,7 @@ export const STABLE_ENTRIES_AT = HEADER_BYTES + 8;
 export const ENTRY_BYTES = 1021;
 const ENTRY_HEADER_BYTES = 15;
 export const FILL_BYTES_MAX = ENTRY_BYTES - ENTRY_HEADER_BYTES;
-/** Behind all entries. */
+/** Address behind all entries. */
 const PAD_AT = 2 ** 20;
 /** Far behind all entries. */
 export const PAYLOAD_AT = 2 * 2 ** 20;

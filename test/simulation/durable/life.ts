@@ -147,7 +147,7 @@ export class Life {
     this.registry = registry;
   }
 
-  /** Collects all reported problems. */
+  /** Returns a logger that collects all reported problems. */
   #logger(): Logger {
     const problem = (text: string, error?: unknown): void => {
       if (!this.isOver && this.#parts.planted.isSilent !== true && !EXPECTED.test(text))

@@ -20,7 +20,7 @@ interface Expected {
   statuses: readonly string[];
   /** Possible hashes of the module; undefined: no module. */
   hashes: readonly (string | undefined)[];
-  /** Values of a variable of its own. */
+  /** Possible values of the actor's variable. */
   settings: readonly (string | undefined)[];
   variant: LedgerVariant;
   /** True while a change of the actor is under way. */

@@ -46,7 +46,7 @@ export class SimulatedStorage extends CommitQueue {
     void this.open();
   }
 
-  // ---- what the simulation decides
+  // ---- decisions of the simulation
 
   get canSeal(): boolean {
     return this.#turn.seal !== undefined;

@@ -1,4 +1,4 @@
-/** Canisters of a whole host without its HTTP server: what it keeps of calls, and whom it tells of changes. */
+/** Canisters of a whole host without its HTTP server: the stored calls, and the notices of changes. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -80,7 +80,7 @@ suite('canisters of a host', () => {
     using _watching = canisters.watch(canister, { changed: told, codeChanged: told, removed: told });
     const backend = kernel.get(ManagementBackend);
     const { version } = recordOf(canister);
-    // In one turn: no message ends meanwhile.
+    // Both happen in one turn: no message ends meanwhile.
     changes = 0;
     backend.configure(recordOf(canister), {});
     assert.deepEqual([recordOf(canister).version, changes], [version + 1, 1]);
@@ -91,7 +91,7 @@ suite('canisters of a host', () => {
       [false, true, true, true].map((isRepeat) => ['reply', isRepeat]),
     );
 
-    // A message counts once: not for its repeats, nor where nobody took it.
+    // A message counts once, without its repeats, and not at all if no method took it.
     const counts = (): readonly number[] => [canister.messages, canister.traps];
     assert.deepEqual(counts(), [2, 0]);
     await call('nothing', NO_ARGUMENTS);

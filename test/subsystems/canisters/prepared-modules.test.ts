@@ -52,7 +52,7 @@ function make(): { readonly modules: PreparedModules; readonly store: FakeModule
   return { modules, store, logged };
 }
 
-/** As a storage that waits does it. */
+/** Does the same as a waiting storage; returns the number of wanted modules. */
 async function look(modules: PreparedModules, there: readonly Uint8Array[]): Promise<number> {
   const byKey = new Map(there.map((wasm) => [hashOf(wasm), wasm]));
   const wanted = modules.wanted([...byKey.keys()].map((hash) => Buffer.from(hash, 'hex')));

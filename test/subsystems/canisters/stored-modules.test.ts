@@ -1,4 +1,4 @@
-/** Uses of modules within units: what is put, what is deleted, and what is neither. */
+/** Uses of modules within units: modules that are put, deleted, or neither. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { StoredModules } from '../../../subsystems/canisters/stored-modules.ts';
@@ -11,7 +11,7 @@ const WASM = { [A]: Uint8Array.of(1), [B]: Uint8Array.of(2) };
 type Name = typeof A | undefined;
 type Change = readonly [before: Name, after: Name];
 
-/** One unit, as the store writes it: its operations in order. */
+/** Returns one unit's operations in order, as the store writes them. */
 function unit(modules: StoredModules, ...changes: readonly Change[]): readonly string[] {
   const batch = new WriteBatch();
   for (const [before, after] of changes)

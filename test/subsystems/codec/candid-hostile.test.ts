@@ -241,7 +241,7 @@ describe('JSON made to hurt', () => {
   test('a record of very many optional fields does not make small text large', () => {
     const fields = Array.from({ length: 5_000 }, (_, index) => `f${index} : opt nat`).join('; ');
     const tuple = codecOf(`vec record { ${fields} }`);
-    // Compiling 5,000 fields is not what is measured.
+    // The first conversion compiles the 5,000 fields, which is not to be measured.
     toCandid(tuple, '[[{}]]');
     quickly(() => refuses(() => toCandid(tuple, `[[${'{},'.repeat(20_000)}{}]]`), /too many values/));
   });
@@ -323,7 +323,7 @@ describe('what costs more than its bytes say is paid for', () => {
     refuses(() => fromCandid(tuple, hostile), quota, 'codec-quota');
   });
 
-  /** One record of null fields, read as many others. */
+  /** Makes a record of null fields that is read as many others. */
   const spread = (readAs: number, fields: number) => {
     const table = [
       [0x6c, ...leb(fields), ...Array.from({ length: fields }, (_, k) => [...leb(k), 0x7f]).flat()],

@@ -149,7 +149,7 @@ test('an interface of thousands of methods over one web of types is parsed in a 
   const before = process.memoryUsage().heapUsed;
   const cpuMs = startCpuTimer();
   const parsed = codec.parseInterface(`${types.join('\n')} service : { ${methods.join(';')} }`);
-  // One node a type: with a graph for each method this takes gigabytes.
+  // Types have one node each: with a graph for each method this would take gigabytes.
   assert.ok(cpuMs() < 2_000);
   assert.ok(process.memoryUsage().heapUsed - before < 100_000_000);
   const args = parsed.methods.get('m7')?.args;

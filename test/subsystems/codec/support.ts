@@ -16,7 +16,7 @@ export function codecOfTuple(types: string, definitions = ''): TupleCodec {
   return method.args;
 }
 
-/** One JSON value through Candid and back; `json` without the array around it. */
+/** Converts one JSON value to Candid and back; `json` without the array around it. */
 export function roundTrip(tuple: TupleCodec, json: string, lossless = false): string {
   return fromCandid(tuple, toCandid(tuple, `[${json}]`, lossless), lossless).slice(1, -1);
 }

@@ -1,4 +1,4 @@
-/** Compilers that are programs of their own: what they say, and what becomes of those that say something else. */
+/** Compilers that are programs of their own: their outputs, and the handling of invalid ones. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ async function checkerOf(script: string, deadlineMs = PLENTY_MS): Promise<Progra
   return new ProgramChecker({ name: 'svc_bin', file, title: 'SVC_BIN', searchPath: '/usr/bin:/bin', deadlineMs });
 }
 
-/** Returns whether the group has a process left that nobody has collected. */
+/** Returns true if the group has a process left, possibly one whose status nobody has read. */
 function isThere(group: number): boolean {
   try {
     process.kill(-group, 0);

@@ -97,7 +97,7 @@ describe('packages of mops', () => {
       '/p/mops.lock': JSON.stringify(lock),
       '/cache/a@1.0.0/mops.toml': toml,
       '/cache/a@1.0.0/lib/lib.mo': library,
-      // No manifest mentions this file.
+      // The lock has no hash of this file.
       '/cache/a@1.0.0/lib/N.mo': 'module {}',
       '/p/src/Main.mo': main('mo:a'),
     };

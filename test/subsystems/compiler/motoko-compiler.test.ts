@@ -56,7 +56,7 @@ test('an actor compiles to a module with its interface and its stable types', as
 test('both persistence modes compile in any order, and the bytes depend on the source alone', async (t) => {
   const one = compiler(t, { processesMax: 1, isKeptWarm: true });
   const files = new Map([['Main.mo', ANY_ACTOR]]);
-  // From here on each finds an instance that was made ahead for it alone.
+  // From here on each compilation finds an instance that was made in advance for it alone.
   assert.match(await refusal(one.compileText(new Map([['Main.mo', 'actor {']]))), /syntax error/u);
   const classical = await one.compileText(files, { persistence: 'classical' });
   const enhanced = await one.compileText(files);
@@ -155,7 +155,7 @@ test('garbage is refused with a short message, and the compiler goes on', async 
 
 test('a compilation that takes too long is stopped, and the one that waited behind it runs', async (t) => {
   const one = compiler(t, { processesMax: 1, timeLimitMs: 4000 });
-  // To explain a syntax error the compiler looks at every bracket that is open, for every bracket that is open.
+  // Explaining a syntax error, the compiler looks at every open bracket for every open bracket.
   const slow = one.compileText(new Map([['Slow.mo', '{'.repeat(100_000)]]));
   const next = one.compileText(new Map([['Next.mo', 'actor']]));
   await Promise.all([

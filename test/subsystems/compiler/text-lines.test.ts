@@ -8,7 +8,7 @@ test('each place of a text is found as one finds it who reads from the beginning
     let line = 0;
     let byte = 0;
     for (let offset = 0; offset <= text.length; offset++) {
-      // Not between the two units of a character.
+      // Offsets between the two units of a character are skipped.
       if (!/^[\udc00-\udfff]/.test(text.slice(offset)))
         assert.deepEqual([offset, lines.positionAt(offset)], [offset, { line, byte }]);
       assert.equal(lines.lineAt(offset), line);

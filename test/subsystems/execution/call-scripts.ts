@@ -9,7 +9,7 @@ const utf8 = new TextEncoder();
 /** Callee, method and payload, one behind the other; free space follows. */
 export const CALL_BLOB: Uint8Array = new Uint8Array([...CALLEE, ...utf8.encode(METHOD), ...utf8.encode(PAYLOAD)]);
 
-/** Where in the blob texts of the test's own begin. */
+/** Place in the blob where the test's own texts begin. */
 export const TEXT_AT = BLOB_AT + 64;
 export function blobWith(text: string): Uint8Array {
   const blob = new Uint8Array(64 + 256);

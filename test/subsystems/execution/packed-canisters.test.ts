@@ -1,4 +1,6 @@
-/** Sleeping canisters that executors keep: which, how many, and when they are not what is stored any more. */
+/**
+ * Sleeping canisters that executors keep: their choice, their number, and kept state that differs from the stored one.
+ */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { systemClock } from '../../../kernel/index.ts';
@@ -115,11 +117,11 @@ describe('the room for sleeping canisters', () => {
   const tally = new HeapTally(heap.length);
   tally.use(0, 16);
   const marks = tally.marks ?? assert.fail();
-  /** With the numbers of its pages, and a place for each. */
+  /** Size with the numbers of the pages, and a place for each. */
   const SIZE = heap.length + 16 * 8;
   const pagesOf = (bytes: number): number => Math.ceil(bytes / PAGE) * PAGE;
 
-  /** One of so many bytes that is packed with the template of its code. */
+  /** Makes a canister of so many bytes that is packed with the template of its code. */
   function packed(templates: HeapTemplates, of: InstrumentedCode, bytes: number): PackedCanister {
     const template = templates.of(of) ?? templates.make(of, heap, marks);
     return {

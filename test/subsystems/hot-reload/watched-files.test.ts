@@ -10,7 +10,7 @@ interface Watching {
   readonly root: string;
   readonly files: WatchedFiles;
   readonly warnings: string[];
-  /** Owners that were told of since the last call; resolves when this one is among them. */
+  /** Returns the owners reported since the last call; resolves when `owner` is among them. */
   readonly told: (owner: string) => Promise<readonly string[]>;
 }
 
@@ -33,7 +33,7 @@ async function watching(t: TestContext, foldersMax?: number): Promise<Watching> 
   };
 }
 
-/** As editors save: a draft, and its name changed. */
+/** Saves a file as editors do: a draft, which is then renamed. */
 function save(file: string, text: string): void {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(`${file}~`, text);

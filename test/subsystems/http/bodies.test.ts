@@ -132,7 +132,7 @@ suite('request bodies', () => {
     await using stranger = new RawClient(origin);
     stranger.write(head('/call/counter/echo', 'Content-Length: 3', 'Expect: tea'));
     assert.match(await stranger.ended(), /^HTTP\/1\.1 401 /);
-    // As the length of the body: before readiness.
+    // The header is checked where the body's length is: before readiness.
     await using known = new RawClient(origin);
     known.write(head('/call/counter/echo', 'Authorization: Bearer x', 'Content-Length: 3', 'Expect: tea'));
     assert.match(await known.ended(), /^HTTP\/1\.1 417 [^]*\r\nsvc-version: 9\.8\.7\r\n/);

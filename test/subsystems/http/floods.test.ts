@@ -121,7 +121,7 @@ suite('requests that are sent ahead', () => {
     held.resolve();
     const answers = answersIn(await client.ended());
     await closed;
-    // One whose header was whole is worked on; the next one that is read is refused, which ends the connection.
+    // A request whose header was whole is executed; the next one that is read is refused, which ends the connection.
     const worked = canisters.keys.length;
     assert.ok(begun >= 1 && worked < 200 && worked - begun <= 1, `${begun} begun, ${worked} worked on`);
     assert.deepEqual(answers.slice(0, worked), Array<string>(worked).fill('200 ["done"]'));

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { answerJsonArray } from '../../../subsystems/http/json-array.ts';
 
-/** Keeps what is answered, and takes it at once. */
+/** Makes a responder that keeps the answer, and takes each piece at once. */
 function keepingResponder() {
   const kept = { text: '', pieces: 0 };
   const keep = (bytes: Uint8Array): void => {

@@ -37,7 +37,7 @@ function plainInstance(module: WebAssembly.Module, state: State | undefined): Pl
   const exports = new WebAssembly.Instance(module).exports as PlainExports;
   if (state === undefined) return exports;
   const missing = (state.heap.length - exports.memory.buffer.byteLength) / 65_536;
-  // Both widths: the type of the argument depends on the memory's.
+  // The type of the argument depends on the memory's width.
   if (missing > 0) {
     try {
       exports.memory.grow(missing);

@@ -1,7 +1,7 @@
 /**
  * The guest's stack ends by a rule of the module's (guest-stack.ts), never by V8's stack: a thread whose stack is
- * `threadStackMb` of it does not overflow, on either tier, whatever shape the functions have. Frames of V8's are held
- * against that rule here.
+ * `threadStackMb` of it does not overflow, on either tier, whatever shape the functions have. This test compares V8's
+ * frames with that rule.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

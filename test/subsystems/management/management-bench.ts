@@ -30,9 +30,9 @@ export interface Rejected {
 }
 
 export interface BenchParts {
-  /** Where what is changed is kept. */
+  /** Storage for the records of changes. */
   readonly storage?: RecordStore;
-  /** One that has canisters already. */
+  /** A host that has canisters already. */
   readonly host?: FakeHost;
   readonly random?: SeededRandom;
   readonly outcalls?: Outcalls;
@@ -90,7 +90,7 @@ export class ManagementBench {
     return { response, refunded, result };
   }
 
-  /** The result of a call that has to succeed. The test says what it expects of it. */
+  /** Makes a call that has to succeed; returns its result, whose type the test names. */
   async ok<T = unknown>(method: string, argument: unknown, options: Options = {}): Promise<T> {
     const { response, result } = await this.paid(method, argument, options);
     assert.equal(response.kind, 'reply', response.kind === 'reject' ? response.message : '');
@@ -106,7 +106,7 @@ export class ManagementBench {
     return { code: response.code, message: response.message };
   }
 
-  /** As a canister with this id calls it. */
+  /** Returns options for a call by this canister. */
   from(canister: FakeCanister): Options {
     return { sender: canister.id, senderIsCanister: true };
   }

@@ -200,7 +200,7 @@ describe('after a restart', () => {
     const { snapshot_id } = await lives.bench.ok<{ snapshot_id: string }>('upload_canister_snapshot_metadata', upload);
     const place = { canister_id: text(target.id), snapshot_id };
     const contents = { wasm_module: WASM, wasm_memory: state.heap, stable_memory: state.flat } as const;
-    // In steps that are no multiple of a page, with a restart after every fifth.
+    // The steps are no multiple of a page, with a restart after every fifth.
     let calls = 0;
     for (const [kind, bytes] of Object.entries(contents)) {
       for (let offset = 0; offset < bytes.length; offset += 300_001) {
@@ -411,7 +411,7 @@ describe('a crash', () => {
     const { id } = await filled(lives.bench);
     const { id: snapshot_id } = await lives.bench.ok<Taken>('take_canister_snapshot', { canister_id: id });
     await lives.restart();
-    // As the host's answer comes in a turn of its own.
+    // The host's answer comes in a turn of its own.
     let turn = 0;
     const hostAnswers = async () => {
       await nextTurn();

@@ -1,4 +1,4 @@
-/** `config/manifest.schema.json` tells editors what the reader accepts: the two must agree. */
+/** `config/manifest.schema.json` shows editors the manifests that the reader accepts: the two must agree. */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

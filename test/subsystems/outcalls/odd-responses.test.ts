@@ -1,4 +1,4 @@
-/** Responses byte by byte, from bare sockets: what is taken, what is refused, and in whose words. */
+/** Responses byte by byte, from bare sockets: accepted and refused ones, and the messages about the latter. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -8,7 +8,7 @@ import { UndiciOutcalls } from '../../../subsystems/outcalls/undici-outcalls.ts'
 import { failureOf, NEVER, requestOf, textOf } from '../../../plugins/api/contracts/outcalls.ts';
 import { OUTCALL_FAILURES, type OutcallMethod, type OutcallResponse } from '../../../subsystems/outcalls/index.ts';
 
-/** Bytes that are written at once, or what becomes of the connection: END, RESET. */
+/** Bytes that are written at once, or an end of the connection: END, RESET. */
 type Piece = string;
 
 const HI = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi';
@@ -24,7 +24,7 @@ interface Bench {
   readonly ask: (pieces: readonly Piece[], method?: OutcallMethod, signal?: AbortSignal) => Promise<OutcallResponse>;
 }
 
-/** A server that answers each request with the pieces of its test, each in a packet of its own. */
+/** Starts a server that answers each request with the pieces of its test, each in a packet of its own. */
 async function bench(t: TestContext): Promise<Bench> {
   const answers: (readonly Piece[])[] = [];
   const sockets = new Set<Socket>();

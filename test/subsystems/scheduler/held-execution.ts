@@ -1,4 +1,4 @@
-/** An execution whose tasks end when the test says so, and what tests of the scheduler say to it. */
+/** An execution whose tasks end when the test says so, and the steps that tests of the scheduler give it. */
 import type { Execution, ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { NOTHING_RAN, type OutgoingCall, type Step, type Task } from '../../../subsystems/ic/index.ts';
 
@@ -46,11 +46,11 @@ export class HeldExecution implements Pick<
   readonly credits: { readonly handle: number; readonly amount: bigint; readonly pay: (isPaid: boolean) => void }[] =
     [];
   refused = false;
-  /** Why code cannot be dropped. */
+  /** Reason why code cannot be dropped. */
   uninstallProblem: Error | undefined;
   readonly memory = { bytesMax: 1000, bytesHigh: 900, bytesUsed: 0, refusals: 0 };
   trims = 0;
-  /** An executor needs so many bytes; resolves when it is told to look again. */
+  /** Asks for memory as an executor does; resolves when the executor should look again. */
   want: (bytes: number) => Promise<void> = () => Promise.resolve();
 
   attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
@@ -102,7 +102,7 @@ export class HeldExecution implements Pick<
   }
 
   uninstall(): Promise<void> {
-    // So is code.
+    // Code is dropped at once, unless the test has set a problem.
     return this.uninstallProblem === undefined ? Promise.resolve() : Promise.reject(this.uninstallProblem);
   }
 
@@ -128,7 +128,7 @@ export class HeldExecution implements Pick<
   }
 }
 
-/** A call of `m`, or what is given instead. */
+/** Makes a call of `m`, with the given changes. */
 export function callOf(callee: Uint8Array, more: Partial<OutgoingCall> = {}): OutgoingCall {
   const payload = new Uint8Array(0);
   const callbacks = new Uint8Array(56);

@@ -38,7 +38,7 @@ test('holds what a Set holds, in its order, whatever comes and goes, also while 
       let visits = 0;
       for (const item of pair.list) {
         assert.equal(item, inSet.next().value, `seed ${seed}, step ${step}`);
-        // A loop that adds what it has just removed never ends, of either.
+        // A loop that adds what it has just removed never ends, in either list.
         if (++visits > 50) break;
         for (let changes = random.below(4); changes > 0; changes--) pair.change(random.pick(items), random);
       }

@@ -66,7 +66,7 @@ suite('a state directory is closed to other users', () => {
   });
 
   test('what cannot be closed is named, unless nobody gets there', async () => {
-    // The system lets nobody change the rights of these.
+    // The system does not allow changes of these files' rights.
     assert.deepEqual(await closeToOthers('/proc/self', ['status', 'no-such-file', 'task']), ['status', 'task']);
     const path = await temporaryDirectory();
     await symlink('/proc/self/status', join(path, 'status'));

@@ -10,7 +10,7 @@ import { TablesStorage } from '../../../subsystems/storage/tables-storage.ts';
 import type { Change } from '../../../subsystems/storage/tables.ts';
 import { failuresOf } from '../../support/failing-suite.ts';
 
-/** They outlive who closes them. */
+/** Tables that outlive the storage that closes them. */
 class KeptTables extends MemoryTables {
   override close(): Promise<void> {
     return Promise.resolve();

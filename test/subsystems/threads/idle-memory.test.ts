@@ -11,7 +11,7 @@ import type { IdleThreadData, IdleThreadHeap } from '../../support/idle-thread.t
 /** Longer than any thread waits before it gives memory back, and the time that takes on a busy machine. */
 const IDLE_MS = 11_000;
 const FEW = 1000;
-/** With 130 bytes each, more than is collected. */
+/** Number of objects of 130 bytes each that exceeds the threshold of a collection. */
 const MANY = 1_400_000;
 
 async function idle(

@@ -129,7 +129,7 @@ const typeTexts = fc.letrec<{ type: string }>((tie) => ({
 
 const PRINCIPALS = ['aaaaa-aa', '2vxsx-fae', 'bkyz2-fmaaa-aaaaa-qaaaq-cai'];
 
-/** A value of any shape, as somebody may have filled in the form. */
+/** Makes a value of any shape, as a user may have filled in the form. */
 function filled(named: DidType, random: fc.GeneratorValue): FormValue {
   const type = resolve(named);
   const value = emptyValue(type);
