@@ -1,6 +1,7 @@
 /**
- * State of one canister in its executor, besides the memory of its live instance. Executor thread: one object for each
- * canister, touched by the engine whose message runs, and between messages by executor-thread.ts.
+ * State of one canister in its executor, besides the memory of its live instance.
+ * Executor thread: one object for each canister, touched by the engine whose message runs, and between messages by
+ * executor-thread.ts.
  */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings, CanisterSpec } from '../index.ts';

@@ -1,6 +1,6 @@
 /**
- * Common to all kinds of execution: the tools of one engine, and the end of an execution. Executor thread; touches the
- * engine that it belongs to, and the canister whose message runs.
+ * Common to all kinds of execution: the tools of one engine, and the end of an execution.
+ * Executor thread; touches the engine that it belongs to, and the canister whose message runs.
  */
 import {
   REJECT_CODE,

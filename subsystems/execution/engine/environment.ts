@@ -1,6 +1,6 @@
 /**
- * Environment variables that canisters see: their own, and those that every canister of the host has. Executor thread:
- * immutable, shared by the canisters of the thread.
+ * Environment variables that canisters see: their own, and those that every canister of the host has.
+ * Executor thread: immutable, shared by the canisters of the thread.
  */
 
 export interface EnvironmentVariable {

@@ -1,6 +1,6 @@
 /**
- * Fuel and journal of the messages that run on one control memory. Executor thread, and the module worker for an
- * instance that is thrown away.
+ * Fuel and journal of the messages that run on one control memory.
+ * Executor thread, and the module worker for an instance that is thrown away.
  */
 import {
   BULK_PIECE_BYTES,

@@ -1,6 +1,7 @@
 /**
  * Pages of a heap that other heaps of the same module nearly share: sleeping canisters are kept as differences from
- * them. Executor thread; read by whatever is packed with it.
+ * them.
+ * Executor thread; read by whatever is packed with it.
  */
 import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';

@@ -1,6 +1,7 @@
 /**
  * Memories of a sleeping canister as its executor keeps them: the heap as differences from a template, stable memory
- * unchanged. Executor thread. Plain data, never changed.
+ * unchanged.
+ * Executor thread. Plain data, never changed.
  */
 import { readPageEntries } from '../../bytes/index.ts';
 import type { StoredMemory } from '../../storage/index.ts';

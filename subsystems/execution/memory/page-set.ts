@@ -1,6 +1,6 @@
 /**
- * A set of page numbers, one bit for each; iterates in ascending order. Executor thread: plain data of one owner. `??
- * 0`: a page without a word is not in the set.
+ * A set of page numbers, one bit for each; iterates in ascending order.
+ * Executor thread: plain data of one owner. `?? 0`: a page without a word is not in the set.
  */
 export class PageSet {
   #words = new Uint32Array(0);

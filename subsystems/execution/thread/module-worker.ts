@@ -1,6 +1,6 @@
 /**
- * The thread that checks, instruments and compiles modules (see module-loader.ts). Module worker: touches uploads and
- * the cache on disk, and no canister.
+ * The thread that checks, instruments and compiles modules (see module-loader.ts).
+ * Module worker: touches uploads and the cache on disk, and no canister.
  */
 import { createHash } from 'node:crypto';
 import { flushCompileCache } from 'node:module';

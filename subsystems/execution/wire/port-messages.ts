@@ -1,6 +1,6 @@
 /**
- * Messages that cross by the port as a whole, in either direction, and the options of an executor thread. Both sides;
- * types only.
+ * Messages that cross by the port as a whole, in either direction, and the options of an executor thread.
+ * Both sides; types only.
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../../metering/index.ts';

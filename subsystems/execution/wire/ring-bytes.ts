@@ -1,6 +1,6 @@
 /**
- * Layout of bytes and numbers in the ring: behind their record or, if they are large, on the port. Both sides; touches
- * nothing but the ring's bytes and the port.
+ * Layout of bytes and numbers in the ring: behind their record or, if they are large, on the port.
+ * Both sides; touches nothing but the ring's bytes and the port.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
