@@ -18,12 +18,13 @@ import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { storeAhead } from './store-ahead.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
-/** Stable memory leaves in pieces of at most this. */
+/** Stable memory leaves in pieces of at most this size. */
 const RUN_BYTES_MAX = 1 << 20;
 
 /**
- * A copy of the state that goes with the code, which others may have without copying it: the main thread hands it on. Throws OutOfMemory when there is no room for it. What becomes of it is not
- * this thread's: the host bounds snapshots (management/stored-bytes.ts).
+ * Returns a copy of the state that goes with the code. Other threads may have the copy without copying it again: the
+ * main thread hands it on. Throws OutOfMemory if there is no room for the copy. This thread does not count it any
+ * longer: the host bounds snapshots (management/stored-bytes.ts).
  */
 export function* captureState(
   { installed: code, stable, certifiedData }: CanisterState,
@@ -47,8 +48,8 @@ export function* captureState(
 }
 
 /**
- * Puts code and state in place of what there is; no hook runs. Timer, version and open calls stay.
- * Why it cannot be, in words, or undefined when it is done. Throws when there is no memory for it (`isLackOfMemory`).
+ * Replaces code and state; no hook runs. Timer, version and open calls stay. Returns the reason for a refusal, or
+ * undefined if it is done. Throws if there is no memory for it (`isLackOfMemory`).
  */
 export function* restoreState(
   parts: EngineRuntime,
@@ -98,7 +99,10 @@ export type StoredState = Pick<SleepingCanister, 'heapBytes' | 'stablePages' | '
   readonly memory: StoredMemory | PackedMemory;
 };
 
-/** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. Throws as above. */
+/**
+ * Puts stored code and state into a canister that has none. Returns the reason for a refusal, or undefined if it is
+ * done. Throws as `restoreState` does.
+ */
 export function wakeState(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -132,7 +136,7 @@ export function wakeState(
   if (canister.kept !== undefined) {
     canister.kept.globals = globals;
     canister.kept.copy = copy;
-    // What the other one has is not known any more.
+    // The other copy's content is not known any more.
     canister.kept.stales[copy === 0 ? 1 : 0].isWhole = true;
     canister.kept.stales[copy === 0 ? 0 : 1].isWhole = false;
   }
@@ -174,7 +178,7 @@ function unpackStable(stable: StableMemory, packed: PackedPages): string | undef
   return problem;
 }
 
-/** What is stored is all right, but there is no room for it now. */
+/** Returns true if the error means that the stored state is sound, but that there is no room for it now. */
 export function isLackOfMemory(error: unknown): boolean {
   return error instanceof RangeError || (error instanceof ServerError && error.code === 'stable-memory-exhausted');
 }

@@ -1,11 +1,11 @@
 /**
- * Executor thread: records what each step changes of a durable canister, as operations for storage.
+ * Executor thread: records the changes of each step of a durable canister, as operations for storage.
  *
- * There are two ways (docs/durability.md). A small heap is stored as the bytes that each message changed. A large heap is
- * stored as a log of what each message depended on: after a crash the records since the last checkpoint are run again. The
- * recorder chooses after each step, by the size of the heap; and before the commit of a message that has changed much, which
- * may be gigabytes. A canister's log begins with a checkpoint; its `CheckpointHeader` holds what the stored memory does not.
- * From then on the pages that messages touch are remembered for the next checkpoint.
+ * There are two ways (docs/durability.md). A small heap is stored as the bytes that each message changed. A large heap
+ * is stored as a log of what each message depended on: after a crash the records since the last checkpoint are run
+ * again. The recorder chooses after each step, by the size of the heap; and before the commit of a message that has
+ * changed much, which may be gigabytes. A canister's log begins with a checkpoint; its `CheckpointHeader` holds what
+ * the stored memory does not. From then on the pages that messages touch are remembered for the next checkpoint.
  */
 import { logKey, memoryId, META, metaKey, WriteBatch } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
@@ -18,12 +18,12 @@ import { PIECE_SIZES, type PieceSizes } from './piece-sizes.ts';
 import type { ComingMemory } from './ahead-store.ts';
 
 /**
- * What of its memory a canister has new with its code: all, all but the stable memory, or nothing but what was told before
- * its upgrade was committed.
+ * Memory that a canister gets new with its code: all of it, all but the stable memory, or only the changes that were
+ * told before its upgrade was committed.
  */
 export type MemoryOfNewCode = 'new' | 'heap-new' | 'kept';
 
-/** Collects what the steps of one engine change. */
+/** Collects the changes of the steps of one engine. */
 export class ChangeRecorder {
   readonly #set = new WriteBatch();
   readonly #writer = new RecordWriter();
@@ -33,19 +33,22 @@ export class ChangeRecorder {
     this.#sizes = sizes;
   }
 
-  /** A piece has been collected. Not all of a slice may be there yet: with the next one it would be twice as large as it is to be. */
+  /**
+   * True if a piece has been collected. Half a slice is enough: with the next slice the piece would be twice as large
+   * as it should be.
+   */
   get hasPiece(): boolean {
     return this.#set.length >= (this.#sizes.slicePages * PAGE_BYTES) / 2;
   }
 
-  /** What was collected since the last time, in pieces (`WriteBatch.takePieces`); undefined: nothing. */
+  /** Returns the operations collected since the last time, in pieces (`WriteBatch.takePieces`); undefined: none. */
   take(): readonly Uint8Array[] | undefined {
     return this.#set.length === 0 ? undefined : this.#set.takePieces();
   }
 
-  // ---- by what changed
+  // ---- by changed bytes
 
-  /** A message is about to be committed. */
+  /** Records a message's changes before it is committed. */
   beforeCommit(canister: CanisterState, instance: Instance): void {
     const { kept } = canister;
     if (kept === undefined) return;
@@ -59,7 +62,7 @@ export class ChangeRecorder {
     this.beforeStableCommit(canister, kept);
   }
 
-  /** The same in pieces, for a message that has changed much. */
+  /** Does the same as `beforeCommit` in pieces, for a message that has changed much. */
   *beforeCommitInPieces(canister: CanisterState, instance: Instance): Pieces {
     const { kept } = canister;
     if (kept === undefined) return;
@@ -93,7 +96,7 @@ export class ChangeRecorder {
     this.#set.put('meta', metaKey(META.certifiedData, id), certifiedData);
   }
 
-  /** The globals, if a committed message has changed them. */
+  /** Records the globals, if a committed message has changed them. */
   globals({ id }: CanisterState, kept: PersistenceState, instance: Instance): void {
     const globals = instance.viewGlobals();
     if (kept.globals !== undefined && Buffer.compare(kept.globals, globals) === 0) return;
@@ -101,7 +104,7 @@ export class ChangeRecorder {
     this.#set.put('meta', metaKey(META.globals, id), globals);
   }
 
-  /** A canister has other code, or none. Its log ends here: none spans a change of code. */
+  /** Records a canister's new code, or its removal. Its log ends here: no log spans a change of code. */
   *newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): Pieces {
     kept.globals = undefined;
     if (kept.isAhead) this.#useAhead(canister, kept);
@@ -139,7 +142,7 @@ export class ChangeRecorder {
     this.#withoutPages(canister, kept);
   }
 
-  /** Copies what a canister is about to have to its other copy, which does not count yet. */
+  /** Copies the memory that a canister is about to have to its other copy, which does not count yet. */
   *copyAhead({ id }: CanisterState, kept: PersistenceState, { instance, stable }: ComingMemory): Pieces {
     const set = this.#set;
     const memory = memoryId(id, 1 - kept.copy);
@@ -147,7 +150,7 @@ export class ChangeRecorder {
     kept.forgetOther();
     kept.hasAhead = true;
     set.put('meta', metaKey(META.ahead, id), Uint8Array.of(1 - kept.copy));
-    // It may have what a crash has left.
+    // The other copy may hold what a crash has left.
     if (!kept.isOtherEmpty) this.#clear(memory);
     kept.isOtherEmpty = false;
     if (instance !== undefined)
@@ -170,7 +173,7 @@ export class ChangeRecorder {
     this.#withoutPages(canister, kept);
   }
 
-  /** A canister that is kept by what changed, and has become too large for it, goes on with a log. */
+  /** Switches a canister to a log if it is stored by its changes and has become too large for that. */
   chooseWay(canister: CanisterState, kept: PersistenceState): void {
     const heapBytes = canister.installed?.instance.heapBytes ?? 0;
     if (kept.isLogged || heapBytes <= kept.snapshotBelowBytes) return;
@@ -184,7 +187,9 @@ export class ChangeRecorder {
 
   // ---- by a log
 
-  /** What is stored is the canister before the message that is about to be committed: with that its log begins. */
+  /**
+   * Begins a canister's log with its state before the message that is about to be committed, which is the stored state.
+   */
   #beginLog(canister: CanisterState, kept: PersistenceState, { bytesBefore }: Instance): void {
     kept.isLogged = true;
     const standing = {
@@ -204,7 +209,7 @@ export class ChangeRecorder {
     this.#set.put('log', logKey(id, kept.records++), encodeRecord(this.#writer, record));
   }
 
-  /** Numbers that no step explains. */
+  /** Records numbers that no step explains. */
   numbers(canister: CanisterState): void {
     const { kept, account, version, timerNs } = canister;
     if (kept?.isLogged === true)
@@ -212,8 +217,8 @@ export class ChangeRecorder {
   }
 
   /**
-   * Writes some of what a checkpoint needs ahead of it, if that is much: to the other copy, which does not count yet.
-   * True: `checkpoint` has little left to write.
+   * Writes some of the pages that a checkpoint needs ahead of it, if there are many: to the other copy, which does not
+   * count yet. Returns true if `checkpoint` has little left to write.
    */
   prepareCheckpoint(canister: CanisterState, kept: PersistenceState): boolean {
     if (!kept.isLogged) return true;
@@ -246,7 +251,7 @@ export class ChangeRecorder {
     kept.piecesLeft = Math.ceil((PIECES_FACTOR * lag.pages) / this.#sizes.slicePages);
   }
 
-  /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
+  /** Brings the stored state of a logged canister up to date, and begins its log anew: all at once. */
   checkpoint(canister: CanisterState, kept: PersistenceState): void {
     if (kept.isLogged) inOneGo(this.#checkpointInPieces(canister, kept));
   }
@@ -317,10 +322,10 @@ export class ChangeRecorder {
   }
 }
 
-/** What changed is copied a few times on its way to the disk: more than this goes by the log. */
+/** Changed bytes are copied a few times on their way to the disk: if more pages changed, the log is used. */
 const CHANGED_PAGES_MAX = (64 * 2 ** 20) / PAGE_BYTES;
 
-/** A message has changed too much to store it at once. */
+/** Returns true if a message has changed too much to be stored at once. */
 function isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boolean {
   return touchedPages + stable.dirtyGranules.length > CHANGED_PAGES_MAX;
 }
@@ -328,11 +333,11 @@ function isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boole
 /** Pages that are copied between two pauses: about a tenth of a millisecond. */
 const SLICE_PAGES = 256;
 /**
- * A canister that changes pages faster than pieces can be written would never be checkpointed: after so many times the
- * pieces that were lacking in the beginning, the rest is written at once.
+ * A canister that changes pages faster than pieces can be written would never be checkpointed. So after this many times
+ * the pieces that were missing at the beginning, the rest is written at once.
  */
 const PIECES_FACTOR = 2;
-/** A page that was something else before is written even if it is zeros now. */
+/** A page that had other content before is written even if it is zeros now. */
 const ADD_ZEROS = true;
 
 function checkpointHeaderOf(canister: CanisterState): CheckpointHeader {

@@ -1,23 +1,27 @@
 /**
- * The records of a log, and what a log begins with, as they are stored (`record-bytes.ts` has the primitives):
+ * The stored form of a log's records and of its beginning (`record-bytes.ts` has the primitives):
  *
- *     record     u8 version · u8 kind · what follows depends on the kind
- *       update     flags · f64 instant · [texts shared] · count entry · data caller · data argument · [context] · [shortages]
+ *     record     u8 version · u8 kind · the rest depends on the kind
+ *       update     flags · f64 instant · [texts shared] · count entry · data caller · data argument · [context] ·
+ *                  [shortages]
  *       callback   flags · f64 instant · [texts shared] · u8 code · 56 bytes callbacks · data caller ·
- *                  data reply, if the code is 0, or else text reject message · [context] · [u128 refunded] · [shortages]
+ *                  data reply, if the code is 0, otherwise text reject message · [context] · [u128 refunded] ·
+ *                  [shortages]
  *       system     flags · f64 instant · [texts shared] · count entry · [shortages]
  *       configure  settings
  *       numbers    u128 balance · f64 version · u64 timer
  *     context    [u64 deadline] · [u128 cycles] · [f64 instructions] · [f64 limit]
- *     shortages  2 × (u8 kind · 1: count granted, 2: f64 instructions): of the first run of the task, and of its second
- *     settings   flags · [count, so many data: controllers] · [texts env] · [u8 status] · [f64 version] · [f64 heap bytes]
- *     standing   u8 version · policy · u128 balance · f64 version · u64 timer · f64 instant · settings · f64 heap bytes ·
- *                f64 stable pages · count, so many (data callee · count slot · count count)
+ *     shortages  2 × (u8 kind · 1: count granted, 2: f64 instructions): of the task's first run, and of its second
+ *     settings   flags · [count, so many data: controllers] · [texts env] · [u8 status] · [f64 version] ·
+ *                [f64 heap bytes]
+ *     standing   u8 version · policy · u128 balance · f64 version · u64 timer · f64 instant · settings ·
+ *                f64 heap bytes · f64 stable pages · count, so many (data callee · count slot · count count)
  *     policy     u8 enabled · u128 starting cycles · f64 per message · f64 per ten instructions · f64 limit
  *
- * What is in [] is there if a flag says so: what nearly all messages lack costs a bit. A small update takes 20 bytes and its
- * argument. It is not the layout that tasks have in the ring (`task-record.ts`): there, fixed places for everything cost nothing,
- * here they would be 190 bytes a message; and a task that is read from a log goes to the engine of the same thread.
+ * A field in [] is present if a flag says so: a field that nearly all messages lack costs a bit. A small update takes
+ * 20 bytes and its argument. The layout differs from that of tasks in the ring (`task-record.ts`): there, fixed places
+ * for all fields cost nothing, here they would cost 190 bytes a message; and a task that is read from a log goes to the
+ * engine of the same thread.
  *
  * Executor thread: bytes in, records out, and back. Touches nothing else.
  */
@@ -28,7 +32,7 @@ import { OPEN_CALLS_MAX, type OpenCallsEntry } from '../engine/open-calls.ts';
 import { RecordReader, type RecordWriter } from '../../bytes/index.ts';
 import { RUNS_MAX, type Shortage, type Shortages } from '../memory/shortage.ts';
 
-/** What a log begins with, besides memory, globals and certified data. */
+/** Beginning of a log, besides memory, globals and certified data. */
 export interface CheckpointHeader {
   readonly policy: MeteringPolicy;
   readonly balance: bigint;
@@ -48,17 +52,20 @@ export type LogRecord =
       readonly nowMs: number;
       /** An update, an update's callback, or a system task: others keep nothing. */
       readonly task: Task;
-      /** The variables that all canisters have from here on; undefined: as before, or nobody has looked. */
+      /** Variables that all canisters have from here on; undefined: as before, or no message has read them. */
       readonly shared: ReadonlyMap<string, string> | undefined;
-      /** What it was refused for lack of memory; undefined: nothing. */
+      /** Memory requests of the task that were refused; undefined: none. */
       readonly shortages?: Shortages;
     }
   | { readonly kind: 'configure'; readonly settings: CanisterSettings }
-  /** What happened without a step that could be run again: cycles came in, an upgrade failed. */
+  /** Changes without a step that could be run again: cycles came in, an upgrade failed. */
   | { readonly kind: 'numbers'; readonly balance: bigint; readonly version: number; readonly timerNs: bigint };
 
 const VERSION = 1;
-/** Of records that say what was refused for lack of memory: an older svc must not run them as if nothing had been. */
+/**
+ * Version of records that contain refused memory requests: an older svc must not run them as if nothing had been
+ * refused.
+ */
 const SHORT_VERSION = 2;
 
 const UPDATE = 1;
@@ -94,7 +101,7 @@ type MessageTask = Extract<Task, { readonly instructionsMax: number }>;
 
 // ---- writing
 
-/** A record's bytes: a view, valid until the writer begins again. */
+/** Returns a record's bytes: a view, valid until the writer begins again. */
 export function encodeRecord(writer: RecordWriter, record: LogRecord): Uint8Array {
   const { shortages } = record.kind === 'task' ? record : NO_SHORTAGES;
   writer.begin().u8(shortages === undefined ? VERSION : SHORT_VERSION);
@@ -220,7 +227,7 @@ function writeSettings(
   if (heapBytesMax !== undefined) writer.f64(heapBytesMax);
 }
 
-/** Its bytes: a view, valid until the writer begins again. */
+/** Returns the header's bytes: a view, valid until the writer begins again. */
 export function encodeCheckpointHeader(writer: RecordWriter, standing: CheckpointHeader): Uint8Array {
   const { policy, openCalls } = standing;
   writer.begin().u8(VERSION);
@@ -247,17 +254,17 @@ export function encodeCheckpointHeader(writer: RecordWriter, standing: Checkpoin
 
 // ---- reading
 
-/** Reads the records of one log, one after the other. What it gives has views of the log's bytes. */
+/** Reads the records of one log, one after the other. The records have views of the log's bytes. */
 export class LogReader {
   readonly #reader: RecordReader;
-  /** Nearly all messages of a log have the same. */
+  /** Caller of the last record: nearly all messages of a log have the same. */
   #caller: Uint8Array = NO_BYTES;
 
   constructor(bytes: Uint8Array) {
     this.#reader = new RecordReader(bytes, "a record of the actor's log");
   }
 
-  /** The record in `start` ≤ bytes < `end`. Throws ServerError `state-corrupt`. */
+  /** Returns the record in `start` ≤ bytes < `end`. Throws ServerError `state-corrupt`. */
   read(start: number, end: number): LogRecord {
     const reader = this.#reader;
     reader.open(start, end);
@@ -298,7 +305,7 @@ export class LogReader {
     if (kind === SYSTEM) return { kind: 'system', entry: reader.count() };
     const entry = kind === UPDATE ? reader.count() : 0;
     const code = kind === CALLBACK ? this.#code() : 0;
-    // Not a view: they are handed on, and compared.
+    // Copied, not viewed: callbacks are handed on, and compared.
     const callbacks = kind === CALLBACK ? reader.raw(CALLBACK_BYTES).slice() : NO_BYTES;
     const caller = (this.#caller = reader.sameData(this.#caller));
     const data = code === 0 ? reader.data() : NO_BYTES;
@@ -330,7 +337,7 @@ export class LogReader {
 
 const UPDATE_FLAGS = CAN_ANSWER | HAS_DEADLINE | HAS_CYCLES | HAS_INSTRUCTIONS | HAS_LIMIT;
 const SETTINGS_FLAGS = HAS_CONTROLLERS | HAS_ENV | HAS_STATUS | HAS_VERSION | HAS_HEAP_BYTES;
-/** Of a response; 0: it is a reply. */
+/** Codes of a response; 0: it is a reply. */
 const CODES: readonly (RejectCode | 0)[] = [0, 1, 2, 3, 4, 5, 6];
 
 function checkVersion(reader: RecordReader, newest = VERSION): number {
@@ -371,12 +378,12 @@ function readSettings(reader: RecordReader): CanisterSettings {
 
 function readControllers(reader: RecordReader): Uint8Array[] {
   const controllers: Uint8Array[] = [];
-  // They outlive the log.
+  // The controllers outlive the log.
   for (let left = reader.count(); left > 0; left--) controllers.push(reader.data().slice());
   return controllers;
 }
 
-/** What a log begins with. Throws ServerError `state-corrupt`. */
+/** Returns the beginning of a log. Throws ServerError `state-corrupt`. */
 export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
   const reader = new RecordReader(bytes, "the beginning of the actor's log");
   reader.open(0, bytes.length);

@@ -1,13 +1,15 @@
 /**
- * A sleeping canister as its executor keeps it for a while: what is stored of it, without the way to the tables and back.
+ * A sleeping canister as its executor keeps it for a while: its stored state, without the way to the tables and back.
  *
- * Canisters of one module have nearly the same heap: what the module and its start have put there. So the first one of a
- * module that falls asleep leaves a template of its heap, and of each one only that is kept in which it differs: of a 64-bit
- * Motoko counter 3 KB, of 192 KiB. One that differs in more than half has a template of its own if that takes less than the differences, or
- * if the others are to be packed with it from then on: where it is no larger than theirs, or hardly anybody has that.
+ * Canisters of one module have nearly the same heap: the content that the module and its start have put there. So the
+ * first canister of a module that falls asleep leaves a template of its heap, and only the differences from it are kept
+ * of each one: for a 64-bit Motoko counter 3 KB, of 192 KiB. A canister that differs in more than half of its heap gets
+ * a template of its own if that takes less than the differences, or if it replaces the module's template: when it is no
+ * larger, or when hardly any canister uses the old one.
  *
- * Only canisters are packed that are stored by what changed, in heaps whose used pages are known (heap-tally.ts): the others
- * are large, or have a log. What is packed is what is stored, to the byte, so it may be lost at any time.
+ * Only canisters are packed that are stored by their changes, in heaps whose used pages are known (heap-tally.ts): the
+ * others are large, or have a log. The packed state equals the stored state, to the byte, so it may be lost at any
+ * time.
  *
  * Executor thread, between two messages of the canister that it touches.
  */
@@ -20,21 +22,21 @@ import type { HeapTemplate, HeapTemplates } from '../memory/heap-template.ts';
 import type { PackedHeap, PackedMemory, PackedPages } from '../memory/packed-memory.ts';
 import { inOneGo } from '../memory/pieces.ts';
 
-/** Heap and stable memory of one that is packed have at most so many bytes. */
+/** The most bytes of heap and stable memory that a packed canister may have. */
 const PACKED_BYTES_MAX = 4 * 2 ** 20;
-/** A canister's objects, about. */
+/** Approximate size of a canister's objects. */
 const OBJECT_BYTES = 1024;
 const NO_BYTES = new Uint8Array(0);
 
-/** What storage would answer for it, and what the main thread would say of it. See `SleepingCanister`. */
+/** The canister's state as storage and the main thread would give it. See `SleepingCanister`. */
 export interface PackedCanister extends Pick<
   SleepingCanister,
   'spec' | 'settings' | 'timerNs' | 'heapBytes' | 'stablePages' | 'copy' | 'globals' | 'certifiedData'
 > {
-  /** Undefined: it has none. */
+  /** Undefined: the canister has no code. */
   readonly code: InstrumentedCode | undefined;
   readonly memory: PackedMemory;
-  /** What it takes, less the template. */
+  /** Bytes that the canister takes without the template. */
   readonly bytes: number;
 }
 
@@ -54,7 +56,10 @@ export class CanisterPacker {
     this.#templates = templates;
   }
 
-  /** What is to be kept of a canister, of which all is stored; undefined: it is not one that is packed. */
+  /**
+   * Returns the packed state of a canister whose state is all stored; undefined: the canister is not of the kind that
+   * is packed.
+   */
   pack(canister: CanisterState): PackedCanister | undefined {
     const { installed, stable, kept, certifiedData, openCalls } = canister;
     if (kept === undefined || kept.isLogged || openCalls.total > 0) return undefined;
@@ -126,12 +131,12 @@ export class CanisterPacker {
   #take(): PackedPages {
     this.#entries.end();
     const pages = this.#pages;
-    // Also if there is nothing in it: what comes next must not be added to what has been handed out.
+    // A new array even if nothing was collected: later entries must not be added to an array that was handed out.
     this.#pages = [];
     return pages;
   }
 }
 
-/** Room of the buffer that entries are made in: each time that it is full is a piece of memory more to be kept. */
+/** Pages in the buffer in which entries are made: each time it is full, one more piece of memory is kept. */
 const ENTRIES_AT_ONCE = 16;
 const ZEROS = new Uint8Array(PAGE_BYTES);

@@ -1,12 +1,15 @@
-/** Executor thread: how a canister is made durable, and what its stored copies lack. Plain state; change-recorder.ts acts on it. */
+/**
+ * Executor thread: the way in which a canister is made durable, and the pages that its stored copies lack. Plain state;
+ * change-recorder.ts acts on it.
+ */
 import type { Environment } from '../engine/environment.ts';
 import { PageSet } from '../memory/page-set.ts';
 
-/** Pages that a stored copy of a canister's memory does not have as they are now. */
+/** Pages whose present content a stored copy of a canister's memory lacks. */
 export class StalePages {
   readonly heap = new PageSet();
   readonly stable = new PageSet();
-  /** There is no such copy: it lacks everything. */
+  /** True if there is no such copy: it lacks everything. */
   isWhole = false;
 
   get pages(): number {
@@ -19,34 +22,42 @@ export class StalePages {
   }
 }
 
-/** A canister's way to be kept. */
+/** State of a canister's storage. */
 export class PersistenceState {
-  /** Heaps up to this are kept by what changed. */
+  /** Heaps up to this size are stored by their changes. */
   readonly snapshotBelowBytes: number;
   isLogged = false;
-  /** Its log is being run again: its records are stored already. */
+  /** True while the canister's log is run again: its records are stored already. */
   isReplaying = false;
   /** Records since the last checkpoint. */
   records = 0;
-  /** Instructions that running them again takes. */
+  /** Instructions that running these records again takes. */
   instructions = 0;
-  /** The variables of all canisters that its log has; another process may have others. */
+  /** The variables of all canisters that the log has; another process may have others. */
   sharedInLog: Environment | undefined;
-  /** As they were stored last. */
+  /** The globals as they were stored last. */
   globals: Uint8Array | undefined;
-  /** The copy of its stored memory that counts. */
+  /** Number of the stored copy of the memory that counts. */
   copy = 0;
-  /** A checkpoint is being written to the other one. */
+  /** True while a checkpoint is being written to the other copy. */
   isCopying = false;
-  /** What the other copy has is written ahead of a change of code, or was: nothing else tells of it (META.ahead). */
+  /**
+   * True if the other copy holds memory that was written ahead of a change of code: nothing else tells of it
+   * (META.ahead).
+   */
   hasAhead = false;
-  /** That is whole: the change that comes makes it count. */
+  /** True if that memory is complete: the coming change makes it count. */
   isAhead = false;
-  /** The other copy has nothing, for certain: to delete it again is to look at all that was deleted before. */
+  /**
+   * True if the other copy is certainly empty: deleting it again would have to scan everything that was deleted before.
+   */
   isOtherEmpty = false;
-  /** How many pieces of a checkpoint may come yet; then the rest is written at once. */
+  /** Number of pieces of a checkpoint that may still come; then the rest is written at once. */
   piecesLeft = 0;
-  /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
+  /**
+   * Pages that each copy lacks, while there is a log. A canister that is stored by its changes has one copy, which
+   * lacks nothing.
+   */
   readonly stales: readonly [StalePages, StalePages] = [new StalePages(), new StalePages()];
 
   constructor(snapshotBelowBytes: number) {
@@ -54,7 +65,7 @@ export class PersistenceState {
     this.stales[1].isWhole = true;
   }
 
-  /** Of the copy that counts. */
+  /** Pages that the copy that counts lacks. */
   get stale(): StalePages {
     return this.stales[this.copy === 0 ? 0 : 1];
   }
@@ -63,14 +74,14 @@ export class PersistenceState {
     return this.stales[this.copy === 0 ? 1 : 0];
   }
 
-  /** The other copy is given up. */
+  /** Gives up the other copy. */
   forgetOther(): void {
     this.isCopying = false;
     this.otherStale.clear();
     this.otherStale.isWhole = true;
   }
 
-  /** The other copy has everything, and counts from now on. */
+  /** Makes the other copy, which has everything, the one that counts. */
   switchCopy(): void {
     this.copy = 1 - this.copy;
     this.isCopying = false;

@@ -1,5 +1,5 @@
 /**
- * Brings a stored canister to life: its memory as it is stored, and what its log says has happened since.
+ * Brings a stored canister to life: its memory as it is stored, and the later messages of its log, run again.
  * Executor thread; touches the canister that it brings to life, which has no message under way.
  */
 import { at } from '../../../kernel/index.ts';
@@ -15,7 +15,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { decodeCheckpointHeader, LogReader, type CheckpointHeader } from './log-record.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
 
-/** Runs again what a log holds. */
+/** Runs the records of a log again. */
 export interface LogRunner {
   executing(canister: CanisterState, task: Task, nowMs: number, isAgain: boolean, refused: Shortages): Running<unknown>;
   configure(canister: CanisterState, settings: CanisterSettings): void;
@@ -24,7 +24,10 @@ export interface LogRunner {
 /** A canister that is brought back: as it is stored, or as it was packed. */
 export type StoredCanisterState = Omit<SleepingCanister, 'spec' | 'module' | 'memory'> & Pick<StoredState, 'memory'>;
 
-/** Why it cannot be, in words, or how many records were run again. Throws OutOfMemory when there is no room for it now. */
+/**
+ * Wakes a canister. Returns the reason for a refusal, or the number of records that were run again. Throws OutOfMemory
+ * if there is no room for it now.
+ */
 export function* wakeCanister(
   parts: EngineRuntime,
   engine: LogRunner,
@@ -40,7 +43,7 @@ export function* wakeCanister(
     canister.timerNs = stored.timerNs;
     canister.instantMs = stored.instantMs;
     canister.openCalls.load(stored.openCalls);
-    // While it slept it may have been configured, and paid: its log begins anew.
+    // While the canister slept it may have been configured, and paid: its log begins anew.
     if (log !== undefined && canister.kept !== undefined) {
       canister.kept.isLogged = true;
       parts.changes.checkpoint(canister, canister.kept);
@@ -86,9 +89,9 @@ export function* wakeCanister(
     kept.isReplaying = false;
     kept.sharedInLog = undefined;
   }
-  // Queries are in no log, and for them, too, time never goes back.
+  // Queries are in no log, but their time must not go back either.
   canister.instantMs = Math.max(canister.instantMs, stored.instantMs);
-  // What came while nobody could be told: the messages from now on depend on it.
+  // Settings that came while the canister slept: the messages from now on depend on them.
   if (!areSame(canister.settings, stored.settings)) engine.configure(canister, stored.settings);
   return ends.length;
 }
@@ -115,7 +118,10 @@ function stand(canister: CanisterState, standing: CheckpointHeader): void {
   if (canister.kept !== undefined) canister.kept.isLogged = true;
 }
 
-/** What of the metering was another when a log was written; undefined: nothing that its execution depends on. */
+/**
+ * Returns the setting of the metering that was different when a log was written; undefined: none that its execution
+ * depends on.
+ */
 function policyDifference(then: MeteringPolicy, now: MeteringPolicy): string | undefined {
   if (then.instructionLimit !== now.instructionLimit) return `--instruction-limit ${then.instructionLimit}`;
   if (then.isEnabled !== now.isEnabled) return then.isEnabled ? 'metering on' : '--cycles 0';
