@@ -1,11 +1,11 @@
 /**
- * What canisters see as time where the clock is behind that.
+ * Time that canisters see if the clock is behind it.
  *
- * Time never goes back for a canister. A host that ran with its clock 100 hours ahead, and starts again with the right one,
- * has canisters whose last messages lie in the future. If their time stood still until the clock had caught up, nothing that
- * they wait for would come: a timer that such a canister sets is due a second after the time that it sees. So their time
- * goes on from there. It goes a little slower than the clock, so that it is right again one day: what was a second ahead
- * after ten seconds, what was 100 hours ahead after six weeks.
+ * Time never goes back for a canister. A host that ran with its clock 100 hours ahead, and starts again with the right
+ * one, has canisters whose last messages lie in the future. If their time stood still until the clock had caught up,
+ * nothing that they wait for would come: a timer that such a canister sets is due a second after the time that it sees.
+ * So their time continues from there, a little slower than the clock, so that it is right again one day: a lead of a
+ * second is gone after ten seconds, a lead of 100 hours after six weeks.
  *
  * The clock of one process never goes back, so only canisters that come from a state directory can be ahead.
  *
@@ -13,31 +13,31 @@
  */
 import type { Clock } from '../../../kernel/index.ts';
 
-/** How much of each second is not counted until the clock has caught up. */
+/** Share of each second that is not counted until the clock has caught up. */
 const SLOWDOWN = 0.1;
 
 interface Lead {
-  /** How far the canister was ahead of the clock, and when, ms. */
+  /** Lead of the canister over the clock, and the time at which it was measured, ms. */
   readonly aheadMs: number;
   readonly sinceMs: number;
 }
 
 export class CanisterTimes {
   readonly #clock: Pick<Clock, 'nowMs'>;
-  /** Of those that are ahead; nearly always there are none. */
+  /** Leads of canisters that are ahead; nearly always there are none. */
   readonly #leads = new Map<number, Lead>();
 
   constructor(clock: Pick<Clock, 'nowMs'>) {
     this.#clock = clock;
   }
 
-  /** A canister has seen this time, ms since 1970: its time goes on from there. */
+  /** Continues a canister's time from `instantMs`, ms since 1970, which the canister has already seen. */
   goOn(handle: number, instantMs: number): void {
     const sinceMs = this.#clock.nowMs();
     if (instantMs > sinceMs) this.#leads.set(handle, { aheadMs: instantMs - sinceMs, sinceMs });
   }
 
-  /** Ms by which a canister's time is ahead of the clock now. */
+  /** Returns the ms by which a canister's time is ahead of the clock now. */
   aheadOf(handle: number): number {
     if (this.#leads.size === 0) return 0;
     const lead = this.#leads.get(handle);
@@ -48,7 +48,7 @@ export class CanisterTimes {
     return 0;
   }
 
-  /** Ms since 1970 as a message of the canister that begins now sees it. */
+  /** Returns the time, in ms since 1970, that a message of the canister sees if it begins now. */
   nowOf(handle: number): number {
     return this.#clock.nowMs() + this.aheadOf(handle);
   }

@@ -1,8 +1,8 @@
 /**
- * Modules of which the main thread knows what they are, and nobody has their code yet: what is known comes from an earlier process
- * (code-cache.ts), and their code is made when the first canister of theirs wakes. By then each is loaded as any other
- * module is: decoded, validated, its instrumented code looked up under its tag or made, compiled. So nothing runs that has not
- * passed in this process what an upload has to pass.
+ * Modules that the main thread can describe before anybody has their code: the description comes from an earlier
+ * process (code-cache.ts), and their code is made when the first of their canisters wakes. Then each is loaded like any
+ * other module: decoded, validated, its instrumented code looked up under its tag or made, compiled. So nothing runs
+ * that has not passed in this process what an upload has to pass.
  *
  * Main thread; asks the module loader.
  */
@@ -13,7 +13,7 @@ import type { LoadedModule } from './module-loader.ts';
 
 interface Described {
   readonly bytes: Uint8Array;
-  /** While it is being loaded; for good when it was refused. */
+  /** Set while the module is being loaded; stays set if the module was refused. */
   loading: Promise<LoadedModule> | undefined;
 }
 
@@ -29,7 +29,10 @@ export class DescribedModules {
     this.#described.set(module, { bytes, loading: undefined });
   }
 
-  /** Undefined: its code is there. Rejects with the ServerError why it cannot be; what only lacks room now may be tried again. */
+  /**
+   * Loads a described module; undefined: its code is there. Rejects with a ServerError that has the reason; a load that
+   * only lacked room may be tried again.
+   */
   load(module: ModuleInfo): Promise<LoadedModule> | undefined {
     const described = this.#described.get(module);
     if (described === undefined) return undefined;
@@ -39,7 +42,7 @@ export class DescribedModules {
   async #loadOnce(module: ModuleInfo, described: Described): Promise<LoadedModule> {
     try {
       const loaded = await this.#load(described.bytes);
-      // A tag says who has written it, not that it was right.
+      // A tag says who has written the description, not that it was right.
       if (!isDeepStrictEqual(loaded.info, module)) throw otherThanKept(module);
       this.#described.delete(module);
       return { info: module, code: loaded.code };

@@ -1,6 +1,7 @@
 /**
- * What the main thread and its executor threads have in common: the memory that all of them share, what each has done and has, and
- * what is recalled of canisters. A thread that executes for seconds answers no question, so all of it is shared memory.
+ * Tables that the main thread and its executor threads share: the common memory budget, the work and memory of each
+ * thread, and the canisters whose tasks are recalled. A thread that executes for seconds answers no question, so all of
+ * it is shared memory.
  *
  * Main thread; reads what the threads write.
  */
@@ -13,13 +14,13 @@ import { Recalls } from '../wire/recalls.ts';
 import { unfit } from './refusals.ts';
 
 export class ExecutorTables {
-  /** As every thread is given them. */
+  /** Tables as every thread gets them. */
   readonly shared: Pick<ExecutorOptions, 'memory' | 'book' | 'recalls'>;
   readonly budget: MemoryBudget;
   readonly recalls: Recalls;
   readonly #books: readonly ExecutorBook[];
 
-  /** `memoryBytes`: that all canisters may have together. */
+  /** `memoryBytes` is the memory that all canisters may have together. */
   constructor(executors: number, memoryBytes: number = MEMORY_BYTES_MAX) {
     this.shared = {
       memory: MemoryBudget.table(memoryBytes, executors + 1),
@@ -39,7 +40,7 @@ export class ExecutorTables {
     return () => budget.giveBack(pages);
   }
 
-  /** `underWayOf`: what an executor has been given and has not ended. */
+  /** `underWayOf` returns the number of tasks that an executor has been given and has not ended. */
   figuresOf(underWayOf: (lane: number) => number): ExecutorFigures['executors'] {
     return this.#books.map(({ busySeconds, steps, instructions }, lane) => ({
       busySeconds,
@@ -54,11 +55,11 @@ export class ExecutorTables {
     const rest = Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, sum(kind)])) as Record<MemoryKind, number>;
     const waking = this.budget.bytesOf(this.#books.length);
     const others = waking + MEMORY_KINDS.reduce((bytes, kind) => bytes + rest[kind], 0);
-    // Threads write down what they have a moment after the budget has counted it.
+    // Threads write down their memory a moment after the budget has counted it.
     return { heaps: Math.max(0, this.budget.bytesUsed - others), waking, ...rest };
   }
 
-  /** The thread has died, and its memory with it. */
+  /** Forgets the memory of a thread that has died. */
   forget(lane: number): void {
     this.budget.forget(lane);
     this.#books[lane]?.forgetMemory();

@@ -1,15 +1,15 @@
 /**
- * Which modules no canister uses any more, so that they can be let go.
+ * Modules that no canister uses any more, so that they can be let go.
  *
  * A module that loses its last canister, or was prepared and not installed yet, is kept for a while, because the next
- * installation is often of the same module. Of those that wait there are only a few, the oldest goes first: somebody
- * who uploads one module after the other must not fill the memory within the grace.
+ * installation is often of the same module. Only a few modules are kept in this way, and the oldest goes first: a user
+ * who uploads one module after the other must not fill the memory within the grace period.
  *
  * Main thread; a list with a clock, touches nothing else.
  */
 import type { Clock } from '../../../kernel/index.ts';
 
-/** How long a module is kept that nobody uses. */
+/** Time for which an unused module is kept. */
 export const IDLE_GRACE_MS = 30_000;
 const IDLE_MODULES_MAX = 32;
 
@@ -18,7 +18,7 @@ export class IdleModules {
   readonly #clock: Clock;
   readonly #graceMs: number;
   readonly #uses = new Map<string, number>();
-  /** The oldest first. */
+  /** Timers of unused modules, the oldest first. */
   readonly #idle = new Map<string, Disposable>();
 
   constructor(letGo: (hash: string) => void, clock: Clock, graceMs: number = IDLE_GRACE_MS) {
@@ -27,7 +27,7 @@ export class IdleModules {
     this.#graceMs = graceMs;
   }
 
-  /** A module is there; its grace begins anew. */
+  /** Starts the grace period of an unused module anew. */
   seen(hash: string): void {
     if (this.#uses.has(hash)) return;
     this.#forgetTimer(hash);

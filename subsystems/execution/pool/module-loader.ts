@@ -3,8 +3,8 @@
  *
  * Hashing, unpacking, checking and instrumenting a module takes up to a second, and its author may be hostile: all of
  * it happens in a thread of its own, one module at a time, with a time limit that ends the thread. A module that was
- * seen before is found by its hash and not worked on again; what was made of one that an earlier process has seen is found
- * on disk (code-cache.ts), as long as somebody uses it or the state has it.
+ * seen before is found by its hash and not processed again. If an earlier process has seen it, its instrumented code is
+ * found on disk (code-cache.ts), as long as the module is in use or in the state.
  *
  * Main thread: touches the worker that it starts, and no canister.
  */
@@ -16,7 +16,7 @@ import type { ModuleInfo } from '../index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 
-/** A module ready to run: what the host knows of it, and what executors get. */
+/** A module ready to run: the host's facts about it, and the code for executors. */
 export interface LoadedModule {
   readonly info: ModuleInfo;
   readonly code: InstrumentedCode;
@@ -28,16 +28,16 @@ export type ModuleAnswer =
       readonly kind: 'loaded';
       readonly module: LoadedModule;
       readonly types: Float64Array;
-      /** Why the next start will have to instrument it again. */
+      /** Reason why the next start has to instrument the module again; undefined: it was kept. */
       readonly notKept: string | undefined;
     }
-  /** Undefined: nothing is kept of it. */
+  /** `info` is undefined if nothing is kept of the module. */
   | { readonly kind: 'described'; readonly info: ModuleInfo | undefined }
-  /** The worker has sent this one before. */
+  /** The worker has sent this module before. */
   | { readonly kind: 'known'; readonly hash: string }
   | {
       readonly kind: 'refused';
-      /** Fingerprints of the types that V8 has seen; undefined: nobody knows. */
+      /** Fingerprints of the types that V8 has seen; undefined: unknown. */
       readonly types: Float64Array | undefined;
       readonly error: { readonly kind: ErrorKind; readonly code: string; readonly message: string };
     };
@@ -52,18 +52,18 @@ export interface ModuleWorkerData {
 
 export interface ModuleLoaderOptions {
   readonly wasmStackBytes: number;
-  /** Where instrumented modules outlive the process; undefined: nowhere. */
+  /** Directory in which instrumented modules outlive the process; undefined: they do not. */
   readonly cacheDirectory?: string | undefined;
-  /** Told once why modules cannot be kept there. */
+  /** Called once with the reason if modules cannot be kept there. */
   readonly onCacheFailure?: (reason: string) => void;
   readonly types?: TypeBudget;
-  /** How long the worker is kept without work. */
+  /** Time for which the worker is kept without work. */
   readonly idleMs?: number;
 }
 
 /** A module that takes longer to check is no program but an attack; the largest real ones take a second. */
 const LOAD_DEADLINE_MS = 60_000;
-/** Idle, the worker would hold some 50 MB for nothing. */
+/** An idle worker would hold some 50 MB for nothing. */
 const IDLE_MS = 5_000;
 const OLD_GENERATION_MB = 2048;
 
@@ -77,7 +77,7 @@ export class ModuleLoader {
   #idle: NodeJS.Timeout | undefined;
   #isLoading = false;
   #hasToldFailure = false;
-  /** One module at a time: the next load starts when this settles. */
+  /** Settles before the next load starts: one module at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: ModuleLoaderOptions) {
@@ -93,12 +93,13 @@ export class ModuleLoader {
       worker.on('error', () => undefined).on('exit', () => this.#dropWorker(worker));
       this.#worker = worker;
     }
-    // The time of one that has died may still run. At a start what is kept on disk stays: nobody has asked for any of it yet.
+    // The timer of a worker that has died may still run. At a start all modules on disk stay: nobody has asked for any
+    // of them yet.
     if (this.#idle !== undefined) this.#idle.refresh();
     else this.#idle = setTimeout(() => void this.close(), this.#options.idleMs ?? IDLE_MS).unref();
   }
 
-  /** Rejects with a ServerError `invalid` that says what is wrong with the module. */
+  /** Loads a module. Rejects with a ServerError `invalid` that says what is wrong with the module. */
   load(bytes: Uint8Array): Promise<LoadedModule> {
     const loading = this.#last.then(() => this.#load(bytes));
     this.#last = loading.catch(() => undefined);
@@ -115,7 +116,7 @@ export class ModuleLoader {
     return describing;
   }
 
-  /** Lets a module go that nobody uses, after the loads asked for so far: either end must know what the other one does. */
+  /** Lets an unused module go, after the loads asked for so far: each side must know what the other one does. */
   forget(hash: string): Promise<void> {
     const forgetting = this.#last.then(async () => {
       this.#loaded.delete(hash);
@@ -126,7 +127,7 @@ export class ModuleLoader {
     return forgetting;
   }
 
-  /** The next start will need the module, or will not. What is kept of it on disk stays for that, whoever uses it now. */
+  /** Notes whether the next start will need the module. If so, its files on disk stay, even if nobody uses it now. */
   storedIs(hash: string, isStored: boolean): void {
     if (isStored) this.#stored.add(hash);
     else if (this.#stored.delete(hash)) this.#last = this.#last.then(() => this.#removeUnused(hash));
@@ -138,7 +139,7 @@ export class ModuleLoader {
     await removeCode(cacheDirectory, hash);
   }
 
-  /** How many modules it keeps. */
+  /** Number of modules that the loader keeps. */
   get count(): number {
     return this.#loaded.size;
   }
@@ -166,7 +167,7 @@ export class ModuleLoader {
       case 'loaded': {
         this.#types.add(answer.types);
         if (answer.notKept !== undefined) this.#tellOnce(answer.notKept);
-        // A worker started anew does not know what the one before it sent: the first object stays the one.
+        // A worker started anew does not know what its predecessor sent: the first object is kept.
         const first = this.#loaded.get(answer.module.info.hash) ?? answer.module;
         this.#loaded.set(first.info.hash, first);
         return first;
@@ -188,13 +189,13 @@ export class ModuleLoader {
     }
   }
 
-  /** Its worker does not end for being idle. */
+  /** Stops the timer that ends an idle worker. */
   #stay(): void {
     clearTimeout(this.#idle);
     this.#idle = undefined;
   }
 
-  /** Nothing has been asked of it for a while: whatever was loaded at the start is here by now. */
+  /** Ends an idle worker and removes unused files: all modules that the start needs are loaded by now. */
   #rest(): void {
     const { cacheDirectory } = this.#options;
     void this.close();
@@ -221,7 +222,7 @@ export class ModuleLoader {
         resolve(answer);
       };
       const giveUp = (reason: string): void => {
-        // The module is not at fault where its thread was ended from here.
+        // The module is not at fault if its thread was ended from here.
         const isClosed = this.#worker !== worker;
         this.#dropWorker(worker);
         void worker.terminate();

@@ -1,10 +1,11 @@
 /**
- * Of which sleeping canisters executors have said that they keep them: an entry may be out of date, and then whoever asks is told
- * so. Main thread; plain data.
+ * Sleeping canisters that executors have said they keep packed. An entry may be out of date; then the executor says so
+ * when it is asked.
+ * Main thread; plain data.
  */
 export class PackedHandles {
   readonly #hashOf = new Map<number, string>();
-  /** Those that have a module, by its hash; none is ''. */
+  /** Packed canisters by the hash of their module, or by '' if they have none. */
   readonly #ofModule = new Map<string, Set<number>>();
 
   add(handle: number, hash = ''): void {
@@ -15,7 +16,7 @@ export class PackedHandles {
     else handles.add(handle);
   }
 
-  /** Whether it was there. */
+  /** Removes a canister; returns true if it was there. */
   delete(handle: number): boolean {
     const hash = this.#hashOf.get(handle);
     if (hash === undefined) return false;
@@ -26,7 +27,7 @@ export class PackedHandles {
     return true;
   }
 
-  /** Executors have dropped a module, and with it what they kept of its canisters. */
+  /** Forgets the canisters of a module that executors have dropped, and with it their packed state. */
   forget(hash: string): void {
     for (const handle of this.#ofModule.get(hash) ?? []) this.#hashOf.delete(handle);
     this.#ofModule.delete(hash);

@@ -1,5 +1,6 @@
 /**
- * Modules that canisters have, and those that they may get: loaded once for all, and let go when nobody has used them for a while.
+ * Modules that canisters have, and those that they may get: loaded once for all, and let go when nobody has used them
+ * for a while.
  *
  * Main thread; asks the module loader.
  */
@@ -18,7 +19,9 @@ export class PoolModules {
   readonly #described: DescribedModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
 
-  /** `letGo` is called when the loader has forgotten a module; whoever still has its description may install it all the same. */
+  /**
+   * `letGo` is called when the loader has forgotten a module; a holder of its description may install it all the same.
+   */
   constructor(loader: UsedLoader, letGo: (hash: string) => void, clock: Clock, idleMs?: number) {
     this.#loader = loader;
     this.#described = new DescribedModules((bytes) => loader.load(bytes));

@@ -1,4 +1,4 @@
-/** Main thread: why an executor cannot do what is asked of it. */
+/** Main thread: reasons why an executor cannot do what is asked of it. */
 import { ServerError } from '../../../kernel/index.ts';
 
 export const STOPPED_TEXT = "the actor's thread has stopped";
