@@ -7,7 +7,7 @@ type Values<T extends ParseArgsOptionsConfig> = ReturnType<typeof parseArgs<{ op
 /** Exit code of a command line that cannot be obeyed. */
 const BAD_USAGE = 2;
 
-/** A reason for which a benchmark cannot run as it was asked to: told in one line, without a stack. */
+/** Reason why a benchmark cannot run with its options: printed in one line, without a stack. */
 export class Refusal extends Error {}
 
 /** Returns the options that were given; refuses those that are not known. */
@@ -24,7 +24,7 @@ export function optionsOf<const T extends ParseArgsOptionsConfig>(
   }
 }
 
-/** Ends the benchmark with exit code 2 and a line on stderr, after all that it has started is stopped. */
+/** Ends the benchmark with exit code 2 and a line on stderr, after everything that it has started was stopped. */
 export function refuse(reason: string): never {
   throw new Refusal(reason);
 }

@@ -29,7 +29,7 @@ function questionOf(file: string): string {
   return /^.*?[.?](?= |$)/.exec(text)?.[0] ?? text;
 }
 
-// Words behind the names go to the benchmarks, behind `--` or not; a bare --chart next to the names is for this runner.
+// Words behind the names go to the benchmarks, after `--` or not; a bare --chart next to the names is for this runner.
 const wanted = process.argv.slice(2);
 const firstOption = wanted.findIndex((word) => word.startsWith('-'));
 const names = firstOption < 0 ? wanted : wanted.slice(0, firstOption);

@@ -77,7 +77,7 @@ test('no source file is an orphan', () => {
   // The command is plain JavaScript (config/svc.js).
   const scripts = ['package.json', '.ci/run', 'config/bundle.js'].map(read).join('\n');
   const isEntry = (file: string): boolean => /\.(test|bench)\.ts$/.test(file) || scripts.includes(file);
-  // The bundler's entry.
+  // The bundler's entry point.
   const isPage = (file: string): boolean => file === 'subsystems/inspector/page/main.tsx';
   // Programs that benchmarks, tests and fixtures run by name.
   const isProgram = (file: string): boolean => /^(benchmarks|test\/fixtures)\//.test(file);
@@ -126,7 +126,10 @@ interface NamedPage {
   readonly section: string | undefined;
 }
 
-/** Pages that a file names: from the root or from the file's own folder, perhaps with a section in quotes behind it. */
+/**
+ * Returns the pages that a file names: from the root or from the file's own folder, perhaps with a section in quotes
+ * behind the name.
+ */
 function pagesNamedIn(file: string): readonly NamedPage[] {
   const pages = read(file).matchAll(/((?:[\w.-]+\/)*[\w.-]+\.md)\b(?:`?,? \(?"([^"\n]+)")?/g);
   return [...pages].map(([, name = '', section]) => ({

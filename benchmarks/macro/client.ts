@@ -64,7 +64,7 @@ export class Client implements Disposable {
   }
 }
 
-/** Calls `work` for 0 to `count` - 1, with so many under way all the time; rejects with its first failure. */
+/** Calls `work` for 0 to `count` - 1, with a constant number of calls under way; rejects with its first failure. */
 export async function forEachOf(
   count: number,
   underWay: number,

@@ -1,4 +1,4 @@
-/** The floor: what fastify does when there is nothing to do. `node fastify-floor.ts <port>` */
+/** The floor: a fastify server without any work. `node fastify-floor.ts <port>` */
 import { fastify } from 'fastify';
 
 const app = fastify({ logger: false });

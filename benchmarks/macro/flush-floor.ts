@@ -1,4 +1,4 @@
-/** The least that a durable write can take: a small write into a file that is there already, and its flush. */
+/** The minimum of a durable write: a small write into an existing file, and its flush. */
 import { closeSync, fdatasyncSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { median } from './quantile.ts';
@@ -6,7 +6,7 @@ import { median } from './quantile.ts';
 const WRITE_BYTES = 512;
 const FILE_BYTES = 16 * 2 ** 20;
 
-/** Median time of a `pwrite` of 512 B into a preallocated file in `folder`, and its `fdatasync`, ms. */
+/** Returns the median time of a `pwrite` of 512 B into a preallocated file in `folder`, and its `fdatasync`, in ms. */
 export function flushP50Ms(folder: string, forMs: number): number {
   const path = join(folder, 'flush-floor');
   const file = openSync(path, 'w');

@@ -1,4 +1,4 @@
-/** The floor under pauses: what node:http does when there is nothing to do. `node http-floor.ts <port>` */
+/** The floor under pauses: a node:http server without any work. `node http-floor.ts <port>` */
 import { createServer } from 'node:http';
 
 const server = createServer((request, response) => {

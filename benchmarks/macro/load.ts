@@ -30,7 +30,7 @@ export interface Request {
 
 export interface Message {
   readonly path: string;
-  /** One line of text. Left out: the body of the request. */
+  /** The body as one line of text; if left out, the request's body is sent. */
   readonly body?: string;
 }
 

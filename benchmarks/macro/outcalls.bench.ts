@@ -133,7 +133,7 @@ async function compare(): Promise<void> {
   const costs = ways.map((): Cost[] => []);
   const first = [];
   for (const [, ask] of ways) first.push(await ask(FIRST_CALLS));
-  // The two that are compared.
+  // Only the two ways that are compared.
   const earlyCalls = Math.min(EARLY_CALLS, warmUp);
   const early = [];
   for (const [, ask] of ways.slice(0, 2)) {

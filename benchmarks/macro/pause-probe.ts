@@ -1,8 +1,8 @@
 /**
- * A process that asks servers for `/health` at a fixed pace, whether or not they have answered the request before, so
- * that a pause is seen by all that were sent within it.
+ * A process that requests `/health` from servers at a fixed pace, without waiting for the answers, so that a pause
+ * affects all requests sent within it.
  *
- *   node pause-probe.ts <every ms> <origin> …     (with an IPC channel)
+ *     node pause-probe.ts <every ms> <origin> …    (with an IPC channel)
  *
  * The message `begin` starts a count, `end` is answered with a `ProbeReport`.
  */
@@ -13,11 +13,11 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 
 export interface ProbeReport {
-  /** Milliseconds that each answer took, by the server's place in the list. */
+  /** Milliseconds of each answer, by the server's place in the list. */
   readonly samplesMs: readonly (readonly number[])[];
   /** Answers that were not 200, and connections that failed. */
   readonly errors: number;
-  /** The longest that the probe's own event loop stood still: no figure below it can be believed. */
+  /** Longest pause of the probe's own event loop: figures below it are not reliable. */
   readonly ownPauseMs: number;
 }
 

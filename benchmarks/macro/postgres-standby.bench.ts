@@ -46,7 +46,7 @@ const args = [
   `storage.url=${postgres.url}`,
   '--plugin-option',
   `storage.lease-ms=${leaseMs}`,
-  // More than 6000 cannot be live in one process.
+  // A process cannot have more than 6000 live actors.
   '--live-cap',
   String(LIVE),
 ];

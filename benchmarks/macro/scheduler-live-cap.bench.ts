@@ -33,7 +33,7 @@ import { metricsOf } from './svc-process.ts';
 const options = liveCapOptions();
 const { liveCap, connections, rounds, seconds, token, kinds, thinkMs } = options;
 
-/** Messages a second of the example counters, with so many live. */
+/** Number of live actors for which the goals of the example counters, in messages a second, hold. */
 const LIVE_OF_GOALS = 100;
 const GOALS: readonly ({ readonly ratio: number; readonly traffic: string } & Omit<Goal, 'is'>)[] = [
   { ratio: 10, traffic: 'uniform', reach: 8_000, aim: 12_000 },
@@ -76,7 +76,7 @@ async function startedRows(): Promise<readonly Row[]> {
       process.stderr.write(`${hosted} actors are hosted (${server})\n`);
     }
   }
-  // Awaited here: the servers end with this function.
+  // The result is awaited here, since the servers end with this function.
   return await measured(cases);
 }
 

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export interface Scratch extends AsyncDisposable {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
 }
 
-/** A fresh folder in `parent`, which decides which disk is measured, or where the system keeps temporary files. */
+/** Makes a fresh folder in `parent`, which decides the measured disk, or where the system keeps temporary files. */
 export async function scratchFolder(parent: string = tmpdir()): Promise<Scratch> {
   const path = await mkdtemp(join(parent, 'svc-bench-'));
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true, maxRetries: 3 }) };

@@ -1,4 +1,4 @@
-/** Servers under load: processes of their own, stopped when the benchmark ends, with the processor time they used. */
+/** Servers under load: processes of their own, stopped at the benchmark's end, with their processor time. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const POLL_MS = 50;
 
 export interface ServerProcess extends AsyncDisposable {
   readonly origin: string;
-  /** User and system time of all its threads so far, µs; undefined where there is no /proc. */
+  /** Returns user and system time of all its threads so far, in µs; undefined without /proc. */
   cpuMicroseconds(): number | undefined;
 }
 
@@ -40,7 +40,7 @@ export async function startProcess(origin: string, command: Command): Promise<Se
   return { origin, cpuMicroseconds: () => cpuMicrosecondsOf(child.pid ?? 0), [Symbol.asyncDispose]: stop };
 }
 
-/** A port that was free a moment ago. */
+/** Returns a port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -73,10 +73,10 @@ async function stopped(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** User and system time of all threads of a process so far, µs. */
+/** Returns user and system time of all threads of a process so far, in µs. */
 export function cpuMicrosecondsOf(pid: number): number | undefined {
   try {
-    // The name of the program, in brackets, may hold anything; utime and stime are the 12th and 13th field after it.
+    // The program's name, in brackets, may have any characters; utime and stime are the 12th and 13th field after it.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ');

@@ -1,4 +1,4 @@
-/** The floor under streams: node:http keeps them open and does nothing when they go. `node sse-floor.ts <port>` */
+/** The floor under streams: node:http keeps them open, and does nothing when they end. `node sse-floor.ts <port>` */
 import { createServer } from 'node:http';
 
 createServer((_request, response) => {

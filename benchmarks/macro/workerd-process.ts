@@ -1,7 +1,10 @@
 /** The rival, if it is installed: `npm install --prefix benchmarks`. */
 import { createRequire } from 'node:module';
 
-/** The program itself: the package's own starter script would be measured instead of it. Undefined: it is not there. */
+/**
+ * Returns the path of the program itself, since the package's own starter script would be measured otherwise.
+ * Undefined: it is not installed.
+ */
 export function workerdBinary(): string | undefined {
   const architecture = process.arch === 'x64' ? '64' : process.arch;
   try {

@@ -40,7 +40,7 @@ test('so it does of version 1, where no limit is a number larger than any memory
     '/sys/fs/cgroup/memory/memory.limit_in_bytes': none,
   };
   assert.equal(usableMemoryBytes(machine(outside)), 3 * GIB);
-  // Within the container the path is the one outside, and its own group is the root.
+  // Within the container the path is the one outside, and the container's own group is the root.
   const inside = { '/proc/self/cgroup': groups, '/sys/fs/cgroup/memory/memory.limit_in_bytes': `${GIB}\n` };
   assert.equal(usableMemoryBytes(machine(inside)), GIB);
   assert.equal(

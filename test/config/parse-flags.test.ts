@@ -9,7 +9,7 @@ function parse(argv: readonly string[], environment: Environment = {}): ParsedFl
   return parseFlags(argv, environment, PLUGINS);
 }
 
-/** The one problem of a command line. */
+/** Returns the only problem of a command line. */
 function problem(argv: readonly string[], environment: Environment = {}): string {
   const { problems } = parse(argv, environment);
   assert.equal(problems.length, 1, problems.join('\n'));

@@ -60,7 +60,7 @@ async function put(
 function formOf(parts: Readonly<Record<string, string | Uint8Array>>): FormData {
   const form = new FormData();
   for (const [name, part] of Object.entries(parts)) {
-    // A field that is a string would get other line ends.
+    // A field with a string would get other line ends.
     if (typeof part === 'string') form.set(name, new Blob([part]), `${name}.txt`);
     else form.set(name, new Blob([new Uint8Array(part)]), `${name}.bin`);
   }

@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const EMPTY_MESSAGE_CYCLES = 590_000n;
 
-/** The manifest of the example counter alone: the other examples would be installed, too. */
+/** The manifest with the example counter alone: otherwise the other examples would be installed, too. */
 const COUNTER = new URL('../fixtures/counter.json', import.meta.url).pathname;
 
 function startCounter(t: TestOwner, args: readonly string[] = []): Promise<InProcessServer> {

@@ -57,7 +57,7 @@ suite('history', () => {
     await server.post('/call-json/talker/boom', '[]');
     await server.post('/call-json/talker/spin', '[]');
     await server.post('/call/talker/say', Buffer.from('no Candid'));
-    await server.post('/call-json/talker/say', '[1]'); // never becomes a message
+    await server.post('/call-json/talker/say', '[1]'); // This never becomes a message.
     await server.post('/call-json/talker/nothing', '[]');
     await server.post('/upgrade/talker', (await compileMotoko(TALKER)).wasm, caller);
 

@@ -1,4 +1,4 @@
-/** Packages of a team in a real server: two ways out, and numbers that are pushed to a collector. */
+/** Packages of a team in a real server: two ways out, and metrics that are pushed to a collector. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
@@ -14,7 +14,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const PLUGINS = join(ROOT, 'test/fixtures/plugins');
 const MANIFEST = JSON.stringify({ actors: { fetcher: { main: join(ROOT, 'config/examples/fetcher/Fetcher.mo') } } });
 
-/** The flags for one of them. */
+/** Returns the flags for one of them. */
 function plugin(capability: string, file: string, options: Readonly<Record<string, string>>): readonly string[] {
   const given = Object.entries(options).map(([name, value]) => ['--plugin-option', `${capability}.${name}=${value}`]);
   return ['--plugin', `${capability}=${join(PLUGINS, file)}`, ...given.flat()];
@@ -26,7 +26,7 @@ interface Proxy {
   close(): Promise<void>;
 }
 
-/** The one that the package's own tests use. */
+/** Starts the proxy that the package's own tests use. */
 async function startProxy(t: TestContext, credentials: string): Promise<Proxy> {
   const module: string = join(PLUGINS, 'team-outcalls/test/proxy.js');
   const { startProxy: start } = (await import(module)) as {

@@ -49,7 +49,7 @@ describe('parts that are turned off', { timeout: 300_000 }, () => {
         });
         const what = off.join(', ');
         assert.equal((await server.get('/health/ready')).body, 'ready', what);
-        // An actor alone costs as much as the rest: pairs do without.
+        // Installing an actor takes as long as the rest, so pairs do without one.
         if (second === first) await installActor(server);
         for (const name of off) {
           const gone = GONE[name];

@@ -1,4 +1,4 @@
-/** Tests what signals do to a real server. */
+/** Effects of signals on a real server. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -36,7 +36,7 @@ function listeners(pid: number): number {
     try {
       return inodes.has(readlinkSync(`/proc/${pid}/fd/${descriptor}`));
     } catch {
-      return false; // closed meanwhile
+      return false; // The port was closed meanwhile.
     }
   }).length;
 }
@@ -105,7 +105,7 @@ suite('SIGHUP', () => {
     const [state, log, seen] = ['state', 'log', 'seen'].map((name) => join(folder, name)) as [string, string, string];
     const manifest = join(folder, 'actors.json');
     await writeFile(manifest, '{"actors":{}}');
-    // The shell is the terminal's, and dies with it.
+    // The shell belongs to the terminal, and dies with it.
     const line = `${COMMAND} -m ${manifest} -l 127.0.0.1:0 -s ${state} --log-json 2>${log}; true`;
     const terminal = spawn('script', ['-qfc', line, seen], { stdio: 'ignore' });
     t.after(() => terminal.kill('SIGKILL'));

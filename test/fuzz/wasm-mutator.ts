@@ -1,7 +1,7 @@
 /**
- * Changes to modules: from single bits to whole sections. Half of them repair the lengths around the place, so that the
- * damage is found where it is and not at the next section's header; some change an instruction into another of the same
- * shape, so that most results are valid and different.
+ * Changes of modules: from single bits to whole sections. Half of them repair the lengths around the place, so that the
+ * damage is found in its place and not at the next section's header; some change an instruction into another of the
+ * same shape, so that most results are valid and different.
  */
 import { ByteReader, ByteWriter, POPS, PUSHES } from '../../subsystems/wasm/index.ts';
 import { IMMEDIATE, IMMEDIATES } from '../../subsystems/wasm/opcodes.ts';
@@ -15,7 +15,7 @@ interface Section {
 
 const CODE = 10;
 const HEADER_BYTES = 8;
-/** Bytes that mean something in many places: ends, opcodes, types, signs, continuation bits. */
+/** Bytes with a meaning in many places: ends, opcodes, types, signs, continuation bits. */
 const TELLING = [
   0, 1, 2, 3, 4, 5, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x40, 0x41, 0x42, 0x60, 0x63, 0x64, 0x6e, 0x6f,
   0x70, 0x7b, 0x7c, 0x7d, 0x7e, 0x7f, 0x80, 0xfc, 0xfd, 0xff,
@@ -136,7 +136,7 @@ function mutateCode(content: Uint8Array, other: Uint8Array, random: Seeded): Uin
   return out.written().slice();
 }
 
-/** Opcodes of one byte that look alike: same immediates, as many operands and results. */
+/** Opcodes of one byte with the same shape: same immediates, same number of operands and results. */
 const ALIKE: readonly (readonly number[])[] = Array.from({ length: 256 }, (_, opcode) =>
   Array.from({ length: 0xfb }, (__, k) => k).filter(
     (k) =>
@@ -147,7 +147,7 @@ const ALIKE: readonly (readonly number[])[] = Array.from({ length: 256 }, (_, op
   ),
 );
 
-/** A block of a type of the garbage collection proposal, which V8 knows, with nothing in it that runs. */
+/** Makes a block of a type of the garbage collection proposal, which V8 knows, without any running code. */
 function foreignBlock(random: Seeded): number[] {
   const type = random.pick([[0x63, random.below(0x40)], [0x64, random.below(0x40)], [0x63, 0x70], [0x6e], [0x71]]);
   return [random.pick([0x02, 0x03]), ...type, 0x00, 0x0b, 0x1a];

@@ -5,7 +5,7 @@ import { assert, at, numberAt, ServerError } from '../../kernel/index.ts';
 test('what does not hold is a bug: an error without a code', () => {
   const given: { readonly port: number | undefined } = { port: Number('7000') };
   assert(given.port !== undefined, 'there is no port');
-  // The compiler knows by now.
+  // The compiler knows the narrowed type now.
   const port: number = given.port;
   throws(
     () => assert(port > 7000, 'the port is another'),

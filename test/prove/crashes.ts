@@ -20,7 +20,7 @@ const PROGRESS_EVERY_MS = 10_000;
  * Number of seeds after which a thread is replaced, with all that V8 keeps of their hundreds of modules and memories.
  */
 const SEEDS_PER_THREAD = 40;
-/** No seed takes nearly as long, on a machine however busy. */
+/** Limit that no seed reaches, however busy the machine is. */
 const STUCK_MS = 300_000;
 
 /** Every `step`-th seed from `first` up to `last`. */

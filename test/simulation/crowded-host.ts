@@ -26,11 +26,11 @@ const LONG_MS = 400;
 const LOAD_MS_A_UNIT = 2;
 const BYTES_MAX = 100;
 /**
- * Parts of the bounds, together with those of scheduler/eviction.ts: how long an actor that is awake keeps a place, and
- * how long heartbeats wait for one.
+ * Parts of the bounds, together with those of scheduler/eviction.ts: the time for which an actor that is awake keeps a
+ * place, and the time for which heartbeats wait for one.
  */
 const SLOT_MS = 200;
-/** Rounds that an actor waits at most: just behind all others, and behind a heartbeat that has stood in line. */
+/** Maximum of rounds that an actor waits: just behind all others, and behind a heartbeat that has stood in line. */
 const ROUNDS_MAX = 1.5;
 const TICK_PATIENCE_MS = 1_000;
 const TICK_PAUSES = 7;
@@ -63,7 +63,7 @@ export interface Crowd {
   readonly slept: number;
 }
 
-/** Executors that take a while: one task at a time each. */
+/** Executors whose tasks take time, one task at a time each. */
 class TimedExecution extends HeldExecution {
   readonly #clock: FakeClock;
   readonly #freeMs: number[];
@@ -159,7 +159,7 @@ class CrowdedHost {
 
   #newActor(handle: number): Actor {
     const draw = this.#draw;
-    // A few units; most of the bound; all of it; several times that.
+    // Sizes of a few units; most of the bound; all of it; several times the bound.
     const bytes = [1 + draw(20), 60 + draw(40), BYTES_MAX, BYTES_MAX + 1 + draw(900)][draw(4)] ?? 1;
     const hasTicks = draw(2) === 0;
     return {
@@ -306,8 +306,8 @@ class CrowdedHost {
   }
 
   /**
-   * Time in which each actor has had its heartbeat once, with the pauses between them, and each has stood in line with
-   * those that clients want.
+   * Returns the time in which each actor has had its heartbeat once, with the pauses between them, and each has stood
+   * in line with those that clients want.
    */
   get #tickRoundMs(): number {
     const ticking = this.#actors.filter(({ hasHeartbeat, hasTimer }) => hasHeartbeat || hasTimer);
@@ -326,7 +326,7 @@ class CrowdedHost {
   }
 }
 
-/** Rejects when something is wrong. */
+/** Runs one seed; rejects with its findings. */
 export async function simulateCrowd(seed: number): Promise<Crowd> {
   const random = seeded(seed);
   return await new CrowdedHost((below) => random.below(below)).run();

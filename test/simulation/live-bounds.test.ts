@@ -13,7 +13,7 @@ import { ProofSeeds } from '../support/proof-seeds.ts';
 import { type Crowd, simulateCrowd } from './crowded-host.ts';
 
 const SEEDS = 12;
-/** A planted bug is found within so many, from one on that is near. */
+/** A planted bug is found within this many seeds, beginning with one near the finding one. */
 const SEEDS_UNTIL_FOUND = 40;
 
 test('whoever waits gets its turn in a round, and heartbeats and timers take a bounded share', async () => {
@@ -74,7 +74,7 @@ for (const [bug, [from, plant]] of Object.entries(PLANTED)) {
       mock.restoreAll();
     }
     assert.ok(found, `nothing was found in ${SEEDS_UNTIL_FOUND} seeds`);
-    // The planted bug was found, and nothing else: without the bug, the seed holds.
+    // Without the planted bug, the same seed must pass.
     await simulateCrowd(seed - 1);
   });
 }

@@ -29,7 +29,7 @@ export interface Mix {
 /** A mistake in the tested code. */
 export interface Planted extends Pick<RandomThreadsOptions, 'createGate' | 'plant'> {
   readonly operators?: PlantedOperators;
-  /** Units are sealed in the middle of a message whose calls are being sent. */
+  /** True if units are sealed in the middle of a message whose calls are being sent. */
   readonly sealsAmid?: boolean;
 }
 

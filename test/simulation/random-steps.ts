@@ -90,7 +90,7 @@ interface Message {
   /** Number of calls that a composite query has open already. */
   readonly open: number;
   readonly cause: number;
-  /** The message is a timer or a heartbeat. */
+  /** True if the message is a timer or a heartbeat. */
   readonly isTimer?: boolean;
 }
 

@@ -52,7 +52,7 @@ const CHANGES = [
   'across',
   ...CALL_KINDS.flatMap((kind) => [`ended ${kind}`, `survived ${kind}`]),
 ];
-/** Where nothing is kept, actors are also deleted. */
+/** Without kept state, actors are also deleted. */
 const DELETIONS = ['endedByForce'];
 const DEATHS = ['deaths'];
 const KEPT = ['crashes', 'diedSuspended', 'wakeUps', 'replays', 'large changes', 'atBound changes'];

@@ -168,7 +168,7 @@ export class SteppedThreads extends ExecutorPool {
   }
 }
 
-/** Longer than a thread's short messages may have while long ones wait (SHORT_MS_MAX of executor-thread.ts). */
+/** Time longer than a thread's short messages may have while long ones wait (SHORT_MS_MAX of executor-thread.ts). */
 const HELD_UP_MS = 6;
 
 /** Draws the milliseconds between two looks at the clock; sometimes the machine has held the thread up. */

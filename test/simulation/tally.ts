@@ -17,7 +17,7 @@ export class Tally {
   long = 0;
   endless = 0;
   tooLong = 0;
-  /** Messages that were suspended, and how often while another was in the same thread. */
+  /** Messages that were suspended, and those of them that were so while another was in the same thread. */
   suspended = 0;
   suspendedTogether = 0;
   /** Work that waited at the gate, and the part of it that came by the port; then commands that waited. */

@@ -9,7 +9,7 @@ import { createRequire } from 'node:module';
 const require = createRequire(import.meta.url);
 const cacheFolder = new URL('../../node_modules/.cache/svc-fixtures/', import.meta.url);
 
-/** AssemblyScript as a module; `abort` becomes a trap, so that nothing is imported. */
+/** Compiles AssemblyScript to a module; `abort` becomes a trap, so that nothing is imported. */
 export function compileAssemblyScript(source: string, options: readonly string[] = []): Promise<Uint8Array> {
   const flags = ['-O3', '--runtime', 'minimal', '--use', 'abort=', ...options];
   return cached(`asc ${versionOf('assemblyscript')} ${flags.join(' ')}\n${source}`, async () => {

@@ -1,6 +1,6 @@
 /**
- * Just enough of the system API to run a canister's module, for tests and benchmarks of the engine's core: an argument,
- * a caller, replies, traps, debug prints and a flat stable memory. One implementation serves both widths and plain as
+ * A minimal system API that runs a canister's module, for tests and benchmarks of the engine's core: an argument, a
+ * caller, replies, traps, debug prints and a flat stable memory. One implementation serves both widths and plain as
  * well as instrumented modules; plain ones get their pointers as they are, so everything is converted here.
  */
 import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
@@ -19,7 +19,7 @@ import {
 const WASM_PAGE_BYTES = 65_536;
 export const CONTROL_OPTIONS = { stackBytes: 512 * 1024, journalBytesMax: 1 << 30 } as const;
 
-/** An uploaded module as executors get it. */
+/** Prepares an uploaded module as executors get it. */
 export function prepare(bytes: Uint8Array, options: InstrumentOptions = {}): InstrumentedCode {
   const module = decodeModule(bytes);
   validateCanister(module);
@@ -86,7 +86,7 @@ export class BareHost {
     this.heap().set(bytes, to);
   }
 
-  /** Imports for an instrumented module. Calls that are not here do nothing and answer 0. */
+  /** Imports for an instrumented module. Calls that are missing here do nothing and answer 0. */
   get imports(): Ic0Imports {
     const imports: Record<string, (...args: never[]) => unknown> = {};
     for (const [name, { result }] of Object.entries(IC0_SIGNATURES)) {
@@ -96,7 +96,7 @@ export class BareHost {
     return imports;
   }
 
-  /** Imports for the plain module of this width. */
+  /** Returns imports for the plain module of this width. */
   plainImports(pointerWidth: 32 | 64): Ic0Imports {
     const imports: Record<string, (...args: never[]) => unknown> = {};
     const isBig = (type: HostType | undefined): boolean =>

@@ -1,4 +1,4 @@
-/** A thread that collects its garbage for the first time when it is told to, beside others that do. */
+/** A thread that first collects its garbage when told to, beside others that collect theirs. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { collectGarbage } from '../../subsystems/threads/index.ts';
 

@@ -1,4 +1,4 @@
-/** The Grafana dashboard of config/observability, and what its expressions ask for. */
+/** The Grafana dashboard of config/observability, and the families in its expressions. */
 import { readFileSync } from 'node:fs';
 
 export interface Panel {
@@ -37,7 +37,7 @@ export function expressionsOf({ panels }: Dashboard): readonly { readonly title:
   return panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
 }
 
-/** Families that an expression or a text of rules names, without the endings of histograms. */
+/** Returns the families that an expression or a text of rules names, without the endings of histograms. */
 export function familiesIn(text: string): ReadonlySet<string> {
   const names = [...text.matchAll(/\b(?:svc|process|nodejs)_\w+/g)].map(([name]) => name);
   return new Set(names.map((name) => name.replace(/_(?:bucket|sum|count)$/, '')));

@@ -7,17 +7,17 @@ export interface ReceivedEvent {
   readonly data: string;
 }
 
-/** A client of server-sent events that reads as slowly as it is told. */
+/** A client of server-sent events that reads as slowly as it is told to. */
 export class EventClient implements AsyncDisposable {
   readonly response: IncomingMessage;
   readonly #received: ReceivedEvent[] = [];
   #text = '';
   #waiting: (() => void) | undefined;
   isClosed = false;
-  /** Comments that came (keep-alives). */
+  /** Number of received comments (keep-alives). */
   comments = 0;
 
-  /** Opens a stream; rejects when the answer is no stream, with its status and text. */
+  /** Opens a stream; if the answer is no stream, rejects with its status and text. */
   static async open(
     origin: string,
     target: string,
@@ -43,7 +43,7 @@ export class EventClient implements AsyncDisposable {
     response.on('error', () => undefined);
   }
 
-  /** The next event; undefined when the stream has ended. */
+  /** Returns the next event; undefined when the stream has ended. */
   async next(): Promise<ReceivedEvent | undefined> {
     while (this.#received.length === 0) {
       if (this.isClosed) return undefined;
@@ -54,7 +54,7 @@ export class EventClient implements AsyncDisposable {
     return this.#received.shift();
   }
 
-  /** Events that have come and were not asked for. */
+  /** Received events that were not taken by `next` yet. */
   get unread(): readonly ReceivedEvent[] {
     return this.#received;
   }

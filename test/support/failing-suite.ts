@@ -1,7 +1,7 @@
-/** Suites of `svc/contracts/…` over something with a mistake in it: which of their tests fail. */
+/** Suites of `svc/contracts/…` over parts with a mistake, and the tests that fail then. */
 import type { SuiteRunner } from '../../plugins/api/contracts/runner.ts';
 
-/** Titles of the tests that fail, in order; `first`: no more than that one is waited for. */
+/** Returns the titles of the failing tests, in order; `first`: ends with the first of them. */
 export async function failuresOf(
   describe: (runner: SuiteRunner) => void,
   { first = false }: { readonly first?: boolean } = {},

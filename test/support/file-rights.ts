@@ -1,7 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 
-/** The rights of a directory and of everything below it, in octal, by the path within it. */
+/** Returns the rights of a directory and of everything below it, in octal, by the path within it. */
 export async function rightsIn(directory: string): Promise<ReadonlyMap<string, string>> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const paths = [directory, ...entries.map(({ parentPath, name }) => join(parentPath, name))];

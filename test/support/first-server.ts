@@ -1,4 +1,4 @@
-/** A program: a durable server that installs an actor, calls it, and stops. `global-setup.ts` says why. */
+/** A program: a durable server that installs an actor, calls it, and stops; `global-setup.ts` has the reason. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { compileCounter } from './motoko.ts';

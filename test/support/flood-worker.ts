@@ -11,11 +11,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 
 const { host, port, flooding, silent } = workerData as { host: string; port: number; flooding: number; silent: number };
 const BURST = 'GET /health HTTP/1.1\r\nhost: svc\r\n\r\n'.repeat(200);
-/** Two thousand connections a second: what this thread needs for more of them the server would not have. */
+/**
+ * Number of connections at a time, two thousand a second: with more, this thread would take too much of the server's
+ * time.
+ */
 const AT_ONCE = 100;
 const EVERY_MS = 50;
 
-// The answers are read and thrown away; a connection that the server ends is no surprise.
+// The answers are read and dropped; a connection that the server ends is expected.
 const ignore = (): undefined => undefined;
 
 assert(parentPort, 'floods come from a worker');

@@ -68,7 +68,7 @@ test('a bystander tells of slow flushes, but not of what the disk needs for all 
     tells('unknown', 0, 0, 0),
   ]);
   assert.ok(little.length > 2 && little.every(({ ms }) => ms >= 199), JSON.stringify(little));
-  // Half a MiB: 25 ms of them are owed. Where the measured flushes took longer, more.
+  // Half a MiB: 25 ms of its flush are owed, or more if the measured flushes took longer.
   assert.ok(some.length > 2, JSON.stringify(some));
   assert.ok(Math.min(...some.map(({ ms }) => ms)) < Math.min(...little.map(({ ms }) => ms)) - 10);
   assert.deepEqual([much, meanwhile, unknown], [[], [], []]);

@@ -58,7 +58,7 @@ const KINDS = {
     const timer = setInterval(() => socket.write('a'), DRIP_MS);
     socket.once('close', () => clearInterval(timer));
   },
-  /** Connects and leaves, without end. */
+  /** Connects and disconnects without end. */
   churning: (socket: Socket) => void socket.once('connect', () => socket.destroy()),
 } satisfies Record<string, (socket: Socket) => void>;
 

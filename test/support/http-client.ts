@@ -25,7 +25,7 @@ export interface SendOptions {
   readonly agent?: Agent;
 }
 
-/** Sends one request with exactly this target (no normalising as `fetch` would do) and reads the whole answer. */
+/** Sends one request with exactly this target (without the normalisation of `fetch`) and reads the whole answer. */
 export async function send(origin: string, method: string, target: string, options: SendOptions = {}): Promise<Answer> {
   const { hostname, port } = new URL(origin);
   const headers: OutgoingHttpHeaders = { ...options.headers };
@@ -67,7 +67,7 @@ export class RawClient implements AsyncDisposable {
     this.#socket.on('data', (text: string) => {
       this.#received += text;
     });
-    this.#socket.on('error', () => undefined); // a reset connection shows as `ended`
+    this.#socket.on('error', () => undefined); // A reset connection shows as `ended`.
   }
 
   get isClosed(): boolean {

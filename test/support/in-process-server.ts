@@ -17,7 +17,7 @@ export interface InProcessServer {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   post(path: string, body?: string | Uint8Array, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
-  /** Ends it gracefully; it is ended anyway when the tests are over. */
+  /** Stops the server gracefully; it is stopped anyway when the tests are over. */
   stop(): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export interface Answer {
 }
 
 export interface InProcessOptions {
-  /** Flags, besides `--listen` and one executor. */
+  /** Flags in addition to `--listen` and one executor. */
   readonly args?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: none. */

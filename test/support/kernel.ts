@@ -14,7 +14,7 @@ import {
 } from '../../kernel/index.ts';
 import { FakeClock } from './fake-clock.ts';
 
-/** The same bytes for the same seed (xorshift32): good enough for tests, and for nothing else. */
+/** Gives the same bytes for the same seed (xorshift32): good enough for tests, and for nothing else. */
 export class SeededRandom implements Random {
   #state: number;
 
@@ -82,8 +82,8 @@ export interface TestKernelOptions extends Partial<Omit<KernelOptions, 'plugins'
 }
 
 /**
- * A kernel over fakes, not started. It is stopped in `t.after`, and the test fails if that fails or if a listening
- * socket or a worker thread is left behind.
+ * Makes a kernel over fakes, not started. It is stopped in `t.after`, and the test fails if that fails or if a
+ * listening socket or a worker thread is left behind.
  */
 export function createTestKernel(t: TestContext, plugins: readonly Plugin[], options: TestKernelOptions = {}): Kernel {
   const { stopMayFail = false, ...rest } = options;
@@ -98,7 +98,7 @@ export function createTestKernel(t: TestContext, plugins: readonly Plugin[], opt
   return kernel;
 }
 
-/** The same, started. */
+/** Makes such a kernel and starts it. */
 export async function startKernel(
   t: TestContext,
   plugins: readonly Plugin[],

@@ -1,4 +1,4 @@
-/** A ring whose consumer listens, and counts what comes. */
+/** A ring whose consumer listens, and counts the records. */
 import type { TestContext } from 'node:test';
 import { createRing, RingListener, RingProducer } from '../../subsystems/threads/index.ts';
 

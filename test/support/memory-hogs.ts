@@ -30,8 +30,8 @@ export const HOG_SEGMENT_BYTES = 2.5 * 2 ** 20;
 const PARAMETERS = 12;
 
 /**
- * Methods `<operation>_<end>`, and `prepare`, which grows both memories. The heap grows in the message where it is too
- * small.
+ * Makes a module with the methods `<operation>_<end>`, and `prepare`, which grows both memories. The heap grows in the
+ * message if it is too small.
  */
 export function memoryHog(width: HogWidth): Uint8Array {
   const ptr = `i${width}`;
@@ -89,7 +89,7 @@ export function memoryHog(width: HogWidth): Uint8Array {
     (data $data "${'xyz1'.repeat(HOG_SEGMENT_BYTES / 4)}"))`);
 }
 
-/** The argument of its methods; `bytes`: as long as that, for `argument`. */
+/** Returns the argument of its methods; `bytes`: length of the argument for `argument`. */
 export function hogArgument(to: number, from: number, size: number, bytes = PARAMETERS): Uint8Array {
   const argument = new Uint8Array(bytes).fill(5, PARAMETERS);
   argument.set(new Uint8Array(Uint32Array.of(to, from, size).buffer));

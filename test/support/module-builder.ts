@@ -10,10 +10,10 @@ export const F64 = 0x7c;
 export const V128 = 0x7b;
 export const FUNCREF = 0x70;
 
-/** Bytes of anything: numbers are single bytes. */
+/** Bytes in several forms: numbers are single bytes. */
 export type Part = number | Uint8Array | readonly number[];
 
-/** Parts in a row. */
+/** Returns the bytes of the parts in a row. */
 export function bytesOf(...parts: readonly Part[]): Uint8Array {
   const out = new Uint8Array(
     parts.reduce<number>((sum, part) => sum + (typeof part === 'number' ? 1 : part.length), 0),
@@ -30,7 +30,7 @@ export function bytesOf(...parts: readonly Part[]): Uint8Array {
   return out;
 }
 
-/** Unsigned LEB128; `width` pads it to so many bytes. */
+/** Encodes unsigned LEB128; `width` pads it to so many bytes. */
 export function leb(value: number, width = 1): Uint8Array {
   const bytes: number[] = [];
   let rest = value;
@@ -41,7 +41,7 @@ export function leb(value: number, width = 1): Uint8Array {
   return Uint8Array.from(bytes, (byte, k) => (k < bytes.length - 1 ? byte | 0x80 : byte));
 }
 
-/** Unsigned LEB128 of a number beyond 2^53. */
+/** Encodes a number beyond 2^53 as unsigned LEB128. */
 export function bigLeb(value: bigint): Uint8Array {
   const bytes: number[] = [];
   let rest = value;
@@ -52,7 +52,7 @@ export function bigLeb(value: bigint): Uint8Array {
   return Uint8Array.from(bytes, (byte, k) => (k < bytes.length - 1 ? byte | 0x80 : byte));
 }
 
-/** Signed LEB128. */
+/** Encodes signed LEB128. */
 export function signedLeb(value: number): Uint8Array {
   const out = new ByteWriter(16);
   out.signed(value);
@@ -64,7 +64,7 @@ export function name(text: string | Uint8Array): Uint8Array {
   return bytesOf(leb(bytes.length), bytes);
 }
 
-/** The same bytes `count` times. */
+/** Returns the same bytes `count` times. */
 export function repeat(part: Part, count: number): Uint8Array {
   const one = bytesOf(part);
   const all = new Uint8Array(one.length * count);
@@ -95,7 +95,7 @@ export function custom(sectionName: string | Uint8Array, ...content: readonly Pa
 
 const HEADER = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0];
 
-/** Sections in a row behind the header. */
+/** Makes a module of sections in a row behind the header. */
 export function rawModule(...sections: readonly Part[]): Uint8Array {
   return bytesOf(HEADER, ...sections);
 }
@@ -141,14 +141,14 @@ function vector(id: number, items: readonly Part[]): Uint8Array {
       );
 }
 
-/** A function's body with its length. */
+/** Returns a function's body with its length. */
 export function body({ locals = [], code = [] }: FunctionSpec): Uint8Array {
   const groups = sequence(locals.length, (k) => bytesOf(leb(locals[k]?.[0] ?? 0), locals[k]?.[1] ?? I32));
   const content = bytesOf(leb(locals.length), groups, code, 0x0b);
   return bytesOf(leb(content.length), content);
 }
 
-/** A whole module, in the order that it must have. */
+/** Makes a whole module, with its sections in the required order. */
 export function module(spec: ModuleSpec): Uint8Array {
   const { types = [[[], []]], imports = [], functions = [], customs = [], data = [] } = spec;
   const exports = functions.flatMap(({ exports: names = [] }, k) =>

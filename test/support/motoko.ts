@@ -1,6 +1,7 @@
 /**
  * Motoko for tests: source text in, module out, through the real compiler. Modules are kept (`caches.ts`), so only the
- * first test with a source ever waits for the compiler; in `npm test` that is one for all (`compile-server.ts`).
+ * first test with a source ever waits for the compiler; in `npm test` all tests share one compiler
+ * (`compile-server.ts`).
  */
 import { fileURLToPath } from 'node:url';
 import type { CompiledActor } from '../../subsystems/compiler/index.ts';
@@ -26,7 +27,7 @@ export async function compileMotoko(
   return compiler.compileText(new Map(files), options);
 }
 
-/** The example actor: for servers whose state directory would not have it compiled, and would compile it again. */
+/** Compiles the example actor, for servers with a state directory, which would compile it again. */
 export async function compileCounter(): Promise<Uint8Array> {
   const { wasm } = await compileMotokoFile(
     fileURLToPath(new URL('../../config/examples/counter/Counter.mo', import.meta.url)),

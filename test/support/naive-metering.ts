@@ -1,6 +1,6 @@
 /**
- * A second opinion on instruction counts, written from docs/metering.md alone: the replica's own scheme, a global
- * counter raised at the beginning of every basic block, added to the module's *text*. It shares nothing with the
+ * An independent computation of instruction counts, written from docs/metering.md alone: the replica's own scheme, a
+ * global counter raised at the beginning of every basic block, added to the module's *text*. It shares nothing with the
  * instrumenter: not the decoder (wabt reads and writes the module), not the cost table (below, by name of instruction).
  */
 import { wat, watOf } from './wat.ts';
@@ -93,7 +93,7 @@ const OVERHEADS: Readonly<Record<string, number>> = {
   cost_http_request_v2: 10000,
 };
 
-/** Cost of an instruction by its name, without what depends on operands. */
+/** Returns the cost of an instruction by its name, without the part that depends on operands. */
 export function naiveCost(name: string, is64: boolean): number {
   const isAccess = /^[^.]+\.(load|store)/.test(name);
   return isAccess && is64 ? 2 : (COSTS.get(name) ?? 1);
@@ -114,7 +114,7 @@ const CLOSES_BLOCK = new Set([
 ]);
 const ADDS_SIZE = new Set(['memory.copy', 'memory.fill', 'memory.init']);
 
-/** The module with an exported mutable i64 global `naive_counter` that counts up. */
+/** Returns the module with an exported mutable i64 global `naive_counter` that counts up. */
 export function naiveMetered(bytes: Uint8Array): Uint8Array {
   const lines = watOf(bytes).split('\n');
   const is64 = lines.some((line) => /^\s*\(memory .*\bi64 /.test(line));
@@ -193,14 +193,14 @@ export function naiveMetered(bytes: Uint8Array): Uint8Array {
   return wat(out.join('\n'));
 }
 
-/** The size on top of the stack stays there and is counted. */
+/** Returns code that counts the size on top of the stack, and leaves it there. */
 function addSize(is64: boolean): string {
   const local = is64 ? '$naive_size64' : '$naive_size32';
   const widen = is64 ? '' : 'i64.extend_i32_u';
   return `local.tee ${local} global.get $naive_counter local.get ${local} ${widen} i64.add global.set $naive_counter`;
 }
 
-/** Opening minus closing parentheses outside of strings. */
+/** Returns the number of opening minus closing parentheses outside of strings. */
 function balance(line: string): number {
   let depth = 0;
   for (const char of line.replace(/"(\\.|[^"\\])*"/g, '')) depth += char === '(' ? 1 : char === ')' ? -1 : 0;

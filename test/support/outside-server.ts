@@ -1,4 +1,4 @@
-/** The server of the outside world that outcalls are tested with, and certificates for it. */
+/** The external server with which outcalls are tested, and certificates for it. */
 import { readFileSync } from 'node:fs';
 import { type OutsideServer, startOutsideServer as start } from '../../plugins/api/contracts/support/outside-server.ts';
 import type { TestOwner } from './server.ts';

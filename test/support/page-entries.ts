@@ -22,7 +22,7 @@ export interface PageRun {
   readonly bytes: Uint8Array;
 }
 
-/** The runs of page entries; fails on anything that the format does not allow. */
+/** Returns the runs of page entries; fails on anything that the format does not allow. */
 export function runsOf({ chunks }: CollectedEntries): PageRun[] {
   const runs: PageRun[] = [];
   for (const { entries, bytes } of chunks) {
@@ -52,7 +52,7 @@ export function runsOf({ chunks }: CollectedEntries): PageRun[] {
   return runs;
 }
 
-/** `before` with the entries applied, `bytes` long. */
+/** Returns `before` with the entries applied, `bytes` long. */
 export function applied(before: Uint8Array, entries: CollectedEntries, bytes: number): Uint8Array {
   const after = new Uint8Array(bytes);
   after.set(before);
@@ -60,7 +60,7 @@ export function applied(before: Uint8Array, entries: CollectedEntries, bytes: nu
   return after;
 }
 
-/** The length of all chunks. */
+/** Returns the length of all chunks. */
 export function bytesOf({ chunks }: CollectedEntries): number {
   return chunks.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }

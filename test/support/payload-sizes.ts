@@ -94,7 +94,7 @@ export const actorSizesOf = (random: Seeded): Classes => new Classes(random, ACT
 /** Durations in instructions. */
 export const durationsOf = (random: Seeded): Classes => new Classes(random, DURATIONS);
 
-/** All classes. */
+/** Names of all classes. */
 export const SIZE_NAMES: readonly string[] = SIZES.map(([name]) => name);
 export const DURATION_NAMES: readonly string[] = [...new Set(DURATIONS.map(([name]) => name))];
 

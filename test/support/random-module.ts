@@ -32,7 +32,7 @@ class Generator {
   /** Pointer type. */
   readonly #p: string;
   readonly #pages: number;
-  /** Index of the function being made; only those before it are called. */
+  /** Index of the function that is being made; it calls only those before it. */
   #function = 0;
   #statements = 0;
 
@@ -123,7 +123,7 @@ class Generator {
     return `(local.get ${this.#localName()})`;
   }
 
-  /** An address as programs compute it: a local, a local plus a constant, an index, a constant. */
+  /** Returns an address as programs compute it: a local, a local plus a constant, an index, a constant. */
   #pointer(): string {
     const p = this.#p;
     switch (this.#r.below(11)) {
@@ -260,7 +260,7 @@ class Generator {
       case 23:
         return `(if ${this.#condition()} (then (return ${this.#local()})))`;
       case 24:
-        // Two results of a block, and parameters of one.
+        // A block with two results, and one with parameters.
         return `${this.#local()} (block (type $pair) (param ${p}) (result ${p} i32) ${this.#condition()}) (global.set $g0) (local.set ${this.#localName()})`;
       default:
         return this.#store();
@@ -293,7 +293,7 @@ class Generator {
       case 4:
         return '(data.drop 1)';
       case 5:
-        // No function of this type there, and nothing at all.
+        // The table has no function of this type there, or nothing at all.
         return `(drop (call_indirect (type $f) ${this.#local()} ${this.#local()} (${p}.const ${FUNCTIONS + this.#r.below(2)})))`;
       case 6:
         return `(drop (i32.trunc_f64_s (f64.div (global.get $g2) (f64.const 0))))`;

@@ -37,7 +37,7 @@ export class RecordedStorage extends CommitQueue {
     return this.#port.entries(family);
   }
 
-  /** Puts a value in place of another, as damage would. `key`: hex. */
+  /** Replaces a value by another, as damage would. `key`: hex. */
   damage(family: Family, key: string, value: Uint8Array | undefined): void {
     this.#port.damage(family, key, value);
   }

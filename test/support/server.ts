@@ -19,14 +19,14 @@ export interface RunningServer {
   /** All output so far. */
   readonly output: { stdout: string; stderr: string };
   fetch(path: string, init?: RequestInit): Promise<Response>;
-  /** POST of text; the status and the body. */
+  /** Sends a POST of text; resolves to the status and the body. */
   post(
     path: string,
     body?: string | Uint8Array,
     headers?: Record<string, string>,
   ): Promise<{ status: number; body: string }>;
   get(path: string, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
-  /** SIGTERM; the exit code. */
+  /** Sends SIGTERM; resolves to the exit code. */
   stop(): Promise<number | null>;
   /** Sends SIGKILL; resolves when the process is gone. */
   kill(): Promise<void>;
@@ -47,7 +47,7 @@ export interface ServerOptions {
   readonly wrapper?: readonly string[];
   /** Default: a free one. */
   readonly port?: number;
-  /** Resolve when the listener is bound instead of when all is ready. */
+  /** `listening`: resolve when the listener is bound instead of when everything is ready. */
   readonly until?: 'listening' | 'ready';
 }
 

@@ -1,6 +1,6 @@
 import { ByteReader, ByteWriter } from '../../subsystems/wasm/index.ts';
 
-/** Copies a module, letting `change` replace the content of sections; undefined leaves one out. */
+/** Copies a module, letting `change` replace the content of sections; undefined leaves a section out. */
 export function mapSections(
   bytes: Uint8Array,
   change: (id: number, content: Uint8Array) => Uint8Array | undefined,

@@ -31,7 +31,7 @@ const FEATURES = {
 const load = createRequire(import.meta.url)('wabt') as () => Promise<Wabt>;
 const wabt = await load();
 
-/** WebAssembly text → binary. */
+/** Converts WebAssembly text to a binary. */
 export function wat(source: string): Uint8Array {
   const module = wabt.parseWat('test.wat', source, FEATURES);
   try {
@@ -41,9 +41,9 @@ export function wat(source: string): Uint8Array {
   }
 }
 
-/** Binary → text with one instruction a line. */
+/** Converts a binary to text with one instruction a line. */
 export function watOf(bytes: Uint8Array): string {
-  // A copy: wabt reads the whole buffer that a view stands on.
+  // The bytes are copied: wabt reads the whole buffer of a view.
   const module = wabt.readWasm(bytes.slice(), { readDebugNames: false, ...FEATURES });
   try {
     return module.toText({ foldExprs: false, inlineExport: false });

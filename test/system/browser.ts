@@ -8,7 +8,7 @@ const EXECUTABLE = '/usr/bin/chromium';
 
 /** Launches the system's own Chromium, because it gets security updates, without its background traffic. */
 export async function launchBrowser(): Promise<Browser> {
-  accessSync(EXECUTABLE); // Debian's package chromium: .ci/run installs it
+  accessSync(EXECUTABLE); // Debian's package chromium, which .ci/run installs.
   return chromium.launch({
     executablePath: EXECUTABLE,
     args: [

@@ -13,7 +13,7 @@ const PEER = fileURLToPath(new URL('../../fixtures/peer.mo', import.meta.url));
 /** Keys of a manifest's actor that hold a path. */
 const PATHS = ['main', 'wasm', 'candid'];
 
-/** A server whose actors can be asked. */
+/** A server whose actors can be called. */
 export interface Host {
   readonly origin: string;
   readonly targets: readonly Target[];
@@ -22,7 +22,7 @@ export interface Host {
 export interface StartedHost extends Host, AsyncDisposable {}
 
 export interface HostOptions extends Pick<LiveCapOptions, 'liveCap' | 'manifest' | 'flags' | 'kinds' | 'token'> {
-  /** Names the state directory and the manifest. */
+  /** Name of the state directory and the manifest. */
   readonly name: string;
   readonly hosted: number;
   readonly folder: string;
@@ -31,7 +31,7 @@ export interface HostOptions extends Pick<LiveCapOptions, 'liveCap' | 'manifest'
   readonly plugin: string | undefined;
 }
 
-/** Starts a server; ends the benchmark with the server's own words where it refuses to start. */
+/** Starts a server; ends the benchmark with the server's own message if it refuses to start. */
 export async function startHost(options: HostOptions): Promise<StartedHost> {
   const { name, folder, liveCap, flags, plugin, kinds, token } = options;
   const manifest = await writeManifest(options);
@@ -90,7 +90,7 @@ interface Inspected {
   readonly methods: readonly { readonly name: string; readonly kind: string }[];
 }
 
-/** Returns the actors of a running server that have one of the methods; refuses where one of the methods is nowhere. */
+/** Returns the actors of a running server that have one of the methods; refuses if no actor has one of the methods. */
 export async function targetsOf(
   origin: string,
   kinds: LiveCapOptions['kinds'],

@@ -8,9 +8,9 @@ export interface Sample {
   readonly p99Ms: number;
   readonly requests: number;
   readonly seconds: number;
-  /** Actors put to sleep meanwhile, by the server's own numbers. */
+  /** Number of actors put to sleep meanwhile, by the server's own numbers. */
   readonly evictions: number;
-  /** Actors woken meanwhile. */
+  /** Number of actors woken meanwhile. */
   readonly wakes: number;
 }
 
@@ -46,7 +46,10 @@ export function middleOf({ samples }: Row): Middle {
   };
 }
 
-/** Lines of a table. `slower`: against the fewest actors with the same traffic on the same server, round by round. */
+/**
+ * Returns the lines of a table. `slower`: against the fewest actors with the same traffic on the same server, round by
+ * round.
+ */
 export function tableOf(rows: readonly Row[]): readonly string[] {
   const isOneServer = new Set(rows.map(({ server }) => server)).size === 1;
   const labels = rows.map(
@@ -80,7 +83,7 @@ function slowerOf(row: Row, rows: readonly Row[]): number {
   );
 }
 
-/** Lines that compare a plugin with ours, round by round. */
+/** Returns lines that compare a plugin with the server's own part, round by round. */
 export function comparisonOf(rows: readonly Row[]): readonly string[] {
   return rows.flatMap((row) => {
     const ours = rows.find(

@@ -18,7 +18,7 @@ export interface WakeOptions {
   /** Message to each actor: a path, and a body unless the body is Candid's empty tuple. */
   readonly messages: readonly { readonly path: string; readonly body?: string }[];
   readonly wakes: number;
-  /** Stands in front of the figures: `64-bit`. */
+  /** Label in front of the figures: `64-bit`. */
   readonly label: string;
   readonly goals: { readonly median: Goal; readonly p99: Goal } | undefined;
 }
@@ -30,7 +30,7 @@ export async function measureWaking({ origin, token, messages, wakes, label, goa
     const { ms } = await client.send(path, body === undefined ? NO_ARGUMENTS : Buffer.from(body));
     return ms;
   };
-  // Code that runs for the first time is slow for other reasons.
+  // The first run of code is slow for other reasons.
   for (let at = 0; at < messages.length; at++) await ask(at);
   const before = await metricsOf(origin, token);
   const asleep: number[] = [];
@@ -42,7 +42,7 @@ export async function measureWaking({ origin, token, messages, wakes, label, goa
   const after = await metricsOf(origin, token);
   const more = (name: string): number => (after.get(name) ?? Number.NaN) - (before.get(name) ?? Number.NaN);
   const woken = more('svc_wakeups_total');
-  // Actors with timers or heartbeats wake besides, and may be awake already.
+  // Actors with timers or heartbeats wake in addition, and may be awake already.
   if (goals !== undefined && woken !== wakes) throw new Error(`${wakes} actors were to be woken, and ${woken} were`);
   const usual = median(awake);
   printFigure(
@@ -69,7 +69,7 @@ export async function measureWaking({ origin, token, messages, wakes, label, goa
   );
 }
 
-/** A quantile of cumulative buckets, as if values lay evenly within each. `+Inf` has the bound NaN. */
+/** Returns a quantile of cumulative buckets, as if values lay evenly within each. `+Inf` has the bound NaN. */
 function interpolated(buckets: readonly { readonly boundMs: number; readonly count: number }[], share: number): number {
   const wanted = share * (buckets.at(-1)?.count ?? 0);
   let below = { boundMs: 0, count: 0 };

@@ -66,7 +66,7 @@ for (const [mode, args] of Object.entries({ snapshots: [], 'a log': ['--snapshot
     );
     const fresh = await host.install('fresh', wasm);
     assert.ok(Math.abs((await nowOf(host, fresh)) - Date.now()) < HOUR_MS, 'others see the clock');
-    // On a busy machine an answer takes a while: the time between two looks lies between these.
+    // On a busy machine an answer takes some time: the time between two looks is between these bounds.
     const beforeMs = performance.now();
     const firstMs = await nowOf(host, watch);
     const firstSeenMs = performance.now();

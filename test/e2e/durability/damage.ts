@@ -8,11 +8,11 @@ export interface Damage {
   readonly file: string;
   /** SHA-256 of the damaged file. */
   readonly hash: string;
-  /** Puts the byte right again. */
+  /** Restores the byte. */
   mend(): Promise<void>;
 }
 
-/** Flips a bit of the first place in these files where `marker` stands. */
+/** Flips a bit of the first occurrence of `marker` in these files. */
 export async function flipByteOf(directory: string, files: RegExp, marker: string | Uint8Array): Promise<Damage> {
   for (const name of (await readdir(directory, { recursive: true })).toSorted()) {
     if (!files.test(name)) continue;
@@ -29,7 +29,7 @@ export async function flipByteOf(directory: string, files: RegExp, marker: strin
   return assert.fail(`no file like ${files} holds ${String(marker)}`);
 }
 
-/** SHA-256 of every file, by its path. */
+/** Returns the SHA-256 of every file, by its path. */
 export async function hashesOf(directory: string): Promise<ReadonlyMap<string, string>> {
   const hashes = new Map<string, string>();
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {

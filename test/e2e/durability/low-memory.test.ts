@@ -12,7 +12,7 @@ const PAGE = 65_536;
 const ALWAYS_LOW = { wasm_memory_threshold: 2 ** 32 - PAGE };
 const NEVER_LOW = { wasm_memory_threshold: 0 };
 const ENDLESS = 10 ** 12;
-/** A second or more. */
+/** Number of rounds that take a second or more. */
 const LONG = 30_000_000;
 
 const ACTOR = `

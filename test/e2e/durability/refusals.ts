@@ -6,7 +6,7 @@ export function assertRefused({ code, stdout, stderr }: Refusal, message: RegExp
   assert.equal(code, 1, `${stdout}${stderr}`);
   assert.doesNotMatch(stdout, /^ready/m);
   assert.match(stderr, message);
-  // One line for the operator, and no stack.
+  // The output is one line for the operator, without a stack.
   assert.doesNotMatch(stderr, /^\s+at /m);
 }
 
@@ -21,7 +21,10 @@ export async function fillUp(deployment: Deployment): Promise<number> {
   return assert.fail('the disk was never full');
 }
 
-/** The server has ended because of it, and serves everything when it is started with room again. */
+/**
+ * Checks that the full disk has ended the server, and that the server serves everything when it is started with free
+ * space again.
+ */
 export async function checkAfterFullDisk(deployment: Deployment, acknowledged: number): Promise<void> {
   const { server } = deployment.host;
   await new Promise((resolve) => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { RunningServer } from '../../support/server.ts';
 
-/** Watches how much of the machine's memory a server has. */
+/** Watches the machine's memory that a server has. */
 export class MemoryWatch implements Disposable {
   readonly #server: RunningServer;
   readonly #timer: NodeJS.Timeout;

@@ -71,7 +71,7 @@ async function run(t: TestContext, executors: number): Promise<Run> {
     await sleep(5);
   }
   outcomes.length = recorded;
-  await sleep(100); // the job that traps
+  await sleep(100); // The job that traps runs meanwhile.
   await call(clock, 'counts');
   await canisters.upgrade(b, await compileActor('Peer'), { argument: undefined, caller: ANONYMOUS });
   await call(a, 'readThere', [b.principal]);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Actor, compileActor, type Host, sharedHost, STRANGER } from './host.ts';
 
-/** A module is too large to be written as JSON every time: base64, as blobs are. */
+/** Encodes a module in base64, as blobs are: a module is too large to be written as JSON each time. */
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
 
 async function governor(host: Host): Promise<Actor> {

@@ -16,7 +16,7 @@ const WAITING = 5_000;
 let server: InProcessServer;
 let installed = 0;
 
-/** A ledger that has counted to one. */
+/** Makes a ledger that has counted to one. */
 async function ledger(persistence: 'enhanced' | 'classical' = 'enhanced'): Promise<string> {
   server ??= await startInProcess(
     { after: (end) => endings.push(end) },
@@ -60,7 +60,7 @@ suite('modules that cannot take the place of an actor', () => {
   test('one of 100 MiB is refused, and others are served meanwhile', async () => {
     const [large, other] = [await ledger(), await ledger()];
     const module = await moduleOf('wider');
-    // A custom section that fills it up.
+    // A custom section that makes the module large.
     const filler = Buffer.alloc(100 * 1024 * 1024);
     const length = [0, 7, 14, 21, 28].map((shift) => ((filler.length >>> shift) & 0x7f) | (shift < 28 ? 0x80 : 0));
     filler.set([1, 0x78]);
@@ -129,7 +129,7 @@ suite('upgrades at a bad moment', () => {
     const [first, second] = await Promise.all([upgrade(name, wider), upgrade(name, base)]);
     const digest = await digestOf(name);
     if (first.status === 200 && second.status === 200) {
-      // The second came first.
+      // The second upgrade was done first.
       assert.equal(digest, '(1, ["1!"], 0, 7)');
     } else {
       assert.deepEqual([first.status, second.status], [200, 400]);

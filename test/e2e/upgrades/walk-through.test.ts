@@ -1,4 +1,4 @@
-/** docs/upgrades.md, "A walk-through": its files are written, its commands are done, its answers are compared. */
+/** docs/upgrades.md, "A walk-through": writes its files, runs its commands, compares its answers. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ function commandsOf(text: string): readonly Command[] {
     });
 }
 
-/** `…` stands for anything, and blanks for nothing. */
+/** Returns a pattern in which `…` stands for any text, and blanks do not count. */
 function patternOf(expected: string): RegExp {
   const parts = expected.replaceAll(/\s/g, '').split('…');
   return new RegExp(`^${parts.map((part) => part.replaceAll(/[^\w"]/g, String.raw`\$&`)).join('.*')}$`);

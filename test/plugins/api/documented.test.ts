@@ -1,4 +1,4 @@
-/** docs/plugins.md against the types and tables that it copies. */
+/** Compares docs/plugins.md with the types and tables that it copies. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -12,7 +12,7 @@ import { HTTP_STATUS } from '../../../subsystems/http/http-status.ts';
 const ROOT = resolve(import.meta.dirname, '../../..');
 const page = await readFile(join(ROOT, 'docs/plugins.md'), 'utf8');
 
-/** Sections by title, without those below. */
+/** Sections by title, without their subsections. */
 const parts = new Map(page.split(/^##+ /m).map((part) => [part.slice(0, part.indexOf('\n')), part]));
 
 function rowsOf(title: string): readonly (readonly string[])[] {
@@ -20,7 +20,7 @@ function rowsOf(title: string): readonly (readonly string[])[] {
   return rows.map((row) => row.split('|').map((cell) => cell.trim().replaceAll('`', '')));
 }
 
-/** Names of interfaces with their text, without comments and layout. */
+/** Returns names of interfaces with their text, without comments and layout. */
 function interfacesIn(source: string): ReadonlyMap<string, string> {
   const found = source.matchAll(/^(?:export )?interface (\w+)([^{]*\{[^]*?^\})/gm);
   const plain = (text: string): string => text.replaceAll(/\/\*\*[^]*?\*\//g, '').replaceAll(/\s+/g, ' ');

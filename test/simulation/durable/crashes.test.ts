@@ -1,8 +1,7 @@
 /**
- * The real scheduler, registry, engine and state store over a disk that loses and tears writes, a clock and chance that
- * are the seed's: the host crashes at write points, recovers, crashes again, and in the end nothing that was
- * acknowledged is gone, every message has happened wholly or not at all, calls between actors exactly once, and no
- * cycles are lost.
+ * The real scheduler, registry, engine and state store over a disk that loses and tears writes, with the clock and the
+ * chance of a seed. The host crashes at write points, recovers, and crashes again. In the end nothing acknowledged is
+ * gone, every message has happened wholly or not at all, calls between actors exactly once, and no cycles are lost.
  *
  *     npm run prove -- crashes 20000        the long form
  *     npm run prove -- crashes --seed 17    one seed again

@@ -80,9 +80,9 @@ const ENTRY_HEADER_BYTES = 15;
 export const FILL_BYTES_MAX = ENTRY_BYTES - ENTRY_HEADER_BYTES;
 /** Address behind all entries. */
 const PAD_AT = 2 ** 20;
-/** Far behind all entries. */
+/** Address far behind all entries. */
 export const PAYLOAD_AT = 2 * 2 ** 20;
-/** Far behind that. */
+/** Address far behind the payload. */
 export const SPREAD_AT = PAYLOAD_AT + PAYLOAD_BYTES_MAX + 2 ** 20;
 /** Turns of a loop, of ten instructions at most, that take a slice of fuel together. */
 const TURNS_PER_SLICE = 2 ** 20 / 8;
@@ -122,7 +122,7 @@ export const FLAGS = {
   trapsInCallback: 16,
   /** The receiver of a transfer calls a third actor before it answers. */
   relays: 32,
-  /** Cycles are not accepted. */
+  /** Does not accept cycles. */
   leavesCycles: 64,
 } as const;
 
@@ -219,7 +219,7 @@ export interface LedgerVariant {
   readonly hasHeartbeat?: boolean;
   /** Number that makes modules of the same behaviour different. */
   readonly version?: number;
-  /** The heap stays at upgrades. */
+  /** True if the heap stays at upgrades. */
   readonly keepsHeap?: boolean;
   /** True if the module inspects messages. */
   readonly inspects?: boolean;

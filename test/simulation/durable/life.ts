@@ -64,7 +64,7 @@ export interface LifeParts {
   readonly random: Random;
   readonly store: StateStore;
   readonly planted: PlantedThreads;
-  /** Undefined: there is none. */
+  /** Undefined: there is no outside. */
   readonly outside: Outside | undefined;
 }
 
@@ -77,7 +77,7 @@ export class Life {
   readonly scheduler: RoundScheduler;
   readonly registry: CanisterService;
   readonly management: ManagementCanister;
-  /** Messages of logs that were run again. */
+  /** Number of messages of logs that were run again. */
   replayed = 0;
   /** True if the life has ended: nothing from it counts any more. */
   isOver = false;

@@ -43,7 +43,7 @@ export class Operators {
   /** Cycles that were certainly added, and those that perhaps were. */
   cyclesAdded = 0n;
   cyclesPerhapsAdded = 0n;
-  /** Actors have been deleted, and their cycles with them. */
+  /** True if actors have been deleted, and their cycles with them. */
   hasDeleted = false;
   readonly #seeded: Seeded;
   readonly #likeness: Likeness;
@@ -244,7 +244,7 @@ export class Operators {
 
   #vanish(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
     if (record.status === 'stopped') return this.#remove(life, record, expected);
-    // An empty one takes no messages.
+    // An actor without code takes no messages.
     if (record.module === undefined) return this.#reinstall(life, record, expected);
     switch (
       this.#seeded.pick(['uninstall', 'uninstall', 'reinstall', 'reload', 'reload', 'remove', 'remove'] as const)

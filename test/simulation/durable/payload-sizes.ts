@@ -97,7 +97,7 @@ const SMALL_USES = [
   'debug',
 ] as const satisfies readonly Use[];
 
-/** All classes there are. */
+/** Names of all classes. */
 export const SIZE_CLASSES: readonly string[] = [
   ...SMALL_USES.flatMap((use) => [`${use} empty`, `${use} small`]),
   ...LARGE.map(nameOf),

@@ -6,7 +6,7 @@ export const CALLER = Uint8Array.of(4);
 
 export type Method = 'note' | 'spread' | 'transfer' | 'ask' | 'arm' | 'look' | 'peek';
 
-/** One message of a client's. */
+/** One message of a client. */
 export interface Sent {
   readonly number: number;
   readonly actor: string;
@@ -14,7 +14,7 @@ export interface Sent {
   /** True if the message asks a server outside, instead of the management canister itself. */
   readonly isOutside: boolean;
   readonly argument: LedgerArgument;
-  /** Name of the actor that a transfer goes to, or that a query looks at. */
+  /** Name of the actor to which a transfer goes, or at which a query looks. */
   readonly to: string | undefined;
   /** Outcome that the client was told; undefined: none yet, or never. */
   outcome: Outcome | undefined;

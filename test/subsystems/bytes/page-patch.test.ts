@@ -5,7 +5,7 @@ import { seeded } from '../../support/seeded.ts';
 
 const PAGES = 40;
 
-/** Entries of random changes, and the memory before and after them. */
+/** Returns entries of random changes, and the memory before and after them. */
 function patched(seed: number) {
   const random = seeded(seed);
   const before = Uint8Array.from({ length: PAGES * PAGE_BYTES }, () => random.below(4));

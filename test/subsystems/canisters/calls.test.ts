@@ -23,7 +23,7 @@ const SOURCE = `persistent actor {
   public func release() : async () { isReleased := true };
   public func hold(_ : Blob) : async () { while (not isReleased) { await nothing() } };
 }`;
-/** `DIDL`, a blob of zeros. */
+/** Returns `DIDL` with a blob of zeros. */
 function blobOf(bytes: number): Uint8Array {
   const head = [0x44, 0x49, 0x44, 0x4c, 1, 0x6d, 0x7b, 1, 0];
   const length = [0x80 | (bytes & 127), 0x80 | ((bytes >> 7) & 127), bytes >> 14];

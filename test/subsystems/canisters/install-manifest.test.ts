@@ -16,7 +16,7 @@ const COMPILED: CompiledActor = {
   warnings: [],
 };
 
-/** Actors from sources, one compilation that is under way, and what has been done. */
+/** Makes actors from sources, one of which is being compiled, and a log of their changes. */
 function scene(names: readonly string[]) {
   const abort = new AbortController();
   const compiling = Promise.withResolvers<CompiledActor>();

@@ -17,7 +17,7 @@ const CALLS = (name: string): string =>
 const LEAF = 'persistent actor { public func go() : async Nat { 7 } }';
 
 interface Project {
-  /** The module of the actor with this name. */
+  /** Returns the module of the actor with this name. */
   readonly moduleOf: (name: string) => Promise<Uint8Array>;
   readonly folder: string;
   /** Names of the compiled actors, in order. */

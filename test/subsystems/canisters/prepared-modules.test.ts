@@ -21,7 +21,7 @@ const wasmOf = (text: string, bytes = 10): Uint8Array => new Uint8Array(Buffer.f
 const hashOf = (wasm: Uint8Array): string => createHash('sha256').update(wasm).digest('hex');
 const keyOf = (wasm: Uint8Array): Uint8Array => Buffer.from(hashOf(wasm), 'hex');
 
-/** Modules that are held, by their hash; what begins with `bad` is refused. */
+/** Modules that are held, by their hash; those that begin with `bad` are refused. */
 class FakeModules implements ModuleStore {
   readonly prepared: string[] = [];
   readonly kept = new Map<string, number>();

@@ -4,8 +4,8 @@ import { collectGarbage } from '../../../subsystems/threads/index.ts';
 import { codec, bytes, codecOf, codecOfTuple, fromCandid, refuses, toCandid } from './support.ts';
 
 /*
- * Messages made to hurt: each must end in an error within a moment, with little memory. The times are generous for slow
- * machines; without the limits these run for minutes, exhaust the heap or overflow the stack.
+ * Hostile messages: each must end in an error within a moment, with little memory. The times allow for slow machines;
+ * without the limits these messages run for minutes, exhaust the heap or overflow the stack.
  */
 
 const MOMENT_MS = 100;
@@ -167,7 +167,7 @@ test('nested opt values whose innermost does not fit are not tried again at each
   quickly(() => assert.equal(fromCandid(tuple, nested), `[${'['.repeat(depth - 1)}null${']'.repeat(depth - 1)}]`));
 });
 
-/** CPU time of this thread, the least of three runs: other processes do not count. */
+/** Returns this thread's CPU time, the least of three runs: other processes do not count. */
 function cpuMs(work: () => unknown): number {
   let least = Number.POSITIVE_INFINITY;
   for (let run = 0; run < 3; run++) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { codecOfTuple, fromCandid, refuses, toCandid } from './support.ts';
 
-/** Wire types, a value of them, the expected types, and how it reads there: JSON, or an error. */
+/** Wire types, a value of them, the expected types, and the value read as those: JSON, or an error. */
 const ROWS: readonly (readonly [wire: string, json: string, expected: string, result: string | RegExp])[] = [
   ['nat', '5', 'int', '5'],
   ['int', '5', 'nat', /expected nat, found int/],

@@ -241,7 +241,7 @@ describe('what is refused, with line and column', () => {
   });
 });
 
-/** Two names of the same id, built from the hash's own rule: h = h·223 + byte. */
+/** Returns two names of the same id, found by the hash's own rule: h = h·223 + byte. */
 function collidingNames(): readonly [string, string] {
   const seen = new Map<number, string>();
   const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';

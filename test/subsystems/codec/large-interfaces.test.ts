@@ -1,4 +1,4 @@
-/** Large interfaces: parsed and, where they have very many types, used in the worker only. */
+/** Large interfaces: parsed only in the worker, which also uses those with very many types. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { CodecPool } from '../../../subsystems/codec/codec-pool.ts';

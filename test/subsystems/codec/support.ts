@@ -5,7 +5,7 @@ import type { TupleCodec } from '../../../subsystems/codec/index.ts';
 
 export const codec = createCodec();
 
-/** The codec of one argument of a type written in .did; `definitions` go before it. */
+/** Returns the codec of one argument of a type written in .did; `definitions` go before it. */
 export function codecOf(type: string, definitions = ''): TupleCodec {
   return codecOfTuple(`(${type})`, definitions);
 }
@@ -37,7 +37,7 @@ export function bytes(text: string): Uint8Array {
   return new Uint8Array(Buffer.from(text.replaceAll(' ', ''), 'hex'));
 }
 
-/** Insists on a ServerError of kind `invalid` whose message matches. */
+/** Asserts that `run` throws a ServerError of kind `invalid` whose message matches. */
 export function refuses(run: () => unknown, message: string | RegExp, code?: string): void {
   assert.throws(run, (error) => {
     assert.ok(error instanceof ServerError, `${String(error)} is no ServerError`);

@@ -4,7 +4,7 @@ import fc from '../../support/properties.ts';
 
 /*
  * Random Candid types with random values of them: as @dfinity/candid takes them, and as JSON in both encodings, written
- * down here a second time and independently of the codec.
+ * here a second time and independently of the codec.
  */
 
 export interface TypeCase {
@@ -58,7 +58,7 @@ function floatCase(name: string, type: IDL.Type, values: fc.Arbitrary<number>): 
   };
 }
 
-/** The shortest decimal that reads back as the same float, by trying every precision. */
+/** Returns the shortest decimal that reads back as the same float, by trying every precision. */
 function shortest(name: string, value: number): string {
   if (name === 'float64' || !Number.isFinite(value)) return String(value);
   for (let digits = 1; digits <= 9; digits++) {

@@ -30,7 +30,7 @@ const decode = (reply: Uint8Array): Omit<WebsiteResponse, 'body'> & { readonly b
   const { body, ...rest } = records.decodeResponse(reply);
   return { ...rest, body: Buffer.from(body).toString('latin1') };
 };
-/** A reply of one record of these types; `extra` are further fields. */
+/** Makes a reply of one record of these types; `extra` are further fields. */
 const reply = (fields: Readonly<Record<string, readonly [string, unknown]>>): Uint8Array => {
   const all = {
     status_code: ['nat16', 200],

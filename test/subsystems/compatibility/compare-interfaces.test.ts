@@ -206,7 +206,7 @@ suite('random interfaces', () => {
 });
 
 suite('interfaces that nobody should write', () => {
-  /** Each definition of one side meets each of the other. */
+  /** Makes types of which each definition of one side meets each of the other. */
   const tangle = (count: number, step: number): string =>
     `${Array.from({ length: count }, (_, at) => `type T${at} = record { a : T${(at * step + 1) % count}; b : vec T${(at + step) % count} };`).join('\n')}
     service : { m : (T0) -> (T0) }`;

@@ -74,9 +74,9 @@ suite('signatures that nobody should write', () => {
     const usedBefore = process.cpuUsage();
     for (const text of ['"\\'.repeat(100_000), '\\"'.repeat(100_000), '"', '"\\', `"${'a'.repeat(1_000_000)}`])
       assert.equal(compareSignatures(actorOf('stable a : Nat'), text).changed.length, 1);
-    // Were each quote a beginning that looks for its end, this would take 26 s.
+    // If the search for an end began at each quote, this would take 26 s.
     assert.ok(process.cpuUsage(usedBefore).user < 5_000_000);
-    // The line ends it, and what comes then counts.
+    // The line's end ends the text, and the next line counts.
     assert.deepEqual(
       compareSignatures(actorOf('stable a : Nat'), `type "a\n = Nat;\n${actorOf('stable a : Nat')}`),
       NONE,
@@ -91,7 +91,7 @@ suite('signatures that nobody should write', () => {
     const { changed } = compareSignatures(actorOf(fields('Nat')), actorOf(fields('Int')));
     assert.equal(changed.length, 201);
     assert.equal(changed.at(-1)?.from, '… and 29800 more');
-    // Every definition of one side meets every one of the other.
+    // Makes types of which each definition of one side meets each of the other.
     const tangle = (count: number, step: number): string =>
       Array.from(
         { length: count },

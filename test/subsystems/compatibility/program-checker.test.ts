@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const PLENTY_MS = 60_000;
 
-/** A shell script in the place of a compiler. */
+/** Makes a shell script that takes the place of a compiler. */
 async function checkerOf(script: string, deadlineMs = PLENTY_MS): Promise<ProgramChecker> {
   const file = join(await temporaryDirectory(), 'moc');
   await writeFile(file, `#!/bin/sh\n${script}\n`);

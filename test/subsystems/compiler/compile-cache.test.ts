@@ -13,7 +13,7 @@ const ENTRY = {
   warnings: [],
 };
 
-/** Elsewhere no file system that is always there makes no directories. */
+/** Only Linux always has a file system in which no directory can be made: /proc. */
 const LINUX = { timeout: 60_000, skip: process.platform !== 'linux' && 'there is no /proc' };
 
 async function folder(t: TestContext): Promise<string> {

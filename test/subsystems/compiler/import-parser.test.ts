@@ -1,4 +1,4 @@
-/** Imports as the compiler's parser reads them: the same whether it is given a file's head or all of it. */
+/** Imports as the compiler's parser reads them: the same from a file's head and from the whole file. */
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { mocProgramFile, readCorePackage } from '../../../subsystems/compiler/core-package.ts';
@@ -7,7 +7,7 @@ import { scanImports } from '../../../subsystems/compiler/import-scanner.ts';
 import type { MocRequest, MocResponse } from '../../../subsystems/compiler/moc-protocol.ts';
 import { MOC_PROCESSES_DEFAULTS, MocProcesses } from '../../../subsystems/compiler/moc-processes.ts';
 
-/** The compiler's processes, and how much it was asked. */
+/** The compiler's processes, with a count of their requests. */
 class CountedProcesses {
   readonly #processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 1 });
   readonly texts: string[] = [];
@@ -29,7 +29,7 @@ describe('the imports of a file', () => {
 
   it('are those of the whole file, for each module of the library', async () => {
     const core = await readCorePackage();
-    // A seventh of them: parsing them whole takes a second for half a megabyte.
+    // The test takes one file in seven: parsing them whole takes a second for half a megabyte.
     const texts = [...core.filesFor(core.modules).values()].filter((_, k) => k % 7 === 0);
     assert.ok(texts.length >= 7);
     const response = await threads.run({ kind: 'imports', program: mocProgramFile(), texts });
@@ -73,7 +73,7 @@ describe('the imports of a file', () => {
   });
 
   it('have places of their own where the scanner stopped too early', async () => {
-    // The scanner takes no declaration that it does not know for an import.
+    // The scanner does not take an unknown declaration for an import.
     const text = 'import A "./a";\nimport B "./ü"; import (implicit) C "./c";\nmodule {}';
     const [imports] = await new CompilerImportParser(threads).importsOf([text]);
     for (const { url, start } of imports ?? []) assert.ok(text.slice(start).includes(url));

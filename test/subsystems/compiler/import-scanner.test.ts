@@ -79,7 +79,7 @@ test('every module of mo:core imports what the compiler says it imports', async 
   for (const [path, text] of files) Motoko.saveFile(path, text);
   for (const [path, text] of files) {
     const expected = Motoko.parseMotokoWithDeps(false, path, text).code?.immediateImports;
-    // The compiler names the built-in module, and others by the file they lie in.
+    // The compiler gives the built-in module's name, and other modules' files.
     const found = urls(text).map((url) =>
       url === 'mo:⛔' || url === 'mo:prim'
         ? '@prim'

@@ -32,7 +32,7 @@ function sections(wasm: Uint8Array, name: string): readonly string[] {
   return WebAssembly.Module.customSections(module, name).map((content) => Buffer.from(content).toString());
 }
 
-/** The message of a refused compilation. */
+/** Returns the message of a refused compilation. */
 async function refusal(compilation: Promise<unknown>): Promise<string> {
   const error = await compilation.then(
     () => assert.fail('it compiled'),
@@ -189,7 +189,7 @@ test('a module comes from the cache until its source, a library or its cache ent
   assert.ok(cpuMs() < 600);
   assert.deepEqual(second, { ...first, isCached: true });
 
-  // Elsewhere on the disk the same project is the same.
+  // The same project elsewhere on the disk is compiled only once.
   await symlink(root, `${root}-moved`);
   t.after(() => rm(`${root}-moved`));
   assert.equal((await one.compile(join(`${root}-moved`, 'Main.mo'))).isCached, true);

@@ -6,7 +6,7 @@ import vm from 'node:vm';
 import { loadProgram, type Program } from '../../../subsystems/compiler/program-code.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-/** A program like the compiler's, and where its code may be kept. */
+/** Makes a program like the compiler's, and a place for its code. */
 async function place(text = 'module.exports.answer = () => 42;') {
   const root = await temporaryDirectory();
   const kept = join(root, 'kept');

@@ -1,4 +1,4 @@
-/** Scripts that call: what an outgoing call looks like as operations, and the blob that they refer to. */
+/** Scripts that call: the operations of an outgoing call, and the blob to which they refer. */
 import type { Width } from './engine-fixture.ts';
 import { BLOB_AT, type Call, callbackFunction, slotAt } from './script-canister.ts';
 
@@ -28,7 +28,7 @@ export interface CallParts {
   readonly calleeBytes?: number;
 }
 
-/** Everything up to `call_perform`. */
+/** Returns all operations up to `call_perform`. */
 export function construct(width: Width, parts: CallParts = {}): readonly Call[] {
   const { reply = 0, reject = 0, cleanup, cycles, timeoutSeconds, calleeBytes = CALLEE.length } = parts;
   const fun = callbackFunction(width);

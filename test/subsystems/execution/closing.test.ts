@@ -7,7 +7,7 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
-/** 12.5 MiB, a dozen pieces of a checkpoint. */
+/** A module of 12.5 MiB, a dozen pieces of a checkpoint. */
 const MODULE = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
   (memory 200)

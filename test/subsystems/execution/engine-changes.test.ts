@@ -1,4 +1,4 @@
-/** Installation, upgrades, removal and restored state: each all or nothing. */
+/** Installation, upgrades, removal and restored state: each happens wholly or not at all. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { CodeChange } from '../../../subsystems/execution/index.ts';
@@ -22,8 +22,8 @@ const PRE = HOOK_SLOTS.canister_pre_upgrade;
 const utf8 = new TextEncoder();
 
 /**
- * Two generations of a module with data at 0, a global, a start function that marks byte 8 and a hook that marks byte
- * 9.
+ * Makes one of two generations of a module with data at 0, a global, a start function that marks byte 8 and a hook that
+ * marks byte 9.
  */
 function generation(width: Width, data: string, global: number, limits = '1'): string {
   return `(module

@@ -1,4 +1,4 @@
-/** Real Motoko, in both persistence modes: the modules this host exists for. */
+/** Real Motoko, in both persistence modes: the modules for which this host exists. */
 import assert from 'node:assert/strict';
 import { before as beforeAll, describe, test } from 'node:test';
 import { compileMotoko } from '../../support/motoko.ts';
@@ -53,7 +53,7 @@ persistent actor Counter {
 };
 `;
 
-/** Candid: one nat, text or nat64. */
+/** Encodes one nat, text or nat64 in Candid. */
 function natArgument(value: number): Uint8Array {
   const bytes = [0x44, 0x49, 0x44, 0x4c, 0, 1, 0x7d];
   let rest = value;
@@ -73,7 +73,7 @@ function nat64Argument(value: bigint): Uint8Array {
   new DataView(bytes.buffer).setBigUint64(7, value, true);
   return bytes;
 }
-/** The number in a reply of one nat. */
+/** Returns the number in a reply of one nat. */
 function nat(reply: Uint8Array): bigint {
   assert.deepEqual([...reply.subarray(0, 7)], [0x44, 0x49, 0x44, 0x4c, 0, 1, 0x7d]);
   return reply.subarray(7).reduceRight((value, byte) => (value << 7n) | BigInt(byte & 0x7f), 0n);

@@ -80,7 +80,7 @@ describe('what an executor keeps', () => {
       change(it);
       assert.equal(await pool.rouse(it.handle, asleep(bench, it, stored)), false);
       await pool.wake(it.handle, asleep(bench, it, stored));
-      // Also before its executor has answered.
+      // The same holds before the canister's executor has answered.
       const falling = pool.sleep(it.handle);
       change(it);
       await falling;
@@ -164,7 +164,7 @@ describe('the room for sleeping canisters', () => {
   test('is never more than the budget of all actors has', () => {
     const { budget, templates, kept } = room(64 * MIB, 20 * PAGE);
     for (let handle = 0; handle < 8; handle++) kept.add(handle, packed(templates, code, PAGE));
-    // The template, with where its pages are, takes a part of a page more.
+    // The template, with the places of its pages, takes a part of one more page.
     assert.equal(kept.count, 3);
     assert.equal(budget.bytesUsed, 20 * PAGE);
     assert.equal(budget.take(1), false);

@@ -26,7 +26,7 @@ import {
 
 const MIB = 2 ** 20;
 const NOW_MS = 1_800_000_000_000;
-/** Bytes of the heap, and as many of stable memory. */
+/** Bytes of the heap, and of stable memory. */
 const BYTES = 6 * MIB;
 /** Bytes that may be processed between two pauses. */
 const AT_ONCE_BYTES = MIB;

@@ -1,7 +1,6 @@
 /**
- * Every import, in every context, in both pointer widths: links with its type and traps exactly where it must.
- * The table is a transcription of its own from the interface specification, so that a slip in the server's own
- * tables shows here.
+ * Every import, in every context, in both pointer widths: links with its type and traps exactly where it must. The
+ * table is copied from the interface specification independently, so that a slip in the server's own tables shows here.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -14,7 +14,7 @@ class TextActors implements ManifestActors {
   readonly root: string;
   readonly has = new Map<string, string>();
   reloads = 0;
-  /** A reload ends when this resolves. */
+  /** Reloads end when this resolves. */
   held: Promise<void> = Promise.resolve();
 
   constructor(root: string, names: readonly string[]) {

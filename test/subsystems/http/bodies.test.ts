@@ -120,7 +120,7 @@ suite('request bodies', () => {
       head('/call/counter/echo', 'Authorization: Bearer x', `Content-Length: ${99 * MIB}`, 'Expect: 100-continue'),
     );
     assert.match(await tooLarge.ended(), /^HTTP\/1\.1 413 /);
-    // A small body would be skipped, but who waits for 100 may not send it at all.
+    // A small body would be skipped, but a client that waits for 100 may not send it at all.
     await using small = new RawClient(origin);
     small.write(head('/call/counter/echo', 'Content-Length: 3', 'Expect: 100-continue'));
     assert.match(await small.ended(), /^HTTP\/1\.1 401 [^]*connection: close/i);

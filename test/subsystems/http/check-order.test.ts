@@ -72,7 +72,7 @@ suite('the order of checks', () => {
     assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
     assert.equal((await send(origin, 'GET', '/health/ready')).text, 'ready');
     assert.equal((await send(origin, 'GET', '/version')).status, 200);
-    // Open, though nothing is there: the inspector is turned off.
+    // These are open without the token, but answer 404: the inspector is turned off.
     for (const target of ['/', '/inspector']) assert.equal((await send(origin, 'GET', target)).status, 404, target);
     assert.equal((await send(origin, 'GET', '/site/counter/index.html')).status, 200);
   });

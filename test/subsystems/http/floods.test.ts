@@ -18,7 +18,7 @@ const chunked = (target: string, pieces: readonly string[]): string =>
   `POST ${target} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n` +
   [...pieces, ''].map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join('');
 
-/** Status and body of each answer, in order. */
+/** Returns status and body of each answer, in order. */
 function answersIn(received: string): string[] {
   const answers: string[] = [];
   for (let at = 0; ;) {
@@ -83,7 +83,7 @@ suite('requests that are sent ahead', () => {
     const slow = post('/call/counter/slow', '[]', 'Authorization: Bearer x');
     await using client = new RawClient(origin);
     client.write(slow.repeat(500));
-    // Longer than a request may take to come in: it is not the client that keeps it back.
+    // The wait is longer than a request may take to arrive: the client does not keep the requests back.
     while (counter.messagesByName < 16) await sleep(1);
     await sleep(1500);
     const begun = counter.messagesByName;
@@ -113,11 +113,11 @@ suite('requests that are sent ahead', () => {
     await using client = new RawClient(origin);
     client.write(post('/call/counter/slow', '[]').repeat(200));
     while (canisters.keys.length === 0) await sleep(1);
-    // No more are taken up, but one may have been read in part: parsing stops by bytes and time.
+    // No more requests are taken up, but one may have been read in part: parsing stops by bytes and time.
     await settled(() => canisters.keys.length);
     const begun = canisters.keys.length;
     const closed = server.close();
-    clock.advance(1200); // longer than a request may still come in then
+    clock.advance(1200); // This is longer than a request may still take to arrive then.
     held.resolve();
     const answers = answersIn(await client.ended());
     await closed;
@@ -133,7 +133,7 @@ suite('requests that are sent ahead', () => {
     const { origin } = await startHttpHost(t, { idleMaxMs: 300, stallMaxMs: 900 });
     const { hostname, port } = new URL(origin);
     const flood = get('/health').repeat(1000);
-    // A thread that was held up for longer than those times cuts the slow one, too.
+    // A thread that was held up for longer than those times cuts the slow connection, too.
     await attempts(10, async () => {
       const deaf = connect({ host: hostname, port: Number(port) }).pause();
       const slow = connect({ host: hostname, port: Number(port) }).pause();
@@ -185,7 +185,7 @@ suite('more connections than descriptors allow', () => {
     assert.ok(!silent.isClosed && !known.isClosed);
     await open(get('/health'), 'ok');
     await silent.ended();
-    // Strangers that come and go displace each other.
+    // Strangers' connections displace each other.
     for (let count = 0; count < 100; count++) await open(get('/health'), 'ok');
     await probe.ended();
     known.write(get('/actors', 'Authorization: Bearer x'));

@@ -11,7 +11,7 @@ import { compileMotoko } from '../../support/motoko.ts';
 import { startHttpHost } from './counter-host.ts';
 
 const SPECS: readonly RouteSpec[] = ROUTES;
-/** Each parameter with the one value that it takes; undefined: it takes every value. */
+/** Parameters with their only valid value; undefined: every value is valid. */
 const PARAMETERS = SPECS.flatMap(({ path, query = {} }) =>
   Object.entries(query).map(([name, only]) => ({ path, query, name, only })),
 );

@@ -186,7 +186,7 @@ suite('resources', () => {
     assert.deepEqual(await namesOf(`limit=2&name=shop-1&after=${idOf(10)}`), ['Shop-11', 'Shop-12']);
     assert.deepEqual(await namesOf('name=SHOP%2D2'), ['Shop-20']);
     assert.deepEqual(await namesOf(`after=${idOf(20)}`), []);
-    // Pages go on behind an actor that has been deleted.
+    // Paging goes on behind a deleted actor.
     canisters.canisters.splice(4, 1);
     assert.deepEqual(await namesOf(`after=${idOf(5)}&limit=1`), ['Shop-6']);
     for (const query of ['after=', 'after=counter', 'limit=0', 'limit=-1', 'limit=x', 'limit=1e3', 'name=%ff']) {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { ServedRequest } from '../../../subsystems/http/served-request.ts';
 import fc, { cases } from '../../support/properties.ts';
 
-/** Headers of a request whose header has these lines, as the parser hands them over. */
+/** Returns the headers of a request with these header lines, as the parser hands them over. */
 function headersOf(
   Request: new (socket: Socket) => IncomingMessage,
   lines: readonly (readonly [string, string])[],

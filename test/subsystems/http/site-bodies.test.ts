@@ -11,7 +11,7 @@ const head = (length: number): string =>
   `POST /site/counter/held HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`;
 const CHUNKED_HEAD = 'POST /site/counter/held HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
 
-/** Websites' bodies may have 256 KiB in all; `/held` is answered at `release`. */
+/** Starts a server whose websites' bodies may have 256 KiB in all; `/held` is answered at `release`. */
 async function startNarrow(t: TestContext): Promise<HttpHost & { readonly release: () => void }> {
   const held = Promise.withResolvers<void>();
   const host = await startHttpHost(t, { token: 'secret', siteBodyBytesMax: ROOM });

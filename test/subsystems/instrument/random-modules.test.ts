@@ -32,7 +32,7 @@ interface State {
   readonly globals: readonly (number | bigint)[];
 }
 
-/** A plain instance in a given state; undefined for the first. */
+/** Makes a plain instance in a given state; undefined for the first. */
 function plainInstance(module: WebAssembly.Module, state: State | undefined): PlainExports {
   const exports = new WebAssembly.Instance(module).exports as PlainExports;
   if (state === undefined) return exports;
@@ -102,7 +102,7 @@ describe('random modules', () => {
   it('run, count and roll back as the plain module says', () => {
     for (const seed of SEEDS) checkSeed(seed);
     SEEDS.saw(seen);
-    // A generator that only traps, or never, would prove nothing.
+    // A generator whose messages always trap, or never, would prove nothing.
     const { count } = SEEDS;
     assert.ok(seen.completed > count && seen.trapped > count / 4 && seen.grown > count / 32, JSON.stringify(seen));
   });

@@ -154,7 +154,7 @@ describe('calls to the management canister', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 60 }),
       fc.uint8Array({ maxLength: 40 }).map((rest) => Buffer.concat([NOTHING.subarray(0, 4), rest])),
-      // A well-formed one with some bytes changed.
+      // A well-formed message with some bytes changed.
       fc.array(fc.tuple(fc.nat(start.length - 1), fc.nat(255)), { maxLength: 3 }).map((changes) => {
         const changed = start.slice();
         for (const [at, byte] of changes) changed[at] = byte;

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ManagementBench, OWNER, STRANGER, text } from './management-bench.ts';
 
-/** More than anything here takes that waits for nothing. */
+/** Waits for more turns than any work here takes that waits for nothing. */
 async function fewTurns(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await nextTurn();
 }

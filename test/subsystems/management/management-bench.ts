@@ -62,7 +62,7 @@ export class ManagementBench {
     this.management.open();
   }
 
-  /** An empty canister that OWNER controls. */
+  /** Makes an empty canister that OWNER controls. */
   canister(): FakeCanister {
     return this.host.create({ id: undefined, balance: 100n, settings: { controllers: [OWNER] } });
   }
@@ -74,7 +74,7 @@ export class ManagementBench {
     return answer;
   }
 
-  /** The result, and the cycles that came back. */
+  /** Returns the result, and the cycles that came back. */
   async paid(method: string, argument: unknown, options: Options = {}) {
     const types = methods.get(method);
     assert.ok(types, method);
@@ -97,7 +97,7 @@ export class ManagementBench {
     return result as T;
   }
 
-  /** The reject of a call that has to be refused, with everything refunded. */
+  /** Returns the reject of a call that has to be refused, with everything refunded. */
   async refused(method: string, argument: unknown, options: Options = {}): Promise<Rejected> {
     const { response, refunded } = await this.paid(method, argument, { cycles: 77n, ...options });
     assert.ok(response.kind === 'reject', `${method} was not refused`);

@@ -14,7 +14,7 @@ import type { FakeCanister } from './fake-host.ts';
 import { filled, Lives, MIB, type Taken } from './lives.ts';
 import { ManagementBench, OWNER, text } from './management-bench.ts';
 
-/** The key, in hex, of the only entry of a canister with that letter after its id. */
+/** Returns the key, in hex, of the only entry of a canister with that letter after its id. */
 function keyOf(storage: RecordedStorage, letter: string, canister: FakeCanister, after = ''): string {
   const start = Buffer.concat([Buffer.from(letter), canister.id, Buffer.from(after)]).toString('hex');
   const found = storage.entries('meta').filter(([key]) => key.startsWith(start));

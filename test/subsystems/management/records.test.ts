@@ -130,7 +130,7 @@ describe('after a restart', () => {
 
   test('a taken snapshot is the same: listed, read, loaded', async () => {
     const lives = new Lives();
-    // More than one unit takes, with a piece of zeros in it.
+    // The snapshot is more than one unit takes, with a piece of zeros in it.
     const { canister, id } = await filled(lives.bench, 9 * MIB);
     canister.heap.fill(0, 3 * MIB, 5 * MIB);
     const before = stateOf(canister);
@@ -295,7 +295,7 @@ describe('after a restart', () => {
       );
     const left = lives.storage.entries('meta');
     assert.ok(left.some(([key]) => key.includes(Buffer.from(other.canister.id).toString('hex'))));
-    // A host that has lost the other one, because it is damaged.
+    // A host that has lost the other canister, because its state is damaged.
     const bench = new ManagementBench({}, { storage: lives.storage, host: new FakeHost() });
     assert.equal((await bench.management.restore()).size, 0);
     await nextTurn();

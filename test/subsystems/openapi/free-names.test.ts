@@ -15,6 +15,6 @@ test('thousands that want the same name are numbered at once', () => {
   const startedMs = performance.now();
   for (let count = 1; count < 30_000; count++) names.take('_');
   assert.equal(names.take('_'), '__30000');
-  // 15 ms; 37 s where each begins to count from 2.
+  // This takes 15 ms, or 37 s if each name began to count from 2.
   assert.ok(performance.now() - startedMs < 5000);
 });

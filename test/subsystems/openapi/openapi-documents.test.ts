@@ -68,7 +68,7 @@ test('what cannot be made is an error each time, and the next one is made', asyn
 });
 
 test('one that takes too long is given up', async (t) => {
-  // Less than any thread needs to begin.
+  // The limit is less than any thread needs to begin.
   const documents = start(t, { jobDeadlineMs: 1 });
   const asked = documents.documentOf({ name: 'a', candid: candidOf('one'), methods });
   await assert.rejects(asked, /openapi-too-large|took longer than 1 ms/);

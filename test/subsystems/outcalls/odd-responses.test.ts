@@ -15,7 +15,7 @@ const HI = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi';
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const head = (...lines: readonly string[]): string => ['HTTP/1.1 200 OK', ...lines, '', ''].join('\r\n');
 const CHUNKED = head('transfer-encoding: chunked');
-/** Words of undici, llhttp and Node that are for their own users. */
+/** Words of undici, llhttp and Node, which must not appear in messages. */
 const OF_A_LIBRARY =
   /assert|expression|evaluated|undici|UND_ERR|HPE_|match the HTTP|UND_ERR_SOCKET|TypeError|undefined|node:/i;
 
@@ -32,7 +32,7 @@ async function bench(t: TestContext): Promise<Bench> {
   const server = createServer({ noDelay: true }, (socket) => {
     connections++;
     sockets.add(socket.on('error', () => undefined));
-    // Requests are small and come whole.
+    // Requests are small and arrive whole.
     socket.on('data', () => void answer(socket, answers.shift() ?? []));
   });
   server.listen(0, '127.0.0.1');

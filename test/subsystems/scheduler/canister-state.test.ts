@@ -7,7 +7,7 @@ import { ScheduledCanister } from '../../../subsystems/scheduler/scheduled-canis
 import { DurableHost } from './durable-host.ts';
 import { idOf } from './held-execution.ts';
 
-/** The table of ARCHITECTURE.md ("Where an actor is"), and how a canister comes into each state. */
+/** The table of ARCHITECTURE.md ("Where an actor is"), with a way to bring a canister into each state. */
 const TABLE: Readonly<
   Record<CanisterState, { readonly next: readonly CanisterState[]; readonly make: () => ScheduledCanister }>
 > = {

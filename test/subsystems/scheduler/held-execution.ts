@@ -66,7 +66,7 @@ export class HeldExecution implements Pick<
     this.executorCount = lanes;
   }
 
-  /** Ms by which canisters are ahead of the clock. */
+  /** Milliseconds by which canisters are ahead of the clock. */
   readonly ahead = new Map<number, number>();
 
   aheadOf(handle: number): number {
@@ -118,7 +118,7 @@ export class HeldExecution implements Pick<
     this.#running.shift()?.done(step);
   }
 
-  /** The last one given ends first. */
+  /** Ends the task that was given last. */
   endLast(step: Step = REPLY): void {
     this.#running.pop()?.done(step);
   }

@@ -1,4 +1,4 @@
-/** Low-memory hooks: due once, told when they have run, forgotten when they were not begun. */
+/** Low-memory hooks: due once, reported when they have run, forgotten when they did not begin. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
@@ -10,7 +10,7 @@ const HOOK = 4;
 const module = { ...MODULE, entries: new Map([...MODULE.entries, ['canister_on_low_wasm_memory', HOOK]]) };
 const UNAVAILABLE: Step = { ...STEP, charge: 0, fault: { kind: 'unavailable', code: 2, message: 'died' } };
 const TRAPPED: Step = { ...STEP, fault: { kind: 'trap', code: 5, message: 'trapped' } };
-/** An executor takes so many tasks ahead. */
+/** Number of tasks that an executor takes in advance. */
 const WINDOW = 128;
 
 const hostWith = (options: AdmitOptions = {}): DurableHost => new DurableHost().admit([0], { module, ...options });

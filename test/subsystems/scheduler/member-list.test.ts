@@ -9,7 +9,7 @@ class Item implements Member<Item> {
   place = 0;
 }
 
-/** The same done to a list and to a Set. */
+/** Makes the same changes to a list and to a Set. */
 class Pair {
   readonly list = new MemberList<Item>();
   readonly set = new Set<Item>();

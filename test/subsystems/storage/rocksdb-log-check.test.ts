@@ -8,7 +8,10 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const VALUES = 20;
 
-/** Tables that were closed with everything in their own log: its path, and where the last write that counts ends. */
+/**
+ * Makes tables that were closed with everything in their own log; returns its path, and the end of the last write that
+ * counts.
+ */
 async function filled(): Promise<{ directory: string; file: string; bytes: Buffer }> {
   const directory = await temporaryDirectory();
   const tables = await RocksdbTables.open(directory);
@@ -64,7 +67,7 @@ suite("RocksDB's own log", () => {
       await truncate(file.replace(directory, copy), bytes.length - missing);
       assert.equal(await findLogDamage(copy), undefined);
       assert.equal(await opened(copy), values);
-      // A file system may have made room for more than was written.
+      // A file system may have reserved more room than was written.
       const longer = await temporaryDirectory();
       await cp(directory, longer, { recursive: true });
       const torn = Buffer.concat([bytes.subarray(0, bytes.length - missing), Buffer.alloc(100_000)]);

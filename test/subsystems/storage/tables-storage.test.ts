@@ -17,7 +17,7 @@ class KeptTables extends MemoryTables {
   }
 }
 
-/** Logs are lost. */
+/** Tables that lose logs. */
 class ForgetfulTables extends KeptTables {
   override write(changes: readonly Change[], options: { readonly isSynced: boolean }): void {
     super.write(
@@ -85,7 +85,7 @@ function backupOf(...batches: (Change[] | Error)[]): BackupFile {
   };
 }
 
-/** A page entry with a run of one byte, 1. */
+/** Makes a page entry with a run of one byte, 1. */
 function oneByte(page: number, offset: number): Uint8Array {
   const entry = Buffer.alloc(11, 1);
   entry.writeUInt32LE(page, 0);

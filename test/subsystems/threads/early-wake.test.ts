@@ -6,7 +6,7 @@ import { listeningRing } from '../../support/listening-ring.ts';
 
 const WITHIN_MS = 30;
 
-/** A consumer that sleeps, and counts when it is woken; `expect` resolves to whether it was. */
+/** Makes a consumer that sleeps, and counts its wakes; `expect` resolves to true if it was woken. */
 function sleeper(t: TestContext) {
   const { producer, seen, send: publish } = listeningRing(t);
   const early = new EarlyWake(producer, WITHIN_MS, new SpinGate(true));

@@ -1,4 +1,4 @@
-/** Threads that have nothing to do any more, with V8's own heaps. */
+/** Threads without further work, with V8's own heaps. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { createRing, RingProducer } from '../../../subsystems/threads/index.ts';
 import type { IdleThreadData, IdleThreadHeap } from '../../support/idle-thread.ts';
 
-/** Longer than any thread waits before it gives memory back, and the time that takes on a busy machine. */
+/** Longest wait of a thread before it gives memory back, and the time for that on a busy machine. */
 const IDLE_MS = 11_000;
 const FEW = 1000;
 /** Number of objects of 130 bytes each that exceeds the threshold of a collection. */

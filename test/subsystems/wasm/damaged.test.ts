@@ -1,4 +1,4 @@
-/** Damaged modules are refused, or what is left of them is a module that V8 takes; nothing crashes, nothing hangs. */
+/** Damaged modules are refused, or are still modules that V8 accepts; nothing crashes, nothing hangs. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
@@ -10,7 +10,10 @@ import { wat } from '../../support/wat.ts';
 
 const FLIPS = 3000;
 
-/** Loads a module; true if it was taken. Anything thrown but a refusal, and any output that V8 refuses, fails. */
+/**
+ * Loads a module; returns true if it was accepted. Any error but a refusal, and any output that V8 refuses, fails the
+ * test.
+ */
 function isTaken(bytes: Uint8Array, what: string): boolean {
   let code: Uint8Array;
   try {
@@ -39,7 +42,7 @@ describe('a damaged module', () => {
   it('is refused when it is cut at any byte', () => {
     assert.ok(isTaken(whole, 'whole'));
     for (let length = 0; length < whole.length; length++) {
-      // Between two sections a cut module may still be one, if the rest is not needed.
+      // A module that is cut between two sections may still be one, if the rest is not needed.
       if (isTaken(whole.subarray(0, length), `cut at ${length}`))
         assert.ok(WebAssembly.validate(whole.subarray(0, length)), `cut at ${length}`);
     }
@@ -70,7 +73,7 @@ describe('numbers in the binary format', () => {
         writer.signed(signed);
         const bytes = [...writer.written()];
         assert.equal(signedLeb(Uint8Array.from(bytes), 0, bytes.length), signed + 0, String(signed));
-        // A linker pads to ten bytes so that it can put the number in later.
+        // A linker pads to ten bytes so that it can insert the number later.
         const filler = signed < 0 ? 0x7f : 0;
         const padded = [
           ...bytes.map((byte) => byte | 0x80),

@@ -263,8 +263,8 @@ test('a call that awaits keeps its key over a restart, and a repeat waits for it
   const other = next.call('k', { argument: Uint8Array.of(9) });
   await next.settle();
   assert.deepEqual([again.outcome, codeOf(other)], [undefined, 'idempotency-key-reused']);
-  next.execution.endOne(REPLY); // the callee
-  next.execution.endOne(replyOf(HELLO)); // the callback
+  next.execution.endOne(REPLY); // Ends the callee.
+  next.execution.endOne(replyOf(HELLO)); // Ends the callback.
   await next.settle();
   assert.equal(toldData(again), 'hello');
   const last = await next.restart();
@@ -313,7 +313,7 @@ test('when the server stops, whoever waits is told so, and the call goes on afte
   assert.equal(host.call('k').refusal, undefined);
   const next = await host.restart();
   const later = next.call('k');
-  next.execution.endOne(replyOf(HELLO)); // the callback
+  next.execution.endOne(replyOf(HELLO)); // Ends the callback.
   await next.settle();
   assert.equal(toldData(later), 'hello');
 });

@@ -26,7 +26,7 @@ test('an index that grows and turns over finds each of thousands, and the oldest
   const remove = (count: number): void => {
     for (const end = oldest + count; oldest < end; oldest++) index.removeOldest();
   };
-  // Never empty in between, so that the ring has wrapped when it grows.
+  // The index is never empty in between, so that the ring has wrapped when it grows.
   for (const [added, removed] of [
     [3_000, 1_234],
     [5_000, 6_000],
@@ -47,7 +47,7 @@ test('an index that grows and turns over finds each of thousands, and the oldest
 });
 
 test('an index finds what was added and not removed, the newest first, whatever hashes meet', () => {
-  // Few hashes: they meet in buckets, and are the same.
+  // The hashes are few: they share buckets, and some are the same.
   const hash = fc.integer({ min: 0, max: 40 }).map((n) => (n * 0x1234_5679) >>> 0);
   const operation = fc.oneof({ weight: 3, arbitrary: hash }, { weight: 2, arbitrary: fc.constant(undefined) });
   fc.assert(
