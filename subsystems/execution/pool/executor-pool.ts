@@ -1,9 +1,9 @@
 /**
- * The executor threads together: which canister lives where, and what becomes of it when its thread dies.
+ * The executor threads together: the placement of canisters in them, and the replacement of threads that die.
  *
  * A canister belongs to one executor for as long as that lives. A dead executor is replaced at once, so that new
- * canisters find a place. Of those that lived in the dead one, canisters that are kept in a state directory sleep until
- * something wakes them; the others have nowhere to come back from, and answer `unavailable` for good.
+ * canisters find a place. Canisters of the dead executor that are kept in a state directory sleep until something wakes
+ * them; the others cannot be restored, and answer `unavailable` for good.
  *
  * Main thread; reaches canisters only by the executors that it gives work to.
  */
@@ -51,13 +51,13 @@ export interface ExecutionOptions {
   readonly executors: number;
   /** Bytes of stack a message may use. */
   readonly wasmStackBytes: number;
-  /** Where instrumented modules are kept; undefined: each start makes them anew. */
+  /** Directory in which instrumented modules are kept; undefined: each start makes them anew. */
   readonly cacheDirectory?: string | undefined;
   /** Bytes of memory that all canisters may have together; no bound unless given. */
   readonly memoryBytes?: number;
 }
 
-/** What tests make smaller. */
+/** Bounds that tests make smaller. */
 export interface ExecutionBounds {
   readonly heapAddressGibMax?: number;
   readonly typesMax?: number;
@@ -65,20 +65,20 @@ export interface ExecutionBounds {
   readonly pieceSizes?: PieceSizes | undefined;
 }
 
-/** What a simulation has of its own: in place of threads. */
+/** Replacements that a simulation uses in place of threads. */
 export interface ExecutionParts {
   readonly startThread?: StartExecutorThread;
   readonly loader?: UsedLoader;
 }
 
 /**
- * How long checkpoints are written when the host stops. What is not written then stays in the logs, which the next start
- * runs again: a heap of gigabytes on a busy disk would outlast the plugin's deadline.
+ * Time for which checkpoints are written when the host stops. The rest stays in the logs, which the next start runs
+ * again: a heap of gigabytes on a busy disk would outlast the plugin's deadline.
  */
 const CLOSING_CHECKPOINTS_MS_MAX = 6_000;
 
 export class ExecutorPool implements Execution {
-  /** By lane. A thread is started for the first canister of its lane: it takes 40 ms and 12 MB. */
+  /** Executors by lane. A thread is started for the first canister of its lane: it takes 40 ms and 12 MB. */
   readonly #executors: (Executor | undefined)[];
   readonly #canisters: PlacedCanisters;
   readonly #loader: UsedLoader;
@@ -122,13 +122,13 @@ export class ExecutorPool implements Execution {
       executorFor: (handle) => this.#executorAt(this.executorOf(handle)),
     });
     this.#executors = new Array<Executor | undefined>(options.executors).fill(undefined);
-    // What one thread lacks another may be able to spare.
+    // Another thread may be able to spare the memory that one thread lacks.
     this.attendMemory(() => this.trim());
   }
 
   /**
-   * Starts the threads that actors of an earlier process will need, which takes longer than opening their state: as many as there
-   * are modules that it has kept.
+   * Starts the threads that actors of an earlier process will need, as many as that process has kept modules: this
+   * takes longer than opening the actors' state.
    */
   async prepareForKept(): Promise<void> {
     const { cacheDirectory } = this.#options;
@@ -208,7 +208,7 @@ export class ExecutorPool implements Execution {
 
   createAsleep(observer: CanisterObserver, instantMs: number): number {
     const handle = this.#canisters.add(observer);
-    // Somebody may call it as soon as the server listens.
+    // A client may call the canister as soon as the server listens.
     this.#executorAt(this.executorOf(handle));
     this.#times.goOn(handle, instantMs);
     return handle;
@@ -220,18 +220,21 @@ export class ExecutorPool implements Execution {
 
   async sleep(handle: number): Promise<void> {
     const placed = this.#canisters.of(handle);
-    // From now on: its settings may be changed before the executor has answered.
+    // Added now, because its settings may be changed before the executor has answered.
     this.#canisters.packed.add(handle, placed.module?.hash);
     this.#canisters.empty(placed);
     placed.isAsleep = true;
-    // A thread that has died has dropped it, too.
+    // A thread that has died has dropped the canister, too.
     const isPacked = await this.#drop(handle, placed);
     if (!isPacked) this.#canisters.packed.delete(handle);
-    // Unless it is being woken already.
+    // The canister may already be waking again.
     if (placed.isAsleep && this.#canisters.isStill(handle, placed)) this.#canisters.fellAsleep(handle);
   }
 
-  /** Has the executor drop a canister, when what a checkpoint has to write is durable but for the last piece. Whether it is kept packed. */
+  /**
+   * Makes the executor drop a canister, once the checkpoint's data is durable but for the last piece. Returns true if
+   * the canister is kept packed.
+   */
   async #drop(handle: number, placed: Placed): Promise<boolean> {
     const { executor, observer } = placed;
     for (;;) {
@@ -276,7 +279,7 @@ export class ExecutorPool implements Execution {
     const answer = await ask(placed, hash);
     const problem = typeof answer === 'object' && answer.kind === 'awake' ? answer : undefined;
     const isSaid = answer === 'awake' || (problem !== undefined && problem.problem === undefined);
-    // Its thread may have died since it said so.
+    // The canister's thread may have died since it answered.
     const isAwake = isSaid && !placed.isAsleep;
     place?.(isAwake);
     if (!isAwake) placed.isAsleep = true;
@@ -295,7 +298,10 @@ export class ExecutorPool implements Execution {
     if (answer?.kind !== 'done') throw threadStopped();
   }
 
-  /** Piece by piece, each durable before the next: neither the canister's messages nor others' commits wait long. */
+  /**
+   * Writes a checkpoint piece by piece, each durable before the next: neither the canister's messages nor others'
+   * commits wait long.
+   */
   async #prepareCheckpoint(handle: number, { executor, observer }: Placed, pause?: PieceWritten): Promise<void> {
     while (!this.#isClosing) {
       const startedMs = this.#clock.nowMs();
@@ -306,7 +312,7 @@ export class ExecutorPool implements Execution {
     }
   }
 
-  /** One piece of each message at a time: so units stay small, and no more waits for the disk. */
+  /** Stores one piece of each message at a time: so units stay small, and no more waits for the disk. */
   #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
     const observer = this.#canisters.observerOf(handle);
     for (const piece of changes) observer?.changed?.(piece);
@@ -413,20 +419,20 @@ export class ExecutorPool implements Execution {
     const { live } = this.#canisters;
     const time = Promise.withResolvers<void>();
     using _timeIsUp = this.#clock.after(CLOSING_CHECKPOINTS_MS_MAX, () => time.resolve());
-    // Nor is a piece waited for that is being written then: whatever holds up its thread would make this an overrun.
+    // A piece that is being written then is not awaited either: a busy thread would make this an overrun.
     await Promise.race([Promise.allSettled(live.map((handle) => this.checkpoint(handle))), time.promise]);
     this.#isClosing = true;
     this.#tables.budget.unattend();
     await Promise.all([this.#modules.close(), ...this.#started().map((executor) => executor.terminate())]);
   }
 
-  /** Makes sure that an executor has a module; its name there. */
+  /** Makes sure that an executor has a module; returns the module's name there. */
   #provide(executor: Executor, module: ModuleInfo): string {
     executor.provide(module.hash, this.#modules.codeOf(module));
     return module.hash;
   }
 
-  /** Nobody uses a module any more; whoever still has its description may install it all the same. */
+  /** Drops a module that nobody uses any more; a holder of its description may install it all the same. */
   #letGo(hash: string): void {
     this.#canisters.packed.forget(hash);
     for (const executor of this.#started()) executor.forget(hash);

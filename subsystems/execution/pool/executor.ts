@@ -1,8 +1,8 @@
 /**
  * The main thread's end of one executor thread: sends commands and messages in bursts, hands outcomes back.
  *
- * Everything sent in one turn of the event loop is published together, with one wake-up. A full ring spills into a
- * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
+ * Everything sent in one turn of the event loop is published together, with one wake-up. A full ring spills into a list
+ * here: the main thread never blocks. When the thread dies, all work that it still owes an answer gets one.
  *
  * Main thread: touches its side of the rings and the port, and never blocks.
  */
@@ -22,71 +22,74 @@ import { readDebug } from '../wire/debug-record.ts';
 import { receiveDue, RING_BYTES } from '../wire/ring-bytes.ts';
 import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 
-/** What every executor thread is told when it starts. */
+/** Options that every executor thread gets when it starts. */
 export type ExecutorSettings = Pick<
   ExecutorOptions,
   'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls' | 'pieceSizes'
 >;
 
-/** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
+/** The thread at the other end: a worker of `startExecutorWorker`, or a simulated one. */
 export interface ExecutorThreadHandle {
   /**
-   * Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. `drain` returns
-   * whether more is awaited.
+   * Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. `drain`
+   * returns true if more is awaited.
    */
   listen(outbox: RingListener, drain: () => boolean): void;
   /** Ends the thread; resolves when it has ended. */
   terminate(): Promise<unknown>;
 }
 
-/** Starts a thread that works as executor-thread.ts does; `ended` is called once, with the reason, when it is no more. */
+/**
+ * Starts a thread that works as executor-thread.ts does; `ended` is called once, with the reason, when the thread has
+ * ended.
+ */
 export type StartExecutorThread = (options: ExecutorOptions, ended: (reason: string) => void) => ExecutorThreadHandle;
 
 export interface ExecutorEvents {
   debug(handle: number, line: OutputLine): void;
-  /** Before the step's own callback; `changes` are for storage, in pieces. */
+  /** Called before the step's own callback; `changes` are for storage, in pieces. */
   ended(record: StepRecord, changes: readonly Uint8Array[]): void;
-  /** Changes that no step brought. */
+  /** Called with changes that no step brought. */
   changed(handle: number, changes: readonly Uint8Array[]): void;
-  /** Changes ahead of a step; `stored` is to be called when they are durable. */
+  /** Called with changes ahead of a step; `stored` has to be called when they are durable. */
   ahead(handle: number, changes: readonly Uint8Array[], stored: () => void): void;
-  /** Calls `tell`, which tells a large step, in its turn; resolves when all of it is told. */
+  /** Calls `tell`, which tells a large step, in its turn; resolves when all of the step is told. */
   inTurn(tell: () => Promise<void> | void): Promise<void>;
-  /** Cycles came outside of any step; the balance since. */
+  /** Called when cycles came outside of any step, with the balance since. */
   credited(handle: number, balance: bigint): void;
-  /** A fault of the host's own happened inside a message. */
+  /** Called when a fault of the host's own happened inside a message. */
   bug(message: string): void;
-  /** The thread has ended without being asked to. */
+  /** Called when the thread has ended without being asked to. */
   died(reason: string): void;
 }
 
-/** About what a wake-up costs on each side when it crosses cores. */
+/** Approximate cost of a wake-up on each side if it crosses cores. */
 const SPIN_US = 20;
-/** Then the event loop gets its turn, whatever the actors have to say to each other. */
+/** After this time the event loop gets its turn, however much the actors have to say to each other. */
 const DRAIN_MS_MAX = 1;
 
-/** `argument`: of a task that was taken back, if it had been handed over. */
+/** Receives a step. `argument` belongs to a task that was taken back, if it had been handed over. */
 type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
 type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' }>;
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
-/** Something that steps are awaited of. */
+/** Work for which a step is awaited. */
 export interface Given {
   readonly handle: number;
-  /** When, by the canister's own time. */
+  /** Time at which the work was given, by the canister's own time. */
   readonly nowMs: number;
   readonly task: Task | CodeChange['mode'];
-  /** Smaller: given before. */
+  /** Order of giving: smaller numbers were given before. */
   readonly order: number;
 }
-/** What an answer that is no step is given to; undefined: the thread has stopped. */
+/** Receives an answer that is no step; undefined: the thread has stopped. */
 type Answered = (message: PortMessage | RestAnswer | undefined) => void;
 
-/** What is sent to a thread, in order. */
+/** Work and commands for a thread, in order. */
 type Outgoing = { readonly kind: 'task'; readonly record: TaskRecord } | Command;
 
 export class Executor {
-  /** What its rings take. */
+  /** Bytes of one executor's rings. */
   static readonly ringBytes = 2 * RING_BYTES;
   readonly #thread: ExecutorThreadHandle;
   readonly #port: MessagePort;
@@ -96,7 +99,7 @@ export class Executor {
   /** Callbacks by call number; the numbers are used again. */
   readonly #pending: (Done | undefined)[] = [];
   readonly #free: number[] = [];
-  /** What steps are awaited of, by call number. */
+  /** Work for which steps are awaited, by call number. */
   readonly #given: (Given | undefined)[] = [];
   #givenSoFar = 0;
   readonly #answers = new Map<number, Answered>();
@@ -105,19 +108,19 @@ export class Executor {
   #changes: Uint8Array[] = [];
   /** Modules this thread has: sent once, named by hash afterwards. */
   readonly #modules = new Set<string>();
-  /** What did not fit into the ring, in order. */
+  /** Records that did not fit into the ring, in order. */
   #spilled: Outgoing[] = [];
   #isPublishDue = false;
   #isDraining = false;
   #hasSentWhileDraining = false;
   #isAlive = true;
-  /** It has died, and that is about to be told. */
+  /** True if the thread has died and its death is about to be told. */
   #isEnding = false;
-  /** Given while it ends. */
+  /** Callbacks of work that was given while the thread's end is being handled. */
   readonly #late: Done[] = [];
-  /** A large step is being told: nothing is taken meanwhile. */
+  /** True while a large step is being told: nothing is taken meanwhile. */
   #isTelling = false;
-  /** Called when it has been told: the thread has died meanwhile. */
+  /** Called when the large step has been told: the thread has died meanwhile. */
   #whenTold: (() => void) | undefined;
   /** Calls that were taken in this turn. */
   readonly #callsTaken = new TurnOfCalls();
@@ -140,7 +143,7 @@ export class Executor {
     return this.#isAlive;
   }
 
-  /** What it has been given and has not ended. */
+  /** Number of tasks and commands that the executor has been given and has not ended. */
   get underWay(): number {
     return this.#pending.length - this.#free.length;
   }
@@ -170,7 +173,7 @@ export class Executor {
     this.#send(sent);
   }
 
-  /** What it has been given first for each canister, of all that has not ended. */
+  /** First work given for each canister, of all that has not ended. */
   get given(): Iterable<Given> {
     const first = new Map<number, Given>();
     for (const given of this.#given) {
@@ -180,12 +183,12 @@ export class Executor {
     return first.values();
   }
 
-  /** Sends a command that is answered by a message on the port; undefined when the thread has stopped. */
+  /** Sends a command that is answered by a message on the port; undefined if the thread has stopped. */
   ask(command: (call: number) => Exclude<Command, RestCommand>): Promise<PortMessage | undefined> {
     return this.#ask<PortMessage>(command);
   }
 
-  /** The same for one that may be answered in a word. */
+  /** Does the same as `ask`, for a command that may be answered by a REST record. */
   askRest(command: (call: number) => RestCommand): Promise<PortMessage | RestAnswer | undefined> {
     return this.#ask<PortMessage | RestAnswer>(command);
   }
@@ -228,7 +231,10 @@ export class Executor {
     await this.#thread.terminate();
   }
 
-  /** Answers what the thread cannot do any more; while it ends, before its death is told: whoever hears of that has all back. */
+  /**
+   * Answers work that the thread cannot do any more. While the thread's end is handled, the answer comes before its
+   * death is told: observers of the death then have all work back.
+   */
   #refuse(done: Done): void {
     if (this.#isEnding) this.#late.push(done);
     else queueMicrotask(() => void done(stopped()));
@@ -245,7 +251,7 @@ export class Executor {
     this.#schedulePublish();
   }
 
-  /** False when the ring is full now. */
+  /** Writes to the ring. Returns false if the ring is full now. */
   #write(outgoing: Outgoing): boolean {
     if (outgoing.kind === 'task') return writeTask(this.#inbox, this.#port, outgoing.record);
     if (outgoing.kind === 'sleep') return writeSleep(this.#inbox, outgoing);
@@ -270,9 +276,9 @@ export class Executor {
   }
 
   /**
-   * Takes what has come. When that led to new tasks (a call between actors, a callback), they are published at once,
-   * and their steps are looked for a moment: a wake-up on each side costs more than a short execution. Returns whether it
-   * awaits more.
+   * Takes the records that have come. If that led to new tasks (a call between actors, a callback), they are published
+   * at once, and their steps are polled for a moment: a wake-up on each side costs more than a short execution. Returns
+   * true if more is awaited.
    */
   #drain(): boolean {
     this.#isDraining = true;
@@ -356,7 +362,7 @@ export class Executor {
       default: {
         if ('changes' in message && message.changes !== undefined)
           this.#events.changed(message.handle, message.changes);
-        // Now, and not when whoever asked goes on: the steps behind it count from there.
+        // Told now, not when the asker goes on: the steps behind it count from this balance.
         if (message.kind === 'balance') this.#events.credited(message.handle, message.balance);
         this.#answer(message.call, message);
       }
@@ -394,7 +400,10 @@ export class Executor {
     return done;
   }
 
-  /** What has not ended, in the order in which it was given: numbers of calls are used again. */
+  /**
+   * Takes the callbacks of all work that has not ended, in the order in which it was given: numbers of calls are used
+   * again.
+   */
   #takePending(): readonly (Done | undefined)[] {
     const given = this.#given.splice(0);
     const pending = this.#pending.splice(0).map((done, call) => ({ done, order: given[call]?.order ?? 0 }));
@@ -403,10 +412,11 @@ export class Executor {
 
   #end(reason: string): void {
     if (!this.#isAlive) return;
-    // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
+    // Records that the thread sent before it died still count; after `terminate` the port is closed, and nothing more
+    // comes.
     while (!this.#isTerminated && !this.#isTelling && this.#outbox.hasMore) this.#drain();
     if (this.#isTelling) {
-      // Its death is heard of later: until then it is a thread that does not answer.
+      // The death is told later: until then the thread just does not answer.
       this.#whenTold = () => this.#end(reason);
       return;
     }
@@ -424,7 +434,7 @@ function stopped(): Step {
   return unavailableStep(STOPPED_TEXT);
 }
 
-/** Buffers that are handed over instead of copied: only such as nobody here uses any more. */
+/** Returns the buffers that are handed over instead of copied: only those that nobody here uses any more. */
 function transferables(command: Command): ArrayBuffer[] {
   if (command.kind === 'wake') {
     const { memory, log } = command.canister;

@@ -1,4 +1,4 @@
-/** Main thread: what a canister's observer is told of a step. Touches nothing else. */
+/** Main thread: gauges of a step for a canister's observer. Touches nothing else. */
 import type { CanisterGauges } from '../index.ts';
 import type { StepRecord } from '../wire/step-record.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Which canister lives in which executor, with which module, and who hears of it. Those that no executor has sleep; of some of them
- * an executor keeps something.
+ * Executor, module and observer of each canister. Canisters that no executor has sleep; an executor keeps some of them
+ * packed.
  *
  * Main thread; plain data, with the counts of heaps and modules that go with it.
  */
@@ -13,37 +13,40 @@ import { threadStopped } from './refusals.ts';
 
 export interface Placed {
   executor: Executor;
-  /** Its steps' changes are told, so that it can come back when its executor dies. */
+  /** True if the changes of the canister's steps are told, so that it can come back when its executor dies. */
   readonly isKept: boolean;
-  /** No executor has it: what is asked of it in the meantime, its observer keeps. */
+  /** True if no executor has the canister: its observer keeps the requests that come meanwhile. */
   isAsleep: boolean;
   readonly observer: CanisterObserver;
-  /** What it has now, and with it a heap. */
+  /** The canister's present module, and with it a heap. */
   module: ModuleInfo | undefined;
-  /** Counts how often it was emptied: a change asked for before that leaves no code behind. */
+  /** Number of times the canister was emptied: a change asked for before the last time leaves no code behind. */
   emptied: number;
 }
 
 export interface PlacedCanistersNeeds {
   readonly heaps: HeapBudget;
   readonly uses: IdleModules;
-  /** The executor that a canister belongs to; it is started, if it has not been. */
+  /** Returns the executor of a canister; starts it if needed. */
   readonly executorFor: (handle: number) => Executor;
 }
 
 export class PlacedCanisters {
   readonly #with: PlacedCanistersNeeds;
   readonly #observers: (CanisterObserver | undefined)[] = [];
-  /** Those that an executor has, or is asked about. The others sleep. */
+  /** Canisters that an executor has, or is asked about. The others sleep. */
   readonly #placed: (Placed | undefined)[] = [];
-  /** Those that sleep or fall asleep, of which executors may keep something. What is changed of them without their executor takes them out. */
+  /**
+   * Sleeping canisters, and those falling asleep, that executors may keep packed. A change made without the executor
+   * removes the canister from here.
+   */
   readonly packed = new PackedHandles();
 
   constructor(needs: PlacedCanistersNeeds) {
     this.#with = needs;
   }
 
-  /** The handle of a canister that is new here. */
+  /** Returns the handle of a canister that is new here. */
   add(observer: CanisterObserver): number {
     this.#placed.push(undefined);
     return this.#observers.push(observer) - 1;
@@ -60,7 +63,7 @@ export class PlacedCanisters {
     return placed;
   }
 
-  /** One that sleeps is placed for whoever asks. */
+  /** Returns a canister's place; a sleeping canister is placed for the caller. */
   of(handle: number): Placed {
     const placed = this.#placed[handle];
     if (placed !== undefined) return placed;
@@ -69,14 +72,20 @@ export class PlacedCanisters {
     return this.place(handle, { observer, isKept: true }, true);
   }
 
-  /** One that an executor has. It was woken for whoever asks, but that executor may have died since: the new one has it not. */
+  /**
+   * Returns the place of a canister that an executor has. Throws if its executor has died since it was woken: the new
+   * one does not have the canister.
+   */
   awake(handle: number): Placed {
     const placed = this.of(handle);
     if (placed.isAsleep) throw threadStopped();
     return placed;
   }
 
-  /** The executor that has the canister now; undefined: it sleeps, and what is packed of it, or about to be, is out of date. */
+  /**
+   * Returns the executor that has the canister now; undefined: the canister sleeps, and its packed state, present or
+   * coming, is out of date.
+   */
   toChange(handle: number): Executor | undefined {
     const placed = this.#placed[handle];
     if (placed !== undefined && !placed.isAsleep) return placed.executor;
@@ -84,12 +93,12 @@ export class PlacedCanisters {
     return undefined;
   }
 
-  /** The canister has not been put to sleep, removed or placed anew since. */
+  /** Returns true if the canister has not been put to sleep, removed or placed anew since. */
   isStill(handle: number, placed: Placed): boolean {
     return this.#placed[handle] === placed;
   }
 
-  /** No executor is asked about it any more. */
+  /** Notes that no executor is asked about the canister any more. */
   fellAsleep(handle: number): void {
     this.#placed[handle] = undefined;
   }
@@ -110,8 +119,9 @@ export class PlacedCanisters {
   }
 
   /**
-   * A heap and the use of a module for a canister that is about to get it: counted beside those it has, until what is
-   * returned is told whether it took their place. Or why there is no room for another heap.
+   * Takes a heap and a use of a module for a canister that is about to get them. They count beside the canister's
+   * present ones until the returned function is told whether they took their place. Returns the reason if there is no
+   * room for another heap.
    */
   takePlace(placed: Placed, module: ModuleInfo): string | ((isInPlace: boolean) => void) {
     const { heaps, uses } = this.#with;

@@ -1,4 +1,7 @@
-/** A step in the ring, and what comes before it: its calls and its changes. The executor writes them, the main thread reads them (wire.ts). */
+/**
+ * Records of a step, and of the calls and changes that precede it, in the ring. The executor writes them, the main
+ * thread reads them (wire.ts).
+ */
 import type { MessagePort } from 'node:worker_threads';
 import { CALLBACK_BYTES, type OutgoingCall, type Response, type Step, type StepFault } from '../../ic/index.ts';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
@@ -18,20 +21,20 @@ import {
 } from './ring-bytes.ts';
 import { CALL, CHANGES, STEP } from './wire.ts';
 
-/** What an executor says of a canister with each step. */
+/** An executor's report of a canister with each step. */
 export interface StepRecord {
   call: number;
   handle: number;
   step: Step;
   heapBytes: number;
   stableBytes: number;
-  /** `ic0.canister_version` afterwards. */
+  /** Value of `ic0.canister_version` afterwards. */
   version: number;
-  /** The balance, when something besides the charge changed it. */
+  /** The balance, if anything besides the charge changed it. */
   balance: bigint | undefined;
-  /** When the message began, ms since 1970. */
+  /** Time at which the message began, ms since 1970. */
   instantMs: number;
-  /** Instructions that running its log again takes. */
+  /** Number of instructions that running the canister's log again takes. */
   loggedInstructions: number;
 }
 
@@ -52,7 +55,7 @@ const C = {
 } as const;
 const NO_TIMEOUT = -1;
 
-/** False when the ring is full now. */
+/** Returns false if the ring is full now. */
 export function writeCall(ring: RingProducer, port: MessagePort, call: OutgoingCall): boolean {
   const method = encoder.encode(call.method);
   const at = ring.reserve(CALL, C.METHOD + method.length + inlineBytes(call.payload));
@@ -124,7 +127,7 @@ const ANSWERS = [undefined, 'reply', 'reject'] as const satisfies readonly (Resp
 
 const CHANGES_HEADER_BYTES = 8;
 
-/** A piece of a step's changes. False when the ring is full now. A large piece is handed over. */
+/** Writes a piece of a step's changes. Returns false if the ring is full now. A large piece is handed over. */
 export function writeChanges(ring: RingProducer, port: MessagePort, changes: Uint8Array): boolean {
   const at = ring.reserve(CHANGES, CHANGES_HEADER_BYTES + inlineBytes(changes));
   if (at < 0) return false;
@@ -137,7 +140,7 @@ export function readChanges(ring: RingConsumer, port: MessagePort, at: number): 
   return readBytes(ring, port, at + CHANGES_HEADER_BYTES, wordAt(ring.words, at));
 }
 
-/** False when the ring is full now. The calls have been written before. A large reply is handed over. */
+/** Writes a step, after its calls. Returns false if the ring is full now. A large reply is handed over. */
 export function writeStep(ring: RingProducer, port: MessagePort, record: StepRecord): boolean {
   const { step, balance } = record;
   const { fault, answer } = step;
@@ -179,7 +182,7 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: StepRec
   return true;
 }
 
-/** `calls`: those that came before it. */
+/** Reads a step. `calls` are the calls that came before it. */
 export function readStep(
   ring: RingConsumer,
   port: MessagePort,
