@@ -15,7 +15,7 @@ import { optionsOf } from '../options.ts';
 import { systemClock } from '../../kernel/index.ts';
 import { createCodec } from '../../subsystems/codec/codec.ts';
 import { principalToText, idToText } from '../../subsystems/ic/index.ts';
-import { compileMotoko } from '../../subsystems/compiler/motoko-compiler.ts';
+import { compileMotoko } from '../../test/support/motoko.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';

@@ -13,11 +13,11 @@ import { PAGE_BYTES } from './page.ts';
 export type PageSink = (entries: number, bytes: Uint8Array) => void;
 
 export const CHUNK_BYTES = 65_536;
-const ENTRY_HEADER_BYTES = 6;
-const RUN_HEADER_BYTES = 4;
+export const ENTRY_HEADER_BYTES = 6;
+export const RUN_HEADER_BYTES = 4;
 /** A further run costs 4 bytes and leaves out at least 16. */
 const ENTRY_BYTES_MAX = ENTRY_HEADER_BYTES + RUN_HEADER_BYTES + PAGE_BYTES;
-const WORD_BYTES = 8;
+export const WORD_BYTES = 8;
 
 /** Collects page entries and hands them out when there are many; `end` hands out the rest. */
 export class PageEntries {

@@ -1,5 +1,5 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
-import { NS_PER_MS, hexOf } from '../ic/index.ts';
+import { LARGE_HEAP_BYTES, NS_PER_MS, WASM_PAGE_BYTES, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type {
   CanisterLifecycle,
@@ -15,7 +15,6 @@ import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
 
 const NO_BYTES = new Uint8Array(0);
-const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 const TIMER_NS_MAX = 2n ** 64n - 1n;
 
 /** A canister that is put to sleep and woken. */
@@ -142,7 +141,7 @@ export class StoredCanisterLoader {
       timerNs: timerMs === undefined ? 0n : timerNsOf(timerMs),
       instantMs,
       heapBytes,
-      stablePages: stableBytes / 65_536,
+      stablePages: stableBytes / WASM_PAGE_BYTES,
       module,
       openCalls: scheduler.openCallsOf(record.handle),
     };

@@ -92,11 +92,6 @@ export class ByteWriter {
     }
   }
 
-  writeUtf8(text: string): void {
-    this.reserve(text.length * 3);
-    this.position += this.bytes.write(text, this.position, 'utf8');
-  }
-
   /** Writes a natural number below 2^53 in decimal. */
   writeDigits(value: number): void {
     this.reserve(DIGITS_MAX);

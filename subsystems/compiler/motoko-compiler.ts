@@ -73,26 +73,6 @@ export function createCompiler(options: MotokoCompilerOptions): MotokoCompiler {
   return new CachingCompiler(options);
 }
 
-/**
- * Compiles Motoko source text, or files by path with the main file first. For tests and benchmarks: without a compiler
- * handed in, it starts one and ends it.
- */
-export async function compileMotoko(
-  source: string | Readonly<Record<string, string>>,
-  options: MotokoCompileOptions & { readonly cacheDirectory?: string } = {},
-): Promise<CompiledActor> {
-  const { cacheDirectory, ...rest } = options;
-  const compiler = createCompiler({ cacheDirectory, idleMs: 0 });
-  try {
-    return await compiler.compileText(
-      new Map(typeof source === 'string' ? [['Main.mo', source]] : Object.entries(source)),
-      rest,
-    );
-  } finally {
-    await compiler.close();
-  }
-}
-
 interface Source {
   readonly name: string;
   readonly importActor: NonNullable<CompileOptions['importActor']>;

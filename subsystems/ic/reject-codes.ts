@@ -16,4 +16,7 @@ export const REJECT_CODE = {
   SYS_UNKNOWN: 6,
 } as const;
 
+/** The reject message of a call to an actor whose thread has stopped. */
+export const THREAD_STOPPED_TEXT = "the actor's thread has stopped";
+
 export type RejectCode = (typeof REJECT_CODE)[keyof typeof REJECT_CODE];

@@ -28,6 +28,7 @@ import {
   type Step,
   principalToText,
   TurnOfCalls,
+  THREAD_STOPPED_TEXT,
 } from '../ic/index.ts';
 import {
   type ScheduledCanister,
@@ -405,7 +406,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-export const THREAD_STOPPED: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: "the actor's thread has stopped" };
+export const THREAD_STOPPED: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: THREAD_STOPPED_TEXT };
 
 const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
 /** What a call to a canister that is not there is answered. */

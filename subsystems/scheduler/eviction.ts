@@ -27,8 +27,9 @@ import { Relief } from './relief.ts';
 import { TickCrowd } from './tick-crowd.ts';
 import { TickGate } from './tick-gate.ts';
 import { type Lane, LANES, WakingLine } from './waking-line.ts';
-import { LARGE_HEAP_BYTES, Waking } from './waking.ts';
+import { Waking } from './waking.ts';
 import type { Execution } from '../execution/index.ts';
+import { LARGE_HEAP_BYTES } from '../ic/index.ts';
 
 export type EvictionOptions = LiveBounds;
 

@@ -6,6 +6,7 @@
  */
 import { type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import type { MemoryFigures } from '../execution/index.ts';
+import { LARGE_HEAP_BYTES } from '../ic/index.ts';
 import type { CanisterLoader } from './index.ts';
 import type { Relief } from './relief.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
@@ -15,8 +16,6 @@ export const WAKES_MAX = 64;
 /** For so long one is tried again that there is no memory for: others become idle meanwhile. */
 const MEMORY_TRIES = 100;
 const MEMORY_RETRY_MS = 100;
-/** Smaller heaps count less than their size. */
-export const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
 export class Waking {
   readonly #clock: Clock;

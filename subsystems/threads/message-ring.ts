@@ -102,10 +102,6 @@ export class RingProducer extends RingEnd {
     return Atomics.load(this.words, ASLEEP) === 0;
   }
 
-  get hasUnpublished(): boolean {
-    return this.#published !== this.#head;
-  }
-
   /** Makes everything reserved so far visible, and wakes the consumer if it sleeps. Once for a burst. */
   publish(): void {
     if (this.#published === this.#head) return;

@@ -5,7 +5,7 @@
  */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings, CanisterSpec } from '../index.ts';
-import type { MethodKind } from '../../ic/index.ts';
+import type { CanisterStatus, MethodKind } from '../../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { PersistenceState } from '../persistence/persistence-state.ts';
@@ -23,8 +23,7 @@ export interface InstalledCode {
 export type EntryRole = MethodKind | 'timer' | 'task' | 'inspect' | 'hook';
 
 /** Values that `ic0.canister_status` returns. */
-export const STATUS_CODE = { running: 1, stopping: 2, stopped: 3 } as const;
-export type CanisterStatus = keyof typeof STATUS_CODE;
+const STATUS_CODE: Readonly<Record<CanisterStatus, number>> = { running: 1, stopping: 2, stopped: 3 };
 
 const NO_BYTES = new Uint8Array(0);
 /** A message with fewer instructions ends within its first slice of fuel. */

@@ -33,11 +33,11 @@ import type {
   Replayed,
   SleepingCanister,
 } from '../index.ts';
-import type { OutputLine, Step, Task } from '../../ic/index.ts';
+import { type OutputLine, type Step, type Task, THREAD_STOPPED_TEXT } from '../../ic/index.ts';
 import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import { ModuleLoader } from './module-loader.ts';
 import { type Placed, PlacedCanisters } from './placed-canisters.ts';
-import { STOPPED_TEXT, threadStopped, tooManyHeaps, unfit } from './refusals.ts';
+import { threadStopped, tooManyHeaps, unfit } from './refusals.ts';
 import { PoolModules, type UsedLoader } from './pool-modules.ts';
 import type { Recall } from '../wire/recalls.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
@@ -330,7 +330,7 @@ export class ExecutorPool implements Execution {
 
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
     const placed = this.#canisters.of(handle);
-    const place = placed.isAsleep ? STOPPED_TEXT : this.#canisters.takePlace(placed, module);
+    const place = placed.isAsleep ? THREAD_STOPPED_TEXT : this.#canisters.takePlace(placed, module);
     if (typeof place === 'string') {
       queueMicrotask(() => done(unavailableStep(place)));
       return;

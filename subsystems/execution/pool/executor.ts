@@ -8,11 +8,10 @@
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
-import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task, TurnOfCalls } from '../../ic/index.ts';
+import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task, THREAD_STOPPED_TEXT, TurnOfCalls } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
-import { STOPPED_TEXT } from './refusals.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
 import { readRest, type RestAnswer, writeRouse, writeSleep } from '../wire/sleep-record.ts';
@@ -431,7 +430,7 @@ export class Executor {
 }
 
 function stopped(): Step {
-  return unavailableStep(STOPPED_TEXT);
+  return unavailableStep(THREAD_STOPPED_TEXT);
 }
 
 /** Returns the buffers that are handed over instead of copied: only those that nobody here uses any more. */

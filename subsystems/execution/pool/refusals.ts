@@ -1,7 +1,6 @@
 /** Main thread: reasons why an executor cannot do what is asked of it. */
 import { ServerError } from '../../../kernel/index.ts';
-
-export const STOPPED_TEXT = "the actor's thread has stopped";
+import { THREAD_STOPPED_TEXT } from '../../ic/index.ts';
 
 export function unfit(problem: string, isShort: boolean): ServerError {
   return isShort
@@ -10,7 +9,7 @@ export function unfit(problem: string, isShort: boolean): ServerError {
 }
 
 export function threadStopped(): ServerError {
-  return new ServerError('unavailable', 'executor-stopped', STOPPED_TEXT);
+  return new ServerError('unavailable', 'executor-stopped', THREAD_STOPPED_TEXT);
 }
 
 export function tooManyHeaps(refusal: string): ServerError {

@@ -29,7 +29,7 @@
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi/index.ts';
-import { PAGE_BYTES } from '../../bytes/index.ts';
+import { ENTRY_HEADER_BYTES, PAGE_BYTES, RUN_HEADER_BYTES, WORD_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';
 import {
@@ -60,13 +60,10 @@ const { i32: I32 } = VALUE_TYPE;
 const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
-const WORD_BYTES = 8;
 const VECTOR_BYTES = 16;
 /** Length of a compared block. Divides PAGE_BYTES and SPILL_BYTES. */
 const BLOCK_BYTES = 128;
 const BLOCK_WORDS = BLOCK_BYTES / WORD_BYTES;
-const ENTRY_HEADER_BYTES = 6;
-const RUN_HEADER_BYTES = 4;
 const entryBytesMax = (bytes: number): number => ENTRY_HEADER_BYTES + RUN_HEADER_BYTES + bytes;
 
 const heapAccess = (opcode: number, offset = 0): number[] => code(opcode, [0], unsigned(offset));

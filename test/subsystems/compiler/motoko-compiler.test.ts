@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ServerError } from '../../../kernel/index.ts';
 import type { CompileProgress } from '../../../subsystems/compiler/index.ts';
-import { compileMotoko as compileOnce, createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
+import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { MotokoCompiler, MotokoCompilerOptions } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE } from '../../support/caches.ts';
 import { ANY_ACTOR, compileMotoko, compileMotokoFile } from '../../support/motoko.ts';
@@ -257,13 +257,11 @@ test('an idle compiler does not keep the process alive', async () => {
   assert.equal(stdout, 'compile-failed\n');
 });
 
-test('the direct function compiles text and ends its thread', async () => {
-  const compiled = await compileOnce(ANY_ACTOR, {
-    persistence: 'classical',
-    cacheDirectory: MOTOKO_CACHE,
-  });
+test('text compiles without a file, and what is no program is refused', async (t) => {
+  const direct = compiler(t, { cacheDirectory: MOTOKO_CACHE, idleMs: 0 });
+  const compiled = await direct.compileText(new Map([['Main.mo', ANY_ACTOR]]), { persistence: 'classical' });
   assert.ok(WebAssembly.validate(new Uint8Array(compiled.wasm)));
-  assert.match(await refusal(compileOnce('actor')), /syntax error/u);
+  assert.match(await refusal(direct.compileText(new Map([['Main.mo', 'actor']]))), /syntax error/u);
 });
 
 test('the example actors compile without warnings', async () => {
