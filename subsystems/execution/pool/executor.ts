@@ -8,7 +8,15 @@
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
-import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task, THREAD_STOPPED_TEXT, TurnOfCalls } from '../../ic/index.ts';
+import {
+  type OutgoingCall,
+  type OutputLine,
+  type Step,
+  TAKEN_BACK,
+  type Task,
+  THREAD_STOPPED_TEXT,
+  TurnOfCalls,
+} from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
