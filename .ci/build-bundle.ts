@@ -38,7 +38,7 @@ const CODE_URL = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url\s*\)/g;
 const PLACE = new RegExp(`${CODE_URL.source}|\\bimport\\.meta\\.url\\b`, 'g');
 
 /** Contents of a bundle. */
-export interface Bundled {
+interface Bundled {
   /** Paths of source files, from the root. */
   readonly sources: readonly string[];
   /** Folders of packages, from the root. */

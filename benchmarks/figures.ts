@@ -1,7 +1,7 @@
 /** Results of benchmarks, handed to the runner (benchmarks/run.ts), which can draw them; and the printing of goals. */
 
 /** The two kinds of scale that a chart has room for. */
-export type Panel = 'ratio' | 'time';
+type Panel = 'ratio' | 'time';
 
 export interface Figure {
   /** `ratio`: compared with the same work without the engine. `time`: a duration. */

@@ -21,7 +21,7 @@ export interface Line {
   readonly points: readonly { readonly x: number; readonly y: number }[];
 }
 
-export interface LinePanel {
+interface LinePanel {
   readonly heading: string;
   readonly lines: readonly Line[];
   /** Default: linear, from 0. */

@@ -32,7 +32,7 @@ export interface Described {
 /**
  * Kinds of values in `svc.config.json`: text, a whole number (also as text), true or false, or a text for each name.
  */
-export type ValueKind = 'text' | 'number' | 'switch' | 'names';
+type ValueKind = 'text' | 'number' | 'switch' | 'names';
 
 /** A flag whose parsed value is a `T`. */
 export interface Flag<T> extends Described {

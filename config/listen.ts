@@ -11,7 +11,7 @@ export interface ListenAddress {
   readonly isLoopback: boolean;
 }
 
-export interface ResolvedAddress {
+interface ResolvedAddress {
   readonly address: string;
   readonly family: number;
 }

@@ -45,8 +45,8 @@ export class LogSink {
       maxLength: BUFFER_BYTES_MAX,
       contentMode: 'buffer',
     });
-    // SonicBoom's own `flushSync` retries without end if the disk is full, even when the process ends, and joins buffers
-    // of failed writes with wrong lengths.
+    // SonicBoom's own `flushSync` retries without end if the disk is full, even when the process ends, and joins
+    // buffers of failed writes with wrong lengths.
     const flushSync = this.#destination.flushSync.bind(this.#destination);
     this.#destination.flushSync = () => {
       if (!this.#hasFailed) flushSync();

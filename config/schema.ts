@@ -2,7 +2,7 @@
  * The configuration of a server: one section for each plugin, by the plugin's name. Parsed and checked once
  * (`load.ts`), frozen, and handed out by the kernel section by section: a plugin sees only its own.
  */
-export interface HttpSection {
+interface HttpSection {
   /** The address to bind, resolved: an IPv4 or IPv6 literal. */
   readonly host: string;
   /** Port; 0 lets the system choose a free one. */
@@ -22,12 +22,12 @@ export interface HttpSection {
   readonly browserGuard: { readonly names: readonly string[] } | undefined;
 }
 
-export interface AuthSection {
+interface AuthSection {
   /** Bearer token; undefined: none is required. */
   readonly token: string | undefined;
 }
 
-export interface MeteringSection {
+interface MeteringSection {
   /** False with `--cycles 0` and `--no-metering`: only the instruction limit applies. */
   readonly isEnabled: boolean;
   /** Cycles of a new actor. */
@@ -36,7 +36,7 @@ export interface MeteringSection {
   readonly instructionLimit: number;
 }
 
-export interface ExecutionSection {
+interface ExecutionSection {
   /** Threads that execute messages. */
   readonly executors: number;
   /** Bytes of stack that a guest may use. */
@@ -47,14 +47,14 @@ export interface ExecutionSection {
   readonly memoryBytes: number;
 }
 
-export interface StorageSection {
+interface StorageSection {
   /** Absolute path of the state directory; undefined: everything lives in memory. */
   readonly directory: string | undefined;
   /** True if a commit waits for the disk (`--fsync always`). */
   readonly isSynced: boolean;
 }
 
-export interface SchedulerSection {
+interface SchedulerSection {
   /** Actors that may be live at once; 0: no limit. */
   readonly liveCap: number;
   /** Bytes that live actors may hold; 0: no limit. */
@@ -67,7 +67,7 @@ export interface SchedulerSection {
   readonly idempotencySecs: number;
 }
 
-export interface CanistersSection {
+interface CanistersSection {
   /** Bytes of heap up to which a message is stored as the bytes that it changed; above, as its inputs. */
   readonly snapshotBelowBytes: number;
   /** True if not all actors may be live at once. */
@@ -82,12 +82,12 @@ export interface CanistersSection {
   readonly forwardDebugOutput: boolean;
 }
 
-export interface ManifestSection {
+interface ManifestSection {
   /** Absolute path of the manifest. */
   readonly file: string;
 }
 
-export interface CompatibilitySection {
+interface CompatibilitySection {
   /** Policy for upgrades that cannot be verified, or that break callers. */
   readonly policy: 'refuse' | 'warn';
   /** Absolute path of the compiler that checks stable variables; undefined: the server looks for one. */
@@ -98,7 +98,7 @@ export interface CompatibilitySection {
   readonly searchPath: string | undefined;
 }
 
-export interface CompilerSection {
+interface CompilerSection {
   /** Directory where compiled modules are kept between runs; undefined if the user has no cache folder. */
   readonly cacheDirectory: string | undefined;
   /** Folders where mops keeps packages besides a project's own folder, and the value of `{MOPS_ENV}` in a path. */
@@ -109,19 +109,19 @@ export interface CompilerSection {
   readonly keepsMemory: boolean;
 }
 
-export interface MopsClosureSection {
+interface MopsClosureSection {
   /** Absolute path of the project; undefined: no file may be read. */
   readonly project: string | undefined;
 }
 
-export interface ManagementSection {
+interface ManagementSection {
   /** The host's version, for `subnet_info`. */
   readonly hostVersion: string;
   /** Milliseconds after which an outcall is abandoned. */
   readonly outcallTimeoutMs: number;
 }
 
-export interface OutcallsSection {
+interface OutcallsSection {
   /** True if addresses that are not of the public internet are refused. */
   readonly denyPrivate: boolean;
   /** Absolute path of a file that outcalls are recorded to. */
@@ -130,13 +130,13 @@ export interface OutcallsSection {
   readonly replayFile: string | undefined;
 }
 
-export interface HotReloadSection {
+interface HotReloadSection {
   /** True if actors follow their files (`--watch`). */
   readonly isWatching: boolean;
 }
 
 /** Section of a plugin that has nothing to configure. */
-export type EmptySection = Readonly<Record<string, never>>;
+type EmptySection = Readonly<Record<string, never>>;
 
 export interface ServerConfig {
   readonly http: HttpSection;

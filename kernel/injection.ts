@@ -31,7 +31,7 @@ export type Class<T, A extends readonly unknown[] = readonly never[]> = new (...
 export type Key<T> = Capability<T> | Class<T>;
 
 /** One value handed to `assemble`. */
-export interface Grant {
+interface Grant {
   readonly capability: Capability<unknown>;
   readonly value: unknown;
 }
@@ -73,7 +73,7 @@ function assembleIn<T, A extends readonly unknown[]>(
 }
 
 /** A plugin whose object is an instance of a class. */
-export interface ClassPlugin<P, T extends P, R extends Requirements, C> extends Omit<Plugin<P, T, R, C>, 'create'> {
+interface ClassPlugin<P, T extends P, R extends Requirements, C> extends Omit<Plugin<P, T, R, C>, 'create'> {
   /**
    * Class of the plugin's object. Its constructor, and those of other classes that it needs, take only what `requires`
    * lists. Parameters are declared with `injects` or by decorators: `@injectable()`, and `@inject(…)` with a token of

@@ -49,7 +49,7 @@ export class OverrunError extends Error {
   override readonly name = 'OverrunError';
 }
 
-export interface DeadlineOptions {
+interface DeadlineOptions {
   readonly clock: Pick<Clock, 'after'>;
   /** Undefined: no deadline. */
   readonly deadlineMs: number | undefined;

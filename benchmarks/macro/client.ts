@@ -1,7 +1,7 @@
 /** A client of requests that are sent once each, and whose answers are checked. */
 import { Agent, request } from 'node:http';
 
-export interface Answer {
+interface Answer {
   readonly body: Buffer;
   /** Time from the call until the last byte. */
   readonly ms: number;

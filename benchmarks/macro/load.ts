@@ -47,7 +47,7 @@ export interface MixedLoad {
   readonly seconds: number;
 }
 
-export interface NumberedHeader {
+interface NumberedHeader {
   readonly name: string;
   /** Text in front of the number, which begins with 1 in each load and has 12 digits. */
   readonly prefix: string;

@@ -21,7 +21,7 @@ export interface ProbeReport {
   readonly ownPauseMs: number;
 }
 
-export interface Probe extends AsyncDisposable {
+interface Probe extends AsyncDisposable {
   begin(): void;
   end(): Promise<ProbeReport>;
 }

@@ -16,7 +16,7 @@ export interface ServerProcess extends AsyncDisposable {
   cpuMicroseconds(): number | undefined;
 }
 
-export interface Command {
+interface Command {
   readonly file: string;
   readonly args: readonly string[];
   /** A path that answers with 2xx once the server is up. */

@@ -12,7 +12,7 @@ const POLL_MS = 2;
 const READY_DEADLINE_MS = 15 * 60_000;
 const STOP_DEADLINE_MS = 5 * 60_000;
 
-export interface SvcOptions {
+interface SvcOptions {
   readonly manifest: string;
   /** `--state` and further arguments. */
   readonly args: readonly string[];

@@ -2,9 +2,9 @@
  * CPU time of several variants of the same work: interleaved round by round in one process, the minimum of the rounds.
  * The machine's noise then affects all variants alike, and the ratio of the minima is repeatable.
  */
-export type Variants = Readonly<Record<string, () => void>>;
+type Variants = Readonly<Record<string, () => void>>;
 
-export interface InterleavedOptions {
+interface InterleavedOptions {
   readonly warmupRounds: number;
   readonly rounds: number;
   /** Number of calls in one measurement. */
@@ -27,7 +27,7 @@ export function interleaved(variants: Variants, options: InterleavedOptions): Re
   return best;
 }
 
-export function geometricMean(values: readonly number[]): number {
+function geometricMean(values: readonly number[]): number {
   return Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 }
 

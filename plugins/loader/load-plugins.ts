@@ -27,7 +27,7 @@ export interface PluginsFound {
   readonly problems: readonly string[];
 }
 
-export interface LoadPluginsOptions {
+interface LoadPluginsOptions {
   /** Directory that relative paths start from, and from which packages are looked for. */
   readonly directory: string;
   /** The server's own plugins. */

@@ -62,7 +62,7 @@ function register(): void {
 }
 
 /** A module that was asked for; `url` is undefined if it was not found. */
-export interface Imported {
+interface Imported {
   readonly url: string | undefined;
   /** The module's exports, or the error of loading it. */
   readonly outcome: Promise<{ readonly exports: Readonly<Record<string, unknown>> } | { readonly error: unknown }>;

@@ -14,7 +14,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 
 /** Node's name for the way in which an uncaught exception arose. */
-export type FaultOrigin = 'uncaughtException' | 'unhandledRejection';
+type FaultOrigin = 'uncaughtException' | 'unhandledRejection';
 
 export interface Fault {
   /** Anything that can be thrown. */

@@ -14,7 +14,7 @@ const WAITING_JOBS_MAX = 32;
 const WORKER_HEAP_MB = 256;
 const WORKER_STACK_MB = 4;
 
-export interface CodecPoolOptions {
+interface CodecPoolOptions {
   readonly jobDeadlineMs?: number;
 }
 

@@ -35,7 +35,7 @@ export function createCodec(pool: CodecPool = new CodecPool()): Codec {
   return new CandidCodec(pool);
 }
 
-export class CandidCodec implements Codec {
+class CandidCodec implements Codec {
   readonly #pool: CodecPool;
   readonly untyped: TupleCodec;
   readonly websites: WebsiteCodec = new WebsiteRecords();

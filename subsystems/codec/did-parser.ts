@@ -25,7 +25,7 @@ export const KEYWORDS: ReadonlySet<string> = new Set(
 );
 
 /** A method of the service, with IDL types. */
-export interface ParsedMethod {
+interface ParsedMethod {
   readonly name: string;
   readonly parameters: readonly IDL.Type[];
   readonly results: readonly IDL.Type[];
@@ -48,7 +48,7 @@ export interface ParsedInterface {
   readonly parts: number;
 }
 
-export interface ParseOptions {
+interface ParseOptions {
   /** True if notes for people are kept; equal types with different notes are then different objects. */
   readonly takesNotes?: boolean;
   /** Largest number of parts (fields, methods, parameters …), if it is less than the host's own limit. */

@@ -207,7 +207,7 @@ function tupleEncoder(type: CandidType, slotOf: (type: CandidType) => EncodeSlot
 }
 
 /** Returns the names of a type's fields for an error message. */
-export function listLabels(type: CandidType): string {
+function listLabels(type: CandidType): string {
   const shown = type.fields.slice(0, 8).map((field) => field.label);
   if (shown.length === 0) return 'none';
   return shown.join(', ') + (type.fields.length > shown.length ? ', …' : '');

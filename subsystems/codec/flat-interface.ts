@@ -28,7 +28,7 @@ interface FlatType {
 }
 
 /** The types of all methods in one graph. */
-export interface FlatTypes {
+interface FlatTypes {
   readonly nodes: readonly FlatType[];
   /** Types of each method's arguments, in order of the methods. */
   readonly args: readonly (readonly Place[])[];

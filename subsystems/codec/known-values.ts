@@ -15,7 +15,7 @@ import { encodeHeader } from './type-table.ts';
 import { graphOfTypes, hashName } from './types.ts';
 
 /** Candid encoding of one TypeScript type. */
-export interface KnownType<Value> {
+interface KnownType<Value> {
   readonly idl: IDL.Type;
   /** Returns the bytes of a value, without its type. */
   size(value: Value): number;

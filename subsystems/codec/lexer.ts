@@ -9,9 +9,9 @@ import { unreachable } from './faults.ts';
  */
 
 /** Longest text that is parsed on the caller's thread. */
-export const CANDID_TEXT_CHARACTERS_MAX = 1_048_576;
+const CANDID_TEXT_CHARACTERS_MAX = 1_048_576;
 
-export type TokenKind = 'identifier' | 'text' | 'number' | 'punctuation' | 'end';
+type TokenKind = 'identifier' | 'text' | 'number' | 'punctuation' | 'end';
 
 export interface Token {
   readonly kind: TokenKind;

@@ -7,7 +7,7 @@ import type { TypeGraph } from './types.ts';
 import { WorkerTuple } from './worker-tuple.ts';
 
 /** A tuple's conversions on the caller's own thread. */
-export interface SynchronousTuple {
+interface SynchronousTuple {
   /** Undefined if there is no interface that states the types. */
   readonly graph?: TypeGraph;
   encode(json: Uint8Array, options: EncodingOptions): Uint8Array;

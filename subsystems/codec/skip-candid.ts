@@ -3,7 +3,7 @@ import { unreachable } from './faults.ts';
 import { INTEGER_BYTES, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
 /** Skips one value. */
-export interface SkipSlot {
+interface SkipSlot {
   run: (reader: CandidReader) => void;
 }
 

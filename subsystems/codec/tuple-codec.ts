@@ -15,7 +15,7 @@ const candidReader = new CandidReader();
 const output = new ByteWriter();
 
 /** The compiled closures of a graph's types, shared by all tuples of an interface. */
-export interface Encoders {
+interface Encoders {
   readonly default: (type: CandidType) => EncodeSlot;
   readonly lossless: (type: CandidType) => EncodeSlot;
 }

@@ -12,9 +12,9 @@ import { CandidType, idToLabel, Op, type CandidField, type FuncAnnotation, type 
  */
 
 /** Entries of one type table. Interfaces of real services have hundreds. */
-export const TABLE_ENTRIES_MAX = 10_000;
+const TABLE_ENTRIES_MAX = 10_000;
 /** Fields, parameters, results and methods of one type table together, and arguments of one message. */
-export const TABLE_PARTS_MAX = 100_000;
+const TABLE_PARTS_MAX = 100_000;
 
 const MAGIC = [0x44, 0x49, 0x44, 0x4c];
 

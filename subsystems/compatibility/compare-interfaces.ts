@@ -19,7 +19,7 @@ import { named, type Path, pathText, stepped } from './path.ts';
 import { annotationsText, typeText } from './type-text.ts';
 
 /** Work on pairs, and on the fields, tags, parameters and methods of each: about half a second. */
-export const WORK_MAX = 1_000_000;
+const WORK_MAX = 1_000_000;
 
 export interface InterfaceComparison extends CandidDifferences {
   readonly isCompatible: boolean;

@@ -1,5 +1,5 @@
 /** Largest number of entries in one list of a report: an interface of a mebibyte may differ in each of its parts. */
-export const LISTED_ENTRIES_MAX = 200;
+const LISTED_ENTRIES_MAX = 200;
 
 export class DifferenceList<T> {
   readonly #entries: T[] = [];

@@ -63,7 +63,7 @@ export interface CandidFindings extends CandidDifferences {
 }
 
 /** Description of a module. Its text may have been given separately, and describe more than the module exports. */
-export interface ComparedInterface {
+interface ComparedInterface {
   /** Text of a .did file. */
   readonly text: string;
   readonly methods: ReadonlyMap<string, { readonly kind: DescribedKind }>;

@@ -20,7 +20,7 @@ const COMPILER_FIX: Readonly<Record<CheckerName, string>> = {
   moc: 'put another moc beside the server or name one in SVC_BIN',
 };
 
-export interface JudgedFindings {
+interface JudgedFindings {
   readonly stable: StableFindings;
   readonly candid: CandidFindings;
   /** True if the stable variables may have changed and no checker could compare them. */

@@ -24,7 +24,7 @@ const UNFIT = /(?:Compatibility error )?\[M0(?:169|170|216|263|267)\]/;
 const ERROR = /\berror\b/i;
 const WARNING = /\bwarning \[M\d{4}\]/;
 
-export interface ProgramCheckerOptions {
+interface ProgramCheckerOptions {
   readonly name: CheckerName;
   /** Absolute path. */
   readonly file: string;

@@ -11,7 +11,7 @@
 /** Largest depth of brackets; texts written by people stay below 20. */
 const NESTING_MAX = 200;
 
-export type Bracket = '{' | '(' | '[';
+type Bracket = '{' | '(' | '[';
 /** A word, a sign, or the content of a pair of brackets. */
 export type SignatureNode = string | SignatureGroup;
 export interface SignatureGroup {

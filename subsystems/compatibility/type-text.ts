@@ -78,7 +78,7 @@ class TypePrinter {
 const LABEL_CHARACTERS_MAX = 60;
 
 /** Returns a name as in a .did file, cut if it is long. */
-export function labelText(label: string): string {
+function labelText(label: string): string {
   const match = /^_(\d+)_$/.exec(label);
   if (match?.[1] !== undefined) return match[1];
   if (/^[A-Za-z_]\w*$/.test(label) && label.length <= LABEL_CHARACTERS_MAX) return label;

@@ -25,7 +25,7 @@ const WAITING_JOBS_MAX = 32;
 const THREAD_HEAP_MB = 512;
 const THREAD_STACK_MB = 4;
 
-export interface UpgradeComparisonsOptions {
+interface UpgradeComparisonsOptions {
   readonly policy: UpgradePolicy;
   /** Finds the checker each time, because a program beside the server may come and go. */
   readonly checker: () => StableChecker;

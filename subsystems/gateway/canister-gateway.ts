@@ -17,7 +17,7 @@ const AUTHORIZATION_CHARACTERS = 13;
 /** The part of Canisters that the gateway uses. */
 export type WebsiteCanisters = Pick<Canisters, 'resolveIfAny' | 'referenceOfHost' | 'call'>;
 
-export interface CanisterGatewayNeeds {
+interface CanisterGatewayNeeds {
   readonly canisters: WebsiteCanisters;
   readonly codec: Pick<Codec, 'websites'>;
   /** Clock for the time limit of streamed bodies. */

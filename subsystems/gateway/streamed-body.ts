@@ -8,7 +8,7 @@ export const STREAM_BYTES_MAX = 2 ** 32;
 /** Milliseconds that an actor may take for all callbacks of one response together; the client's time is not counted. */
 export const STREAM_ACTOR_MS_MAX = 600_000;
 
-export interface StreamSource {
+interface StreamSource {
   /** Calls the method that returns the next piece. Rejects with ServerError. */
   ask(method: string, token: Uint8Array): Promise<WebsiteChunk>;
   nowMs(): number;

@@ -5,12 +5,12 @@ import { WatchedFiles } from './watched-files.ts';
 /** An editor saves in several steps, a build writes several files: changes within this time count as one. */
 const SETTLE_MS = 50;
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   /** False: the reloader does nothing. */
   readonly isWatching: boolean;
 }
 
-export interface ReloaderNeeds {
+interface ReloaderNeeds {
   readonly actors: ManifestActors;
   readonly clock: Clock;
   readonly log: Logger;

@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { type Logger, messageOf } from '../../kernel/index.ts';
 
 /** Folders that are watched at once; the system's own limit (fs.inotify.max_user_watches) is usually higher. */
-export const FOLDERS_MAX = 8192;
+const FOLDERS_MAX = 8192;
 
 interface Folder {
   readonly watcher: FSWatcher;

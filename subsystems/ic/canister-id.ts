@@ -62,7 +62,7 @@ export class CanisterIds {
 }
 
 /** Returns the id of the `index`-th canister of this host, counted from 0. */
-export function canisterId(index: bigint): Uint8Array {
+function canisterId(index: bigint): Uint8Array {
   const id = new Uint8Array(ID_BYTES);
   new DataView(id.buffer).setBigUint64(0, FIRST_NUMBER + index);
   id[8] = 1;

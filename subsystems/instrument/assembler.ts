@@ -14,7 +14,7 @@ export function unsigned(value: number): number[] {
   scratch.unsigned(value);
   return [...scratch.written()];
 }
-export function signed(value: number): number[] {
+function signed(value: number): number[] {
   scratch.length = 0;
   scratch.signed(value);
   return [...scratch.written()];

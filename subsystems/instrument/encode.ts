@@ -37,7 +37,7 @@ const IS_64 = 4;
 const PASSIVE = 1;
 const DECLARATIVE = 3;
 
-export interface EncodeInput {
+interface EncodeInput {
   readonly module: WasmModule;
   readonly types: FunctionTypes;
   readonly imports: readonly AdaptedImport[];

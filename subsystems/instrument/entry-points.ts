@@ -31,7 +31,7 @@ const { i32: I32, i64: I64, f64: F64, funcref: FUNCREF, v128: V128 } = VALUE_TYP
 
 const ENTRY_PREFIX = 'canister_';
 
-export interface EntryPoint {
+interface EntryPoint {
   readonly name: string;
   readonly functionIndex: number;
 }
@@ -55,7 +55,7 @@ const GLOBAL_KINDS: Readonly<
   [V128]: { type: 'v128', bytes: 16, load: OP.V128_LOAD, store: OP.V128_STORE },
 };
 
-export interface GlobalFunctions {
+interface GlobalFunctions {
   /** (place i32) */
   readonly save: number;
   /** (place i32) */

@@ -55,7 +55,7 @@ export class FunctionTypes {
   }
 }
 
-export function widen({ params, results }: FunctionType): FunctionType {
+function widen({ params, results }: FunctionType): FunctionType {
   return { params: [...params, ...THREADED_PARAMS], results: [...results, ...THREADED_RESULTS] };
 }
 

@@ -54,7 +54,7 @@ import { type Stride, type StridingLoop, steppingLoop } from './journal/loop-str
 import { STORE, StoreCoverage, type CoverageMark } from './journal/store-coverage.ts';
 
 /** Facts about the module and the added functions that rewriting a body needs. */
-export interface RewriteContext {
+interface RewriteContext {
   readonly module: WasmModule;
   readonly analysis: ModuleAnalysis;
   readonly graph: CallGraph;

@@ -28,7 +28,7 @@ export interface SettingsJson {
   readonly wasm_memory_threshold: Opt<NatJson>;
   readonly environment_variables: Opt<readonly EnvironmentVariableJson[]>;
 }
-export interface EnvironmentVariableJson {
+interface EnvironmentVariableJson {
   readonly name: string;
   readonly value: string;
 }
@@ -43,7 +43,7 @@ export type InstallModeJson = OneOf<{
   }>;
 }>;
 
-export type SourceJson = OneOf<{ taken_from_canister: null; metadata_upload: null }>;
+type SourceJson = OneOf<{ taken_from_canister: null; metadata_upload: null }>;
 
 export interface ChangeJson {
   readonly timestamp_nanos: NatJson;
@@ -85,7 +85,7 @@ export type GlobalJson = OneOf<{
 }>;
 
 /** Metadata that an uploaded snapshot states; `read_canister_snapshot_metadata` answers more. */
-export interface SnapshotMetadataJson {
+interface SnapshotMetadataJson {
   readonly wasm_module_size: NatJson;
   readonly globals: readonly GlobalJson[];
   readonly wasm_memory_size: NatJson;
@@ -99,10 +99,10 @@ export interface RangeJson {
   readonly offset: NatJson;
   readonly size: NatJson;
 }
-export interface PlaceJson {
+interface PlaceJson {
   readonly offset: NatJson;
 }
-export interface ChunkHashJson {
+interface ChunkHashJson {
   readonly hash: BlobJson;
 }
 
@@ -115,7 +115,7 @@ interface Sent {
 interface Snapshotted extends Target {
   readonly snapshot_id: BlobJson;
 }
-export interface EcdsaKeyJson {
+interface EcdsaKeyJson {
   readonly curve: OneOf<{ secp256k1: null }>;
   readonly name: string;
 }
@@ -135,13 +135,13 @@ interface Created {
   readonly canister_id: PrincipalJson;
 }
 
-export interface InstallCodeJson extends Target, Sent {
+interface InstallCodeJson extends Target, Sent {
   readonly mode: InstallModeJson;
   readonly wasm_module: BlobJson;
   readonly arg: BlobJson;
 }
 
-export interface InstallChunkedCodeJson extends Sent {
+interface InstallChunkedCodeJson extends Sent {
   readonly mode: InstallModeJson;
   readonly target_canister: PrincipalJson;
   readonly store_canister: Opt<PrincipalJson>;
@@ -150,7 +150,7 @@ export interface InstallChunkedCodeJson extends Sent {
   readonly arg: BlobJson;
 }
 
-export interface CanisterStatusJson {
+interface CanisterStatusJson {
   readonly status: OneOf<{ running: null; stopping: null; stopped: null }>;
   readonly ready_for_migration: boolean;
   readonly version: NatJson;
@@ -180,7 +180,7 @@ export interface MemoryMetricsJson {
   readonly snapshots_size: number;
 }
 
-export interface HttpHeaderJson {
+interface HttpHeaderJson {
   readonly name: string;
   readonly value: string;
 }
@@ -198,7 +198,7 @@ export interface HttpRequestJson {
 }
 
 /** The JSON form of `name : (argument) -> (result)`, for every method that is offered. */
-export interface MethodTypes {
+interface MethodTypes {
   create_canister: [argument: Sent & { readonly settings: Opt<SettingsJson> }, result: Created];
   provisional_create_canister_with_cycles: [
     argument: Sent & {

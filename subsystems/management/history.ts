@@ -10,7 +10,7 @@ const ENTRY_BYTES = 96;
 const PRINCIPAL_BYTES = 32;
 
 /** The number of a canister's changes, and the last ones among them. */
-export interface HistoryExcerpt {
+interface HistoryExcerpt {
   /** Number of all changes, including those that are no longer kept. */
   readonly total: number;
   /** Entries, oldest first. */

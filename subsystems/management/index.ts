@@ -3,11 +3,10 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { ManagementHooks } from './backend.ts';
 import type { OutcallFigures } from './outcalls/outcall-tally.ts';
 
-export type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
 export * from './backend.ts';
 export { NAMED_MANAGEMENT_DID } from './named-interface.ts';
 export type * from './request.ts';
-export { OUTCALL_ENDS, type OutcallEnd, type OutcallFigures } from './outcalls/outcall-tally.ts';
+export { type OutcallFigures } from './outcalls/outcall-tally.ts';
 
 /** The canister `aaaaa-aa`, from which canisters and users request services of the system. */
 export interface Management extends ManagementHooks {

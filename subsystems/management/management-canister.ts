@@ -53,7 +53,7 @@ export interface ManagementOptions {
   readonly outcallBounds?: OutcallBounds | undefined;
 }
 
-export interface ManagementDependencies {
+interface ManagementDependencies {
   readonly host: ManagementBackend;
   readonly codec: Codec;
   readonly clock: Clock;

@@ -20,11 +20,11 @@ export interface Call {
 }
 
 /** A method. Its argument has been checked against the interface's types. */
-export type Method<M extends MethodName> = (argument: ArgumentOf<M>, call: Call) => ResultOf<M> | Promise<ResultOf<M>>;
+type Method<M extends MethodName> = (argument: ArgumentOf<M>, call: Call) => ResultOf<M> | Promise<ResultOf<M>>;
 export type Methods = { readonly [M in MethodName]: Method<M> };
 
 /** Callers other than controllers that may do something with a canister. */
-export interface AlsoAllowed {
+interface AlsoAllowed {
   readonly admin?: boolean;
   readonly itself?: boolean;
 }

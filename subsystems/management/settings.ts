@@ -48,7 +48,7 @@ export const DEFAULT_SETTINGS: OwnSettings = {
 };
 
 /** The checked changes that a call asks for. */
-export interface SettingsChange {
+interface SettingsChange {
   readonly own: Partial<OwnSettings>;
   /** The changes to be passed to the host. */
   readonly enforced: EnforcedSettings;

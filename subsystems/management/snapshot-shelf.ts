@@ -17,7 +17,7 @@ export interface Snapshot {
 }
 
 /** A content that is about to be added. */
-export interface Draft {
+interface Draft {
   readonly number: bigint;
   readonly content: SnapshotContent;
   readonly pieces: number;

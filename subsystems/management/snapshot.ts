@@ -45,7 +45,7 @@ export interface SnapshotContent extends SnapshotDescription {
 export type StablePiece = RestoredState['image']['stable'][number];
 
 /** State captured from a canister. */
-export interface Captured {
+interface Captured {
   readonly wasm: Uint8Array;
   readonly heap: Uint8Array;
   /** Disjoint pieces, in any order. */
@@ -150,7 +150,7 @@ async function imageOf(
   return { module, heap, globals: host.writeGlobals(module, globals), stable, stablePages, certifiedData };
 }
 
-export interface UploadedMetadata {
+interface UploadedMetadata {
   readonly wasmBytes: number;
   readonly heapBytes: number;
   readonly stableBytes: number;
@@ -162,7 +162,7 @@ export interface UploadedMetadata {
 }
 
 /** Uploaded parts of a snapshot. */
-export interface UploadedParts {
+interface UploadedParts {
   readonly wasm: Uint8Array;
   readonly heap: Uint8Array;
   /** Pages of stable memory by number. */

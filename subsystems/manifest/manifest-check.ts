@@ -16,7 +16,7 @@ import { nearest } from './nearest.ts';
 import { JsonSyntaxError, placeOf, readJson } from './positioned-json.ts';
 import type { JsonMember, JsonNode, JsonObject } from './positioned-json.ts';
 
-export interface ManifestText {
+interface ManifestText {
   /** Absolute path; the paths in the manifest are relative to its folder. */
   readonly file: string;
   /** Name of the file in messages. */

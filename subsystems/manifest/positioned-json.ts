@@ -23,20 +23,20 @@ export interface JsonMember {
   readonly key: JsonString;
   readonly value: JsonNode;
 }
-export interface JsonArray extends Placed {
+interface JsonArray extends Placed {
   readonly kind: 'array';
   readonly items: readonly JsonNode[];
 }
-export interface JsonString extends Placed {
+interface JsonString extends Placed {
   readonly kind: 'string';
   readonly value: string;
 }
-export interface JsonNumber extends Placed {
+interface JsonNumber extends Placed {
   readonly kind: 'number';
   /** The number as written. */
   readonly text: string;
 }
-export interface JsonLiteral extends Placed {
+interface JsonLiteral extends Placed {
   readonly kind: 'true' | 'false' | 'null';
 }
 

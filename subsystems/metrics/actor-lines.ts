@@ -31,7 +31,7 @@ export type MeasuredCanister = Pick<
 const ACTORS_A_LOOK = 16;
 
 /** Lines and sums of all actors. */
-export interface ActorPage {
+interface ActorPage {
   readonly pieces: readonly Uint8Array[];
   /** Messages that wait for all actors together, and for the actor with the longest queue. */
   readonly queued: number;

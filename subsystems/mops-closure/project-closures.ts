@@ -29,7 +29,7 @@ interface Kept {
   readonly bytes: number;
 }
 
-export interface ProjectClosuresOptions {
+interface ProjectClosuresOptions {
   readonly compiler: Pick<Compiler, 'closureOf'>;
   /** Absolute path of the project; undefined without `--project`. */
   readonly project: string | undefined;

@@ -6,7 +6,7 @@
 import { createRequire } from 'node:module';
 import type { buildConnector, Client } from 'undici';
 
-export interface Undici {
+interface Undici {
   readonly Client: typeof Client;
   readonly buildConnector: typeof buildConnector;
   /** The property of a socket that holds its parser. */

@@ -32,7 +32,7 @@ const OF_THE_CONNECTION = new Set([
   'upgrade',
 ]);
 
-export interface CollectorEvents {
+interface CollectorEvents {
   /** Called when the connection takes the request. */
   readonly started: () => void;
   /** Called when the response is complete, and the connection may be used again. */

@@ -110,7 +110,7 @@ export type Change =
   | { readonly kind: 'started'; readonly call: number; readonly caller: string; readonly number: number };
 
 /** Changes that are told together. */
-export interface ChangeSet {
+interface ChangeSet {
   readonly handle: number;
   /** Place of this set among those of the canister, counted from 1. */
   readonly number: number;

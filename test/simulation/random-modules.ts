@@ -26,7 +26,7 @@ export interface RandomCode {
   readonly longOneIn: number;
 }
 
-export function asCode(code: RandomCode): InstrumentedCode {
+function asCode(code: RandomCode): InstrumentedCode {
   return code as unknown as InstrumentedCode;
 }
 

@@ -36,7 +36,7 @@ const ERRANDS = ['capture', 'restore', 'pay', 'checkpoint'] as const;
 /** Mistakes of operators. */
 export type PlantedOperators = 'reinstall-ends-nothing' | 'upgrade-stops-nothing';
 
-export interface RandomOperatorsOptions {
+interface RandomOperatorsOptions {
   readonly planted?: PlantedOperators | undefined;
   readonly draw: Draw;
   readonly tally: Tally;

@@ -393,7 +393,7 @@ function callbacksOf({ call, fuel, isComposite, isEmpty, cause, instance, as }: 
   return new Uint8Array(callbacks);
 }
 
-export function noteOf(callbacks: Uint8Array): CallNote {
+function noteOf(callbacks: Uint8Array): CallNote {
   const view = Buffer.from(callbacks.buffer, callbacks.byteOffset, callbacks.length);
   const flags = view.readUInt8(5);
   return {

@@ -28,7 +28,7 @@ import { drawPassedMs, type SteppedParts, SteppedThreads } from './stepped-threa
 import type { AMID, Tally } from './tally.ts';
 
 /** One canister as the main thread knows it. */
-export interface RandomCanister {
+interface RandomCanister {
   readonly handle: number;
   /** State by all change sets told so far. */
   told: Books;

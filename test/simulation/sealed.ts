@@ -16,7 +16,7 @@ export type Draw = (below: number) => number;
 const HEADER_BYTES = 8;
 const MARK = 'sealed ';
 const TEXT_HEADER = MARK.length + 12;
-export const PAYLOAD_BYTES_MAX = 4 * 2 ** 20;
+const PAYLOAD_BYTES_MAX = 4 * 2 ** 20;
 
 const FILLING = Buffer.alloc(PAYLOAD_BYTES_MAX + 4096);
 for (let at = 0, state = 1; at < FILLING.length; at += 4) {

@@ -22,7 +22,7 @@ export const KILLED = 'the simulation killed it';
 /** Thrown when a thread would have to wait for room in its ring: within one thread, nobody can make that room. */
 export class CannotWait extends Error {}
 
-export interface SteppedThreadsOptions {
+interface SteppedThreadsOptions {
   readonly lanes: number;
   readonly policy: MeteringPolicy;
   readonly clock: Clock;

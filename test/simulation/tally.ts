@@ -2,10 +2,10 @@ import { CALL_KINDS } from './books.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
 /** Kinds of data that are carried from thread to thread. */
-export const PAYLOADS = ['argument', 'reply', 'reject', 'trap', 'call', 'debug', 'changes'] as const;
-export type Payload = (typeof PAYLOADS)[number];
+const PAYLOADS = ['argument', 'reply', 'reject', 'trap', 'call', 'debug', 'changes'] as const;
+type Payload = (typeof PAYLOADS)[number];
 
-export const BURSTS = ['calls', 'bytes'] as const;
+const BURSTS = ['calls', 'bytes'] as const;
 /** Events that come while calls of a message are being sent. */
 export const AMID = ['crash', 'death', 'deletion', 'stop', 'change', 'drain'] as const;
 

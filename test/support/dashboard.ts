@@ -1,7 +1,7 @@
 /** The Grafana dashboard of config/observability, and the families in its expressions. */
 import { readFileSync } from 'node:fs';
 
-export interface Panel {
+interface Panel {
   readonly id: number;
   readonly type: string;
   readonly title: string;
@@ -15,7 +15,7 @@ interface DataSource {
   readonly uid: string;
 }
 
-export interface Dashboard {
+interface Dashboard {
   readonly uid: string;
   readonly schemaVersion: number;
   readonly templating: {

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 
 const DOCS = resolve(import.meta.dirname, '../../docs');
 
-export interface Listing {
+interface Listing {
   readonly language: string;
   /** Name of the file that is given in front of the listing. */
   readonly file: string | undefined;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 
-export interface ReceivedEvent {
+interface ReceivedEvent {
   readonly id: string | undefined;
   readonly event: string | undefined;
   readonly data: string;

@@ -16,7 +16,7 @@ export class Crash extends Error {
 }
 
 /** Faults to come, each counted from now on; a fault that is left out never happens. */
-export interface Faults {
+interface Faults {
   /** The process ends at this write point: 1 is the next one. */
   readonly crashAt?: number;
   /** This sync of a file fails, and later ones of that file lie: they succeed, and nothing reaches the disk. */

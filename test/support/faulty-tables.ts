@@ -10,10 +10,10 @@ export class Crash extends Error {
 }
 
 /** `fail`: nothing is kept, and the system says why. `crash`: the machine stops; what was being written may be kept. */
-export type Fault = 'fail' | 'crash' | undefined;
+type Fault = 'fail' | 'crash' | undefined;
 
 /** Decides what happens to a write; they are numbered from 1. */
-export type Faults = (write: { readonly number: number; readonly isSynced: boolean }) => Fault;
+type Faults = (write: { readonly number: number; readonly isSynced: boolean }) => Fault;
 
 /** Returns the faults of the scripted writes; all other writes succeed. */
 export function scriptedFaults(script: Readonly<Record<number, Fault>>): Faults {

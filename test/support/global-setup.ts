@@ -13,7 +13,7 @@ import { startCompileServer } from './compile-server.ts';
 
 let endCompileServer: (() => Promise<void>) | undefined;
 
-export async function globalSetup(): Promise<void> {
+async function globalSetup(): Promise<void> {
   // For the processes of all test files, and those that they start.
   process.env['NODE_COMPILE_CACHE'] = NODE_CACHE;
   const entry = fileURLToPath(new URL('./first-server.ts', import.meta.url));
@@ -22,6 +22,6 @@ export async function globalSetup(): Promise<void> {
   endCompileServer = await startCompileServer();
 }
 
-export async function globalTeardown(): Promise<void> {
+async function globalTeardown(): Promise<void> {
   await endCompileServer?.();
 }

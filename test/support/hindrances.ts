@@ -17,7 +17,7 @@ export interface Span {
 }
 
 /** Lines of `flush-recorder.ts` and `bystander.ts` by their subject. */
-export interface Records {
+interface Records {
   /** Flushes for which the server waited. */
   readonly flushes: readonly Span[];
   /** Flushes for which the bystander waited. */
@@ -94,7 +94,7 @@ export class HindranceWatch {
 }
 
 /** Records spans in which the tester's event loop was busy for LATE_MS; the returned function ends that. */
-export function watchOwnLateness(late: Span[]): () => void {
+function watchOwnLateness(late: Span[]): () => void {
   let lookedMs = performance.now();
   const timer = setInterval(() => {
     const nowMs = performance.now();

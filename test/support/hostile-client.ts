@@ -64,7 +64,7 @@ const KINDS = {
 
 export type Hostility = keyof typeof KINDS;
 
-export interface HostileClient {
+interface HostileClient {
   readonly kind: Hostility;
   /** Last line that the process printed. */
   readonly said: { readonly open: number; readonly closed: number; readonly bytes: number };

@@ -18,7 +18,7 @@ export interface Answer {
   json(): unknown;
 }
 
-export interface SendOptions {
+interface SendOptions {
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
   /** If given, the connection is kept and reused. */

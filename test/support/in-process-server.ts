@@ -26,7 +26,7 @@ export interface Answer {
   readonly body: string;
 }
 
-export interface InProcessOptions {
+interface InProcessOptions {
   /** Flags in addition to `--listen` and one executor. */
   readonly args?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;

@@ -33,7 +33,7 @@ export class SeededRandom implements Random {
   }
 }
 
-export interface LoggedEvent {
+interface LoggedEvent {
   readonly event: string;
   readonly fields: LogFields;
   readonly prose: string;
@@ -76,7 +76,7 @@ export function fakeAmbient(): FakeAmbient {
   return { clock: new FakeClock(), random: new SeededRandom(), logger: new RecordingLogger() };
 }
 
-export interface TestKernelOptions extends Partial<Omit<KernelOptions, 'plugins'>> {
+interface TestKernelOptions extends Partial<Omit<KernelOptions, 'plugins'>> {
   /** For tests whose subject is a plugin that fails to stop. */
   readonly stopMayFail?: boolean;
 }

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import { createRing, RingListener, RingProducer } from '../../subsystems/threads/index.ts';
 
-export interface ListeningRing {
+interface ListeningRing {
   readonly producer: RingProducer;
   readonly consumer: RingListener;
   readonly seen: { wakes: number; records: number };

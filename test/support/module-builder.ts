@@ -6,12 +6,12 @@ import { ByteWriter } from '../../subsystems/wasm/index.ts';
 
 export const I32 = 0x7f;
 export const I64 = 0x7e;
-export const F64 = 0x7c;
-export const V128 = 0x7b;
+const F64 = 0x7c;
+const V128 = 0x7b;
 export const FUNCREF = 0x70;
 
 /** Bytes in several forms: numbers are single bytes. */
-export type Part = number | Uint8Array | readonly number[];
+type Part = number | Uint8Array | readonly number[];
 
 /** Returns the bytes of the parts in a row. */
 export function bytesOf(...parts: readonly Part[]): Uint8Array {
@@ -111,7 +111,7 @@ export interface FunctionSpec {
   readonly exports?: readonly string[];
 }
 
-export interface ModuleSpec {
+interface ModuleSpec {
   /** Parameters and results. Type 0 is `() -> ()` unless given. */
   readonly types?: readonly (readonly [readonly number[], readonly number[]])[];
   readonly imports?: readonly (readonly [module: string, name: string, type: number])[];
@@ -142,7 +142,7 @@ function vector(id: number, items: readonly Part[]): Uint8Array {
 }
 
 /** Returns a function's body with its length. */
-export function body({ locals = [], code = [] }: FunctionSpec): Uint8Array {
+function body({ locals = [], code = [] }: FunctionSpec): Uint8Array {
   const groups = sequence(locals.length, (k) => bytesOf(leb(locals[k]?.[0] ?? 0), locals[k]?.[1] ?? I32));
   const content = bytesOf(leb(locals.length), groups, code, 0x0b);
   return bytesOf(leb(content.length), content);

@@ -16,7 +16,7 @@ const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1,
 export const ANY_ACTOR = 'persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } };';
 
 /** Source text of one actor, or files by path with the main file first (`{ 'Main.mo': …, 'lib/Text.mo': … }`). */
-export type MotokoSource = string | Readonly<Record<string, string>>;
+type MotokoSource = string | Readonly<Record<string, string>>;
 
 export async function compileMotoko(
   source: MotokoSource,

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type OutsideServer, startOutsideServer as start } from '../../plugins/api/contracts/support/outside-server.ts';
 import type { TestOwner } from './server.ts';
 
-export type { OutsideServer, Received } from '../../plugins/api/contracts/support/outside-server.ts';
+export type { OutsideServer } from '../../plugins/api/contracts/support/outside-server.ts';
 
 const TLS = new URL('../fixtures/tls/', import.meta.url);
 const pem = (name: string): string => readFileSync(new URL(name, TLS), 'utf8');

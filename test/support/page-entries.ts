@@ -16,7 +16,7 @@ export function collectEntries(): CollectedEntries {
   return { chunks, sink: (entries, bytes) => chunks.push({ entries, bytes: bytes.slice() }) };
 }
 
-export interface PageRun {
+interface PageRun {
   readonly page: number;
   readonly offset: number;
   readonly bytes: Uint8Array;

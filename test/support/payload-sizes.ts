@@ -64,7 +64,7 @@ const DURATIONS: readonly (readonly [string, Draw])[] = [
 /** Number of instructions. */
 const HALF_A_SECOND = 2 ** 28;
 
-export interface Drawn {
+interface Drawn {
   readonly name: string;
   readonly value: number;
 }

@@ -44,7 +44,7 @@ export interface Postgres extends AsyncDisposable {
   overwrite(table: string, block: number, database: string): Promise<void>;
 }
 
-export interface PostgresOptions {
+interface PostgresOptions {
   /** Settings of postgresql.conf, each `name=value`. */
   readonly settings?: readonly string[];
   /** True if commits wait for the disk. Default: false, since tests kill processes and no machines. */
@@ -162,7 +162,7 @@ async function unprivilegedUser(): Promise<{ readonly uid: number; readonly gid:
   return { uid, gid };
 }
 
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

@@ -14,7 +14,7 @@ const FUNCTIONS = 4;
 const ENTRIES = 3;
 const ADDRESS_LOCALS = 5;
 
-export interface RandomModule {
+interface RandomModule {
   readonly text: string;
   readonly pointerWidth: 32 | 64;
   /** Export names without prefix: `canister_update m0` … */

@@ -18,7 +18,7 @@ import { openStateDirectory } from '../../subsystems/storage/state-directory.ts'
 
 const THIS_FILE = fileURLToPath(import.meta.url);
 
-export interface StateProcess {
+interface StateProcess {
   readonly child: ChildProcess;
   /** Output of the process. */
   readonly said: string;

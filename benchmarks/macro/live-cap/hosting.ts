@@ -21,7 +21,7 @@ export interface Host {
 
 export interface StartedHost extends Host, AsyncDisposable {}
 
-export interface HostOptions extends Pick<LiveCapOptions, 'liveCap' | 'manifest' | 'flags' | 'kinds' | 'token'> {
+interface HostOptions extends Pick<LiveCapOptions, 'liveCap' | 'manifest' | 'flags' | 'kinds' | 'token'> {
   /** Name of the state directory and the manifest. */
   readonly name: string;
   readonly hosted: number;

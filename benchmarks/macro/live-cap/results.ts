@@ -24,7 +24,7 @@ export interface Row {
   readonly samples: readonly Sample[];
 }
 
-export interface Middle {
+interface Middle {
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;

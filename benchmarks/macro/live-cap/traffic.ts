@@ -55,7 +55,7 @@ export function trafficOf(text: string): Traffic {
 }
 
 /** Returns a seeded generator of numbers from 0 to 1. */
-export function randomNumbers(seed = 7): () => number {
+function randomNumbers(seed = 7): () => number {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;

@@ -12,7 +12,7 @@ import { metricsOf } from '../svc-process.ts';
 
 export const WAKE_RATIO = 10;
 
-export interface WakeOptions {
+interface WakeOptions {
   readonly origin: string;
   readonly token: string | undefined;
   /** Message to each actor: a path, and a body unless the body is Candid's empty tuple. */

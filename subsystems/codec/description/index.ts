@@ -6,7 +6,6 @@ export { describeInterface } from './describe-interface.ts';
 export { labelWord, nameWord } from './did-words.ts';
 export {
   type DescribedField,
-  type DescribedInterface,
   type DescribedMethod,
   type DescribedParameter,
   type DescribedType,

@@ -1,2 +1,2 @@
 /** Candid messages of values whose types are fixed in the program; see known-values.ts. */
-export { blob, type KnownType, messageOf, nat, record, text, vec } from '../known-values.ts';
+export { blob, messageOf, nat, record, text, vec } from '../known-values.ts';

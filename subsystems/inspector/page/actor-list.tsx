@@ -6,7 +6,7 @@ import { inertText, shortText } from './inert-text.ts';
 import { rates, type Samples } from './samples.ts';
 import { Line } from './sparkline.tsx';
 
-export interface ActorListProps {
+interface ActorListProps {
   readonly actors: readonly Actor[];
   readonly samples: Samples;
   /** Name of the open actor. */

@@ -86,7 +86,7 @@ export interface UpgradeReport {
   readonly instructions: number;
 }
 
-export interface UpgradeRequest {
+interface UpgradeRequest {
   readonly actor: string;
   /** Module to install; undefined: the manifest's file again. */
   readonly module: ArrayBuffer | undefined;
@@ -125,7 +125,7 @@ export class UnreachableError extends Error {
   }
 }
 
-export interface PageRequest {
+interface PageRequest {
   /** Id after which the page begins; undefined: the first page. */
   readonly after: string | undefined;
   readonly limit: number;

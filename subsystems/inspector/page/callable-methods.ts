@@ -9,7 +9,7 @@ export interface CallableMethod {
   readonly described: DidMethod | undefined;
 }
 
-export interface CallableMethods {
+interface CallableMethods {
   readonly methods: readonly CallableMethod[];
   /** Reason why there are no forms. */
   readonly problem: string | undefined;

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 /** Pause between polls of the shown data. */
-export const POLL_MS = 2_000;
+const POLL_MS = 2_000;
 /** After failures the pauses grow up to this. */
 const POLL_FAILED_MAX_MS = 15_000;
 
@@ -9,7 +9,7 @@ const POLL_FAILED_MAX_MS = 15_000;
 const ANSWER_MAX_MS = 15_000;
 
 /** A repeated request; its functions are those of the newest drawing. */
-export interface Polling<T> {
+interface Polling<T> {
   readonly ask: (signal: AbortSignal) => Promise<T>;
   readonly answered: (answer: T) => void;
   readonly failed: (error: unknown) => void;

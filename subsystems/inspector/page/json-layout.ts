@@ -2,7 +2,7 @@
  * Lays out JSON text in lines. It works on the text, without parsing numbers or keys, so that nothing that a reader
  * wants to see exactly (`-0`, `1e400`, the order of keys) changes.
  */
-export type JsonTokenKind = 'key' | 'string' | 'number' | 'word' | 'sign' | 'space';
+type JsonTokenKind = 'key' | 'string' | 'number' | 'word' | 'sign' | 'space';
 
 export interface JsonToken {
   readonly kind: JsonTokenKind;

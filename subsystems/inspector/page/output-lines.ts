@@ -27,7 +27,7 @@ export interface Output {
   readonly lost: number;
 }
 
-export interface OutputLine {
+interface OutputLine {
   readonly key: string;
   readonly text: string;
 }

@@ -81,7 +81,7 @@ function Fact({ name, value }: { readonly name: string; readonly value: string }
 const TRILLION = 1_000_000_000_000n;
 
 /** A top-up and its result, kept where it outlives the tab. */
-export interface TopUp {
+interface TopUp {
   readonly outcome: TopUpOutcome;
   readonly setOutcome: (outcome: TopUpOutcome) => void;
 }

@@ -29,14 +29,14 @@ const CHECKERS: Readonly<Record<string, string>> = {
   moc: 'the moc beside the server',
 };
 
-export function stableVerdict({ stable: { checked, checker, compatible } }: Pick<UpgradeReport, 'stable'>): Verdict {
+function stableVerdict({ stable: { checked, checker, compatible } }: Pick<UpgradeReport, 'stable'>): Verdict {
   const by = checker === null ? '' : `, says ${CHECKERS[checker] ?? checker}`;
   if (!checked) return { tone: 'warn', text: 'not checked' };
   if (compatible === false) return { tone: 'bad', text: `incompatible${by}` };
   return { tone: 'good', text: checker === null ? 'unchanged' : `compatible${by}` };
 }
 
-export function candidVerdict({ compatible }: Differences): Verdict {
+function candidVerdict({ compatible }: Differences): Verdict {
   if (compatible === null) return { tone: 'none', text: 'not known' };
   return compatible ? { tone: 'good', text: 'compatible' } : { tone: 'bad', text: 'breaks callers' };
 }

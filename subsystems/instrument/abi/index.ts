@@ -181,7 +181,7 @@ export interface InstrumentedExports {
 }
 
 /** An active data segment, removed from the module: the host copies it when a heap is created from scratch. */
-export interface DataSegment {
+interface DataSegment {
   readonly offset: number;
   readonly bytes: Uint8Array;
 }

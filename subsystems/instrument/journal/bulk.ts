@@ -47,7 +47,7 @@ const PIECE = 5;
 /** Address of the piece. */
 const AT = 6;
 
-export interface BulkContext {
+interface BulkContext {
   readonly added: AddedFunctions;
   readonly address: AddressCode;
   /** (size i64, fuel) -> fuel */

@@ -94,7 +94,7 @@ export function instructionCosts(pointerWidth: 32 | 64): Uint16Array {
 }
 
 /** Cost of most system calls without the bytes they copy. */
-export const SYSTEM_CALL_OVERHEAD_DEFAULT = 500;
+const SYSTEM_CALL_OVERHEAD_DEFAULT = 500;
 const SYSTEM_CALL_OVERHEAD: Partial<Record<Ic0Name, number>> = {
   call_new: 1500,
   call_perform: 5000,

@@ -9,7 +9,7 @@ import { tagOf, toBytes, toNat, toPrincipal } from '../candid-values.ts';
 import { REFUSE } from '../refusal.ts';
 
 /** Limit for headers and body of a request, and for those of a response, as on the IC. */
-export const OUTCALL_BYTES_MAX = 2_000_000;
+const OUTCALL_BYTES_MAX = 2_000_000;
 const URL_CHARACTERS_MAX = 8192;
 const HEADERS_MAX = 64;
 /** Limit for a header's name, and for its value. */

@@ -34,7 +34,7 @@ const DRAIN_MS = 3_000;
 const PLAIN = { lossless: false };
 const ANSWERED: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 0, charge: 0 };
 
-export interface OutcallDeskNeeds {
+interface OutcallDeskNeeds {
   readonly outcalls: Outcalls;
   readonly host: Pick<ManagementBackend, 'find' | 'transform' | 'outcallEnded'>;
   readonly codec: Codec;
@@ -43,7 +43,7 @@ export interface OutcallDeskNeeds {
   readonly storage: Pick<RecordStore, 'isKept' | 'settled'>;
 }
 
-export interface OutcallDeskOptions {
+interface OutcallDeskOptions {
   readonly timeoutMs: number;
   readonly bounds?: OutcallBounds | undefined;
 }

@@ -1,7 +1,7 @@
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../../figures/index.ts';
 
 /** Results of outcalls; the words are labels of a metric. */
-export const OUTCALL_ENDS = ['answered', 'refused', 'busy', 'failed', 'timeout', 'too_large', 'transform'] as const;
+const OUTCALL_ENDS = ['answered', 'refused', 'busy', 'failed', 'timeout', 'too_large', 'transform'] as const;
 export type OutcallEnd = (typeof OUTCALL_ENDS)[number];
 
 /** Figures for operators. */

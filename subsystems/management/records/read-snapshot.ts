@@ -19,7 +19,7 @@ import type { StoredSnapshot } from './snapshot-value.ts';
 const WINDOW_BYTES = 2 ** 24;
 const WINDOW_KEY_BYTES = 3;
 
-export interface SnapshotPlace {
+interface SnapshotPlace {
   /** Key of the snapshot's description, for messages. */
   readonly key: Uint8Array;
   /** Prefix of the keys of the snapshot's content. */

@@ -48,7 +48,7 @@ export const partOf = (snapshot: Uint8Array, part: SnapshotPart): Uint8Array => 
 export const snapshotChunkKey = (snapshot: Uint8Array, hash: Uint8Array): Uint8Array => join(snapshot, 'c', hash);
 
 /** Meaning of a key under RECORDS_PREFIX or HISTORY_PREFIX. */
-export type RecordKey =
+type RecordKey =
   | { readonly kind: 'settings' | 'snapshotCounter' }
   | { readonly kind: 'chunk'; readonly hash: Uint8Array }
   | { readonly kind: 'snapshot' | 'history'; readonly number: bigint };

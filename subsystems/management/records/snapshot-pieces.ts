@@ -10,7 +10,7 @@ import { RecordWriter } from '../../bytes/index.ts';
 import { pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
 
 /** A key of the family `blob` and its value, which is a view of the content. */
-export type Piece = readonly [key: Uint8Array, bytes: Uint8Array];
+type Piece = readonly [key: Uint8Array, bytes: Uint8Array];
 
 export const GLOBAL_TYPES = ['i32', 'i64', 'f32', 'f64', 'v128'] as const;
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 
-export interface Damage {
+interface Damage {
   readonly file: string;
   /** SHA-256 of the damaged file. */
   readonly hash: string;

@@ -12,7 +12,7 @@ import { Client, type Request, type RunOptions } from './client.ts';
 import { Haulage, type Haulers } from './haul.ts';
 import { Repeaters } from './repeater.ts';
 
-export const POOL = 1_000_000;
+const POOL = 1_000_000;
 /** Distance of clients' numbers, which tell the sender. */
 const CLIENT_FACTOR = 1_000_000_000;
 
@@ -99,7 +99,7 @@ class Chainer extends Caller {
   }
 }
 
-export interface LoadActors {
+interface LoadActors {
   /** Lists to which two clients append each. */
   readonly lists: readonly Actor[];
   readonly banks: readonly [Actor, Actor];

@@ -10,7 +10,7 @@ const KEEPERS = ['list-a', 'list-b', 'bank-a', 'bank-b', 'chain-a', 'chain-b'] a
 const KEYED = ['once-list', 'once-from', 'once-to'] as const;
 const HAULERS = ['haul-a', 'haul-b', 'depot'] as const;
 
-export interface PreparedLoad {
+interface PreparedLoad {
   readonly deployment: Deployment;
   readonly load: Load;
   readonly host: Host;

@@ -19,7 +19,7 @@ interface KeyedCall {
   answer: string | undefined;
 }
 
-export class Repeater extends Client {
+class Repeater extends Client {
   readonly #method: string;
   readonly #argumentsOf: (number: number) => readonly unknown[];
   /** Calls since the last time that all were repeated. */

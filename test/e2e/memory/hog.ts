@@ -15,7 +15,7 @@ export function hogModule(width: Width, pages = 1): Uint8Array {
   );
 }
 
-export interface HogAnswer {
+interface HogAnswer {
   readonly status: number;
   /** Value of an answer 200. */
   readonly value: number;

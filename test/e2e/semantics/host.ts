@@ -40,7 +40,7 @@ export interface Actor {
   readonly principal: string;
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly caller?: string;
   readonly isQuery?: boolean;
 }
@@ -198,7 +198,7 @@ export function assertQuick(tookMs: readonly number[]): void {
   assert.ok(most < 250 && longest < 10_000, `/health took ${most.toFixed(0)} ms, once ${longest.toFixed(0)} ms`);
 }
 
-export interface Inspected {
+interface Inspected {
   readonly id: string;
   readonly principal: string;
   readonly name: string;
@@ -209,7 +209,7 @@ export interface Inspected {
   readonly traps: number;
 }
 
-export interface HostOptions {
+interface HostOptions {
   readonly args?: readonly string[];
   readonly manifest?: object;
 }

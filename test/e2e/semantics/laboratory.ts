@@ -26,7 +26,7 @@ const MANAGEMENT = new Uint8Array(0);
 /** Candid message without values. */
 export const NOTHING = Buffer.from('4449444c0000', 'hex');
 
-export interface Answer {
+interface Answer {
   /** Reject code; 0: a reply. */
   readonly code: number;
   readonly refunded: bigint;
@@ -76,10 +76,10 @@ const RESULTS: Readonly<Record<string, IDL.Type>> = {
   fetch_canister_logs: IDL.Record({ canister_log_records: IDL.Vec(IDL.Record({ content: IDL.Vec(IDL.Nat8) })) }),
 };
 
-export type Settings = Partial<
+type Settings = Partial<
   Record<'wasm_memory_limit' | 'wasm_memory_threshold' | 'minimum_incoming_canister_call_cycles', number>
 >;
-export type Mode = 'install' | 'reinstall' | 'upgrade';
+type Mode = 'install' | 'reinstall' | 'upgrade';
 
 export class Laboratory {
   readonly host: Host;
@@ -160,7 +160,7 @@ function decoded(method: string, data: Buffer): unknown {
 }
 
 /** Scripts by their slots. */
-export type Scripts = Readonly<Record<number, readonly Call[]>>;
+type Scripts = Readonly<Record<number, readonly Call[]>>;
 
 /** A canister that runs scripts. */
 export class Subject {
@@ -266,7 +266,7 @@ export class Subject {
   }
 }
 
-export interface SendOptions {
+interface SendOptions {
   readonly scripts?: Scripts;
   readonly blob?: Uint8Array;
   readonly isQuery?: boolean;
@@ -287,7 +287,7 @@ export const replyWith = (address: number, size: number): readonly Call[] => [
 export const script = (calls: readonly Call[], scripts: Scripts = {}, blob?: Uint8Array): Uint8Array =>
   Object.keys(scripts).length === 0 ? encodeScript(WIDTH, calls, blob) : keeping(WIDTH, scripts, calls, blob);
 
-export interface OutgoingParts {
+interface OutgoingParts {
   /** Calls that the callee, a subject, is to run; left out for others. */
   readonly payload?: readonly Call[];
   /** Scripts that come with the call. */

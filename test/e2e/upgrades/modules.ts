@@ -29,7 +29,7 @@ persistent actor class Ledger(mood : Nat) {
 const made = (variables: string, digest = '', methods = ''): string =>
   BASE.replace('//VARIABLES', variables).replace('/*DIGEST*/', digest).replace('//METHODS', methods);
 
-export const SOURCES = {
+const SOURCES = {
   base: made(''),
   /** Has one more variable and one more method. */
   wider: made('var extra : Nat = 7;', ', extra', 'public func more() : async Nat { extra += 1; extra };'),

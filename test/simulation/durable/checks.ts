@@ -17,7 +17,7 @@ const SYS_TRANSIENT = 2;
 const CANISTER_REJECT = 4;
 const SYS_UNKNOWN = 6;
 
-export interface Checked {
+interface Checked {
   /** Ledgers of the actors that live from beginning to end. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly sent: readonly Sent[];

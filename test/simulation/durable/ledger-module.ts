@@ -89,7 +89,7 @@ const TURNS_PER_SLICE = 2 ** 20 / 8;
 export const FIRST_BALANCE = 1_000_000n;
 
 /** Kinds of entries; an entry's number is that of the message. */
-export const KINDS = [
+const KINDS = [
   'none',
   'noted',
   'sent',

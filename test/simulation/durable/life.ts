@@ -57,7 +57,7 @@ type Call = readonly [
   key: string | undefined,
 ];
 
-export interface LifeParts {
+interface LifeParts {
   readonly plan: Plan;
   readonly seeded: Seeded;
   readonly clock: FakeClock;

@@ -204,7 +204,7 @@ function withoutKey(key: Uint8Array, value: Uint8Array): Uint8Array {
 }
 
 /** Copies each operation into the set that `choose` names, if any, with values as `change` makes them. */
-export function visit(
+function visit(
   operations: Uint8Array,
   choose: (family: string, page?: number) => WriteBatch | undefined,
   change = (value: Uint8Array, _family: string, _key: Uint8Array): Uint8Array => value,

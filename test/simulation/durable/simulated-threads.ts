@@ -56,7 +56,7 @@ export interface PlantedThreads {
   readonly isSilent?: boolean | undefined;
 }
 
-export interface SimulatedThreadsOptions extends PlantedThreads {
+interface SimulatedThreadsOptions extends PlantedThreads {
   readonly lanes: number;
   readonly policy: MeteringPolicy;
   readonly clock: Clock;

@@ -7,7 +7,7 @@ import fc from '../../support/properties.ts';
  * here a second time and independently of the codec.
  */
 
-export interface TypeCase {
+interface TypeCase {
   readonly type: IDL.Type;
   /** True if a value may print as null in the default encoding. */
   readonly isNullable: boolean;

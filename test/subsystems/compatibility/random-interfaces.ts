@@ -2,7 +2,7 @@
 import { IDL } from '@dfinity/candid';
 import type { Seeded } from '../../support/seeded.ts';
 
-export type Shape =
+type Shape =
   | { readonly kind: 'plain'; readonly name: PlainName }
   | { readonly kind: 'name'; readonly at: number }
   | { readonly kind: 'opt' | 'vec'; readonly inner: Shape }
@@ -10,7 +10,7 @@ export type Shape =
   | FunctionShape
   | { readonly kind: 'service'; readonly methods: ReadonlyMap<string, FunctionShape> };
 
-export interface FunctionShape {
+interface FunctionShape {
   readonly kind: 'func';
   readonly parameters: readonly Shape[];
   readonly results: readonly Shape[];
@@ -18,7 +18,7 @@ export interface FunctionShape {
 }
 
 /** `definitions` may refer to each other, and to themselves. */
-export interface RandomInterface {
+interface RandomInterface {
   readonly definitions: readonly Shape[];
   readonly methods: ReadonlyMap<string, FunctionShape>;
 }

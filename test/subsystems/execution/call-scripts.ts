@@ -18,7 +18,7 @@ export function blobWith(text: string): Uint8Array {
   return blob;
 }
 
-export interface CallParts {
+interface CallParts {
   /** Slots of the scripts that the callbacks run. */
   readonly reply?: number;
   readonly reject?: number;

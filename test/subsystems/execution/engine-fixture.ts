@@ -90,7 +90,7 @@ export function newEngine(
 }
 
 /** Result of a step as its caller would be told. */
-export type Outcome = { readonly instructions: number; readonly charge: number } & (
+type Outcome = { readonly instructions: number; readonly charge: number } & (
   | { readonly kind: 'reply'; readonly data: Uint8Array }
   | { readonly kind: 'reject' | 'noReply' | StepFault['kind']; readonly code: RejectCode; readonly message: string }
 );

@@ -18,7 +18,7 @@ export const RESULTS_AT = 0x8000;
 export const ARGUMENT_AT = 0x1_0000;
 export const BLOB_AT = ARGUMENT_AT + 8;
 const OPERATIONS_AT = BLOB_AT + BLOB_BYTES;
-export const HEAP_PAGES = 64;
+const HEAP_PAGES = 64;
 export const HEAP_BYTES = HEAP_PAGES * 65_536;
 
 /** Scripts to be run later. */
@@ -50,7 +50,7 @@ const OWN = [
   'spin',
 ] as const;
 type Own = (typeof OWN)[number];
-export type Operation = Ic0Name | Own;
+type Operation = Ic0Name | Own;
 export type Call = readonly [Operation, ...(number | bigint)[]];
 
 function namesFor(width: Width): readonly Operation[] {

@@ -24,12 +24,12 @@ export const base64 = (bytes: Uint8Array | string): string => Buffer.from(bytes)
 export const bytesOf = (blob: string): Uint8Array => new Uint8Array(Buffer.from(blob, 'base64'));
 
 type Options = Partial<Omit<ManagementRequest, 'method' | 'argument'>>;
-export interface Rejected {
+interface Rejected {
   readonly code: number;
   readonly message: string;
 }
 
-export interface BenchParts {
+interface BenchParts {
   /** Storage for the records of changes. */
   readonly storage?: RecordStore;
   /** A host that has canisters already. */

@@ -18,7 +18,7 @@ export interface Document {
     readonly securitySchemes?: unknown;
   };
 }
-export interface Operation {
+interface Operation {
   readonly operationId: string;
   readonly description: string;
   readonly tags: readonly string[];
@@ -29,7 +29,7 @@ export interface Operation {
 interface Content {
   readonly 'application/json': { readonly schema: { readonly $ref: string }; readonly example?: unknown };
 }
-export type Schema = Readonly<Record<string, unknown>>;
+type Schema = Readonly<Record<string, unknown>>;
 
 /** Returns the document as clients get it: JSON. By default, methods are exported as the interface has them. */
 export function documentOf(did: string, request: Partial<DocumentRequest> = {}): Document {

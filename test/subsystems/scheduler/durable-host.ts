@@ -8,7 +8,7 @@ import { RecordingJournal } from '../../simulation/recording-journal.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { HeldExecution, idOf, MODULE } from './held-execution.ts';
 
-export interface DurableOptions {
+interface DurableOptions {
   readonly entries?: readonly Entry[];
   readonly liveCap?: number;
   readonly liveBytes?: number;

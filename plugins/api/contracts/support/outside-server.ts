@@ -8,17 +8,17 @@ import { createServer as createTlsServer } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 
 /** Owner of the server, a test, which ends it. */
-export interface ServerOwner {
+interface ServerOwner {
   after(end: () => Promise<void>): void;
 }
 
 /** Key and certificate as PEM. */
-export interface ServerCertificate {
+interface ServerCertificate {
   readonly key: string;
   readonly cert: string;
 }
 
-export interface Received {
+interface Received {
   readonly method: string;
   readonly target: string;
   /** Names in lower case. */

@@ -193,7 +193,7 @@ export function base64OfBytes(bytes: Uint8Array): string {
  * Returns a JSON string in which no character is invisible or changes the direction of writing, so that it is readable
  * wherever it is pasted.
  */
-export function quote(text: string): string {
+function quote(text: string): string {
   return JSON.stringify(text).replaceAll(
     /[\u007f-\u009f\u061c\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0]|\u034f/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

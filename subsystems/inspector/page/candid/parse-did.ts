@@ -28,7 +28,7 @@ export interface DidMethod {
 }
 
 /** The parts of an interface that forms use. */
-export interface DidInterface {
+interface DidInterface {
   /** Methods in the order of the text. */
   readonly methods: readonly DidMethod[];
   /** Names of fields and tags by their ids in messages. */

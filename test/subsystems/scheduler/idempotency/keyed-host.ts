@@ -15,14 +15,14 @@ import { HeldExecution, idOf, MODULE } from '../held-execution.ts';
 export const ANONYMOUS = Uint8Array.of(4);
 const ACTORS = 3;
 
-export interface KeyedOptions {
+interface KeyedOptions {
   readonly storage?: RecordedStorage | undefined;
   readonly idempotencySecs?: number;
   readonly keyBounds?: KeyBounds;
   readonly nowMs?: number;
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly handle?: number;
   readonly method?: string;
   readonly caller?: Uint8Array;

@@ -1,0 +1,235 @@
+/**
+ * Files, functions, comments and exports of the tree, each against a rule. Lists of exceptions may only shrink: an
+ * exception that is not needed any more fails its test, too.
+ */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import {
+  codeWords,
+  linesOver,
+  longComments,
+  longFunctions,
+  unknownNames,
+  vagueComments,
+} from './support/code-rules.ts';
+import { files, read, serverSources, sources } from './support/source-tree.ts';
+import { unusedExports } from './support/unused-exports.ts';
+
+/** Files with more than 500 lines, each with the lines that it has at most. */
+const LONG_FILES: Readonly<Record<string, number>> = {
+  'plugins/storage-postgres/postgres-port.ts': 548,
+  'subsystems/canisters/canister-service.ts': 693,
+  'subsystems/codec/did-parser.ts': 562,
+  'subsystems/execution/engine/instance.ts': 892,
+  'subsystems/execution/thread/executor-thread.ts': 753,
+  'subsystems/http/http-server.ts': 537,
+  'subsystems/instrument/journal/store-coverage.ts': 512,
+  'subsystems/instrument/rewrite.ts': 771,
+  'subsystems/scheduler/round-scheduler.ts': 704,
+};
+
+/** Functions with more than 70 lines. */
+const LONG_FUNCTIONS: readonly string[] = [
+  'config/main.ts: serve',
+  'subsystems/codec/encode-json.ts: recordEncoder',
+  'subsystems/codec/encode-lossless.ts: losslessVariant',
+  'subsystems/execution/engine/change-code.ts: upgrade',
+  'subsystems/execution/engine/run-callback.ts: runCallback',
+  'subsystems/execution/engine/run-callback.ts: runCompositeCallback',
+  'subsystems/http/http-server.ts: constructor',
+  'subsystems/inspector/page/actor-list.tsx: ActorList',
+  'subsystems/inspector/page/app.tsx: Inspector',
+  'subsystems/inspector/page/call.tsx: CallTab',
+  'subsystems/inspector/page/candid/did-types.ts: typeText',
+  'subsystems/inspector/page/code.tsx: Upgrade',
+  'subsystems/inspector/page/detail.tsx: ActorDetail',
+  'subsystems/inspector/page/method-call.tsx: MethodCall',
+  'subsystems/inspector/page/output.tsx: OutputTab',
+  'subsystems/instrument/analyze/charge-pass.ts: run',
+  'subsystems/instrument/analyze/frame-pass.ts: run',
+  'subsystems/instrument/index.ts: instrument',
+  'subsystems/instrument/journal/delta.ts: addCompare',
+  'subsystems/instrument/journal/delta.ts: addDelta',
+  'subsystems/instrument/journal/journal.ts: addTouch',
+  'subsystems/instrument/journal/touch-ranges.ts: addTouchSteps',
+  'subsystems/instrument/metering/call-graph.ts: callGraph',
+  'subsystems/instrument/rewrite.ts: instructions',
+  'subsystems/management/methods/settings-methods.ts: settingsMethods',
+  'subsystems/management/methods/snapshot-methods.ts: snapshotMethods',
+  'subsystems/scheduler/round-scheduler.ts: constructor',
+];
+
+/** Words in backticks that are names elsewhere: of V8, wat, grammars, the compiler, the system, or examples. */
+const FOREIGN_NAMES = [
+  '$mark',
+  'BudgetScaleFactor',
+  'LetD',
+  '_123_',
+  'clientError',
+  'name_2',
+  'name_3',
+  'no_region',
+  'printDeps',
+  'pwrite',
+  'tchar',
+];
+
+/** Rooms whose comments have not been rewritten yet. */
+const ROOMS_WITH_VAGUE_COMMENTS: readonly string[] = [
+  'plugins/storage-postgres/',
+  'subsystems/bytes/',
+  'subsystems/canisters/',
+  'subsystems/compiler/',
+  'subsystems/execution/',
+  'subsystems/http/',
+  'subsystems/scheduler/',
+  'subsystems/storage/',
+  'subsystems/threads/',
+  'subsystems/wasm/',
+];
+
+/** Rooms that export what nobody imports. */
+const ROOMS_WITH_UNUSED_EXPORTS: readonly string[] = [
+  'plugins/storage-postgres/',
+  'subsystems/bytes/',
+  'subsystems/canisters/',
+  'subsystems/compiler/',
+  'subsystems/execution/',
+  'subsystems/http/',
+  'subsystems/scheduler/',
+  'subsystems/storage/',
+];
+
+function isIn(rooms: readonly string[], place: string): boolean {
+  return rooms.some((room) => place.startsWith(room));
+}
+
+function isSomeIn(places: readonly string[], room: string): boolean {
+  return places.some((place) => place.startsWith(room));
+}
+
+/** Fixtures are inputs, not code of this tree; a baseline is code of before. */
+const own = sources.filter((file) => !/^(?:test\/fixtures|benchmarks\/baseline)\//.test(file));
+/** Contract suites are tests. */
+const shipped = serverSources.filter((file) => !file.startsWith('plugins/api/contracts/'));
+
+test('a file of the server has at most 500 lines', () => {
+  for (const file of shipped) {
+    const lines = linesOver(read(file));
+    const exception = LONG_FILES[file];
+    assert.equal(lines !== undefined, exception !== undefined, `${file}: ${lines ?? 'at most 500'} lines`);
+    if (lines !== undefined && exception !== undefined) assert.ok(lines <= exception, `${file}: ${lines} lines`);
+  }
+  for (const file of Object.keys(LONG_FILES)) assert.ok(shipped.includes(file), `there is no ${file}`);
+});
+
+test('a function of the server has at most 70 lines', () => {
+  const found = shipped.flatMap((file) => longFunctions(file, read(file)).map((name) => `${file}: ${name}`));
+  assert.deepEqual(found.toSorted(), LONG_FUNCTIONS);
+});
+
+test('a comment begins with its verb or noun, and says what it speaks of', () => {
+  const found = own.flatMap((file) => vagueComments(read(file)).map((place) => `${file}:${place}`));
+  assert.deepEqual(
+    found.filter((each) => !isIn(ROOMS_WITH_VAGUE_COMMENTS, each)),
+    [],
+  );
+  for (const room of ROOMS_WITH_VAGUE_COMMENTS) assert.ok(isSomeIn(found, room), `${room} has none`);
+});
+
+test('a line with a comment has at most 120 characters', () => {
+  const found = own.flatMap((file) => longComments(read(file)).map((line) => `${file}:${line}`));
+  assert.deepEqual(
+    found.filter((each) => !isIn(ROOMS_WITH_VAGUE_COMMENTS, each)),
+    [],
+  );
+});
+
+test('an identifier in backticks in a comment is one of the code', () => {
+  const texts = [...own.map(read), ...files(['config'], '*.js').map(read)];
+  const code = new Set(texts.flatMap(codeWords));
+  for (const name of FOREIGN_NAMES) assert.ok(!code.has(name), `${name} is a name of ours now`);
+  const found = own.flatMap((file) => unknownNames(read(file), code).map((name) => ({ file, name })));
+  assert.deepEqual(
+    found.filter(({ name }) => !FOREIGN_NAMES.includes(name)).map(({ file, name }) => `${file}: ${name}`),
+    [],
+  );
+  assert.deepEqual([...new Set(found.map(({ name }) => name))].toSorted(), FOREIGN_NAMES);
+});
+
+test('an export is imported by some other file', () => {
+  const texts = new Map([...sources, ...files(['config', '.ci'], '*.js')].map((file) => [file, read(file)]));
+  const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, string | { default: string }> };
+  const entries = Object.values(exports).map((entry) => (typeof entry === 'string' ? entry : entry.default));
+  const published = new Set(entries.map((path) => path.replace('./dist/', '').replace(/\.js$/, '.ts')));
+  assert.ok(published.has('plugins/api/plugin.ts'));
+  // The command imports the bundle of config/main.ts, or that file, by a path that it makes.
+  const isPublic = (file: string): boolean => published.has(file) || file === 'config/main.ts';
+  const found = unusedExports(texts, isPublic).filter((each) => own.includes(each.split(': ')[0] ?? ''));
+  assert.deepEqual(
+    found.filter((each) => !isIn(ROOMS_WITH_UNUSED_EXPORTS, each)),
+    [],
+  );
+  for (const room of ROOMS_WITH_UNUSED_EXPORTS) assert.ok(isSomeIn(found, room), `${room} has none`);
+});
+
+suite('each rule finds what breaks it', () => {
+  const lines = (count: number): string => '  work();\n'.repeat(count);
+
+  test('lines of files and functions, on both sides of their bounds', () => {
+    assert.equal(linesOver(lines(500)), undefined);
+    assert.equal(linesOver(lines(501)), 501);
+    const method = (count: number): string => `class A {\n  #long() {\n${lines(count - 2)}  }\n}\n`;
+    assert.deepEqual(longFunctions('a.ts', method(70)), []);
+    assert.deepEqual(longFunctions('a.ts', method(71)), ['long']);
+    assert.deepEqual(longFunctions('a.ts', `const arrow = () => {\n${lines(70)}};\n`), ['arrow']);
+    assert.deepEqual(longFunctions('a.tsx', `x;\nrun(function () {\n${lines(70)}});\n<a>b</a>;\n`), ['(line 2)']);
+  });
+
+  test('comments of every form that begin with such a word, and no strings', () => {
+    const text = `/** What it is. */
+const a = '// How'; // Whether it is.
+/*
+ * It is.
+ */
+const b = /\\/\\/ Of/; // Returns what it is.
+// The head of a comment
+// of two lines.
+const c = \`/* Its */\`;
+`;
+    assert.deepEqual(vagueComments(text), ['1: What it is.', '2: Whether it is.', '3: It is.']);
+  });
+
+  test('lines of comments that are too long, and no lines of code', () => {
+    const long = 'x'.repeat(120);
+    const text = `const a = '${long}';\n// ${long}\n/**\n * ${long}\n */\n// ${long.slice(3)}\n`;
+    assert.deepEqual(longComments(text), [2, 4]);
+  });
+
+  test('names that the code does not have', () => {
+    const code = new Set(codeWords('const known = 1;\n// const unknown = 2;\n'));
+    const text = '// Hands `known` to `unknown`, `#private` and `called()`, not to `a b`.\n';
+    assert.deepEqual(unknownNames(text, code), ['unknown', 'private', 'called']);
+  });
+
+  test('exports that nobody imports, also where files pass them on', () => {
+    const texts = new Map([
+      ['a/one.ts', 'export const used = 1;\nexport type Unused = 2;\nexport function passed() {}\n'],
+      ['a/index.ts', "export * from './one.ts';\nexport { used as other } from './one.ts';\n"],
+      ['a/public.ts', "export { given } from './two.ts';\n"],
+      ['a/two.ts', 'export const given = 1;\nconst hidden = 2;\nexport { hidden };\n'],
+      ['b.ts', "import { passed } from './a/index.ts';\nconst { used } = await import('./a/index.ts');\n"],
+      ['c.ts', "import type { hidden } from './a/none.ts';\nexport const alone = passed;\n"],
+    ]);
+    const withoutDynamic = new Map(texts).set('b.ts', "import { passed } from './a/index.ts';\n");
+    const isPublic = (file: string): boolean => file === 'a/public.ts';
+    assert.deepEqual(unusedExports(texts, isPublic), ['a/two.ts: hidden', 'c.ts: alone']);
+    assert.deepEqual(unusedExports(withoutDynamic, isPublic), [
+      'a/one.ts: used',
+      'a/one.ts: Unused',
+      'a/index.ts: used',
+      'a/two.ts: hidden',
+      'c.ts: alone',
+    ]);
+  });
+});
