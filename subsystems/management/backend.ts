@@ -33,7 +33,7 @@ export interface HostedCanister {
   /** Equals `status`, but a canister that is stopped only while its code is changed is running. */
   readonly storedStatus: CanisterStatus;
   /**
-   * Increases by 1 for each successful change by a method of `CanisterHost`, and for the other events that
+   * Increases by 1 for each successful change by a method of `ManagementBackend`, and for the other events that
    * docs/execution-rules.md ("The version of a canister") lists.
    */
   readonly version: number;
@@ -217,7 +217,7 @@ export interface ManagementHooks {
   record(canister: HostedCanister, change: Change): void;
   /**
    * Runs such a change in turn with those of calls, one at a time for each canister. Must not be used within a method
-   * of `CanisterHost`: the change would wait for itself.
+   * of `ManagementBackend`: the change would wait for itself.
    */
   exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T>;
 }

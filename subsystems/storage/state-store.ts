@@ -88,7 +88,7 @@ export class StateStore {
   readonly #wanted: SnapshotTaker[] = [];
   #folding: SnapshotTaker[] = [];
 
-  /** Opens what is there: units of the log are applied; how many there were is `recoveredUnits`. */
+  /** Opens the state of a directory; units of the log that the tables lack are applied. */
   constructor(tables: Tables, openLog: (known: KnownLog) => StepLog, options: StateStoreOptions) {
     this.#tables = tables;
     this.#options = options;

@@ -13,7 +13,7 @@ import { startCompileServer } from './compile-server.ts';
 
 let endCompileServer: (() => Promise<void>) | undefined;
 
-async function globalSetup(): Promise<void> {
+export async function globalSetup(): Promise<void> {
   // For the processes of all test files, and those that they start.
   process.env['NODE_COMPILE_CACHE'] = NODE_CACHE;
   const entry = fileURLToPath(new URL('./first-server.ts', import.meta.url));
@@ -22,6 +22,6 @@ async function globalSetup(): Promise<void> {
   endCompileServer = await startCompileServer();
 }
 
-async function globalTeardown(): Promise<void> {
+export async function globalTeardown(): Promise<void> {
   await endCompileServer?.();
 }

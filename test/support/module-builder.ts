@@ -6,8 +6,6 @@ import { ByteWriter } from '../../subsystems/wasm/index.ts';
 
 export const I32 = 0x7f;
 export const I64 = 0x7e;
-const F64 = 0x7c;
-const V128 = 0x7b;
 export const FUNCREF = 0x70;
 
 /** Bytes in several forms: numbers are single bytes. */

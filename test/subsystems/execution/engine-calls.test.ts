@@ -20,7 +20,7 @@ function onlyCall(result: TestResult): OutgoingCall {
   return call;
 }
 
-/** Returns the unsigned numbers in a reply of `resultsReply`. */
+/** Returns the unsigned numbers of 8 bytes in a reply. */
 function numbers(result: TestResult): readonly bigint[] {
   const data = replyOf(result);
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
