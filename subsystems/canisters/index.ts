@@ -297,8 +297,8 @@ export interface Canisters {
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;
   /**
-   * Replaces the code and keeps the state, atomically, between two messages; an actor with open calls is stopped first
-   * and started afterwards. Without bytes the manifest's file is read again. Throws ServerError: the module is refused,
+   * Replaces the code and keeps the state, atomically, between two messages. An actor with open calls is paused until they
+   * have ended (`stop-failed` after five minutes). Without bytes the manifest's file is read again. Throws ServerError: the module is refused,
    * no wasm is recorded, it would lose state or break callers (`UpgradeError`), or a hook failed (`InstallError`).
    */
   upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<UpgradeReport>;
