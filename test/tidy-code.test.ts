@@ -88,7 +88,7 @@ const ROOMS_WITH_VAGUE_COMMENTS: readonly string[] = [
   'subsystems/wasm/',
 ];
 
-/** Files that something else than an import statement loads: the command a bundle or its source, and the test runner. */
+/** Files that no import statement loads: the command imports a bundle or its source, the runner a path. */
 const IMPORTED_BY_PATH = ['config/main.ts', 'test/support/global-setup.ts'];
 
 /** Rooms that export what nobody imports. */
