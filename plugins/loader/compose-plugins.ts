@@ -40,7 +40,7 @@ export interface Composed {
  * the plugin wraps it; other plugins come before the last one, which is the listener.
  */
 export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Composed {
-  const guests = loaded.map((each) => new Guest(each, backup));
+  const guests = loaded.map((each) => new ExternalPlugin(each, backup));
   const plugins = builtin.flatMap(
     (own) => guests.find(({ replaces }) => replaces === own.name)?.inPlaceOf(own) ?? [own],
   );
@@ -52,7 +52,7 @@ export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Com
 }
 
 /** One plugin from outside, in the form that the kernel takes. */
-class Guest {
+class ExternalPlugin {
   readonly replaces: string | undefined;
   readonly plugin: Plugin;
   readonly routes: readonly PluginRouteSpec[];
