@@ -103,7 +103,7 @@ interface LoopPass {
   readonly charge: number;
   readonly out: number;
   readonly hints: number;
-  readonly windows: CoverageMark;
+  readonly coverage: CoverageMark;
 }
 
 /** Rewrites bodies, one after the other. Uses `?? 0` for the reason given in block-pass.ts. */
@@ -200,7 +200,7 @@ export class BodyRewriter {
 
   #instructions(body: number, buffer: InstructionBuffer): void {
     const out = this.#out;
-    const windows = this.#windows;
+    const coverage = this.#windows;
     const { opcode: opcodes, at, first, count } = buffer;
     const bytes = this.#module.bytes;
     let block = numberAt(this.#context.analysis.blocks.start, body, 'first block of body');
@@ -215,14 +215,14 @@ export class BodyRewriter {
           const local = first[i] ?? 0;
           out.byte(opcode);
           out.unsigned(this.#local(local));
-          if (opcode === OP.LOCAL_GET) windows.localGet(local);
-          else windows.localSet(local, opcode === OP.LOCAL_TEE);
+          if (opcode === OP.LOCAL_GET) coverage.localGet(local);
+          else coverage.localSet(local, opcode === OP.LOCAL_TEE);
           break;
         }
         case OP.I32_CONST:
         case OP.I64_CONST:
           out.copy(bytes, from, to);
-          windows.constant(first[i] ?? 0);
+          coverage.constant(first[i] ?? 0);
           break;
         case OP.I32_ADD:
         case OP.I64_ADD:
@@ -233,22 +233,22 @@ export class BodyRewriter {
         case OP.I32_SHL:
         case OP.I64_SHL:
           out.byte(opcode);
-          windows.binary(opcode);
+          coverage.binary(opcode);
           break;
         case OP.GLOBAL_GET:
           out.copy(bytes, from, to);
-          windows.globalGet(first[i] ?? 0);
+          coverage.globalGet(first[i] ?? 0);
           break;
         case OP.GLOBAL_SET:
           out.copy(bytes, from, to);
-          windows.pop(1);
-          windows.globalsChange();
+          coverage.pop(1);
+          coverage.globalsChange();
           break;
         case OP.I32_WRAP_I64:
         case OP.I64_EXTEND_I32_S:
         case OP.I64_EXTEND_I32_U:
           out.byte(opcode);
-          windows.convert(opcode);
+          coverage.convert(opcode);
           break;
         case OP.BLOCK:
         case OP.LOOP:
@@ -259,7 +259,7 @@ export class BodyRewriter {
           break;
         case OP.ELSE:
           out.byte(opcode);
-          windows.enterElse();
+          coverage.enterElse();
           this.#charge();
           break;
         case OP.END:
@@ -296,19 +296,19 @@ export class BodyRewriter {
         case OP.REF_FUNC:
           out.byte(opcode);
           out.unsigned(this.#context.callable(first[i] ?? 0));
-          windows.pushUnknown(1);
+          coverage.pushUnknown(1);
           break;
         case OP.MEMORY_INIT:
         case OP.MEMORY_COPY:
         case OP.MEMORY_FILL:
           this.#bulk(opcode, first[i] ?? 0);
-          windows.pop(3);
+          coverage.pop(3);
           break;
         case OP.MEMORY_GROW:
           out.byte(OP.CALL);
           out.unsigned(this.#context.grow);
-          windows.pop(1);
-          windows.pushUnknown(1);
+          coverage.pop(1);
+          coverage.pushUnknown(1);
           break;
         case OP.DATA_DROP:
           out.put(SET_NEEDS_FRESH_INSTANCE);
@@ -321,8 +321,8 @@ export class BodyRewriter {
             out.copy(bytes, from, to);
           } else {
             out.copy(bytes, from, to);
-            windows.pop(POPS[opcode] ?? 0);
-            windows.pushUnknown(PUSHES[opcode] ?? 0);
+            coverage.pop(POPS[opcode] ?? 0);
+            coverage.pushUnknown(PUSHES[opcode] ?? 0);
           }
         }
       }
@@ -330,7 +330,7 @@ export class BodyRewriter {
   }
 
   #enter(opcode: number, block: number, blockType: number, buffer: InstructionBuffer, at: number): void {
-    const windows = this.#windows;
+    const coverage = this.#windows;
     const type = this.#module.types[blockType];
     const params = type?.params.length ?? 0;
     const flags = this.#context.analysis.blocks.flags.at(block);
@@ -339,13 +339,13 @@ export class BodyRewriter {
     this.#blockIndex[n] = block;
     this.#blockResults[n] = blockType < 0 ? (blockType === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
     if (opcode === OP.BLOCK) {
-      windows.enterBlock(block, params);
+      coverage.enterBlock(block, params);
       return;
     }
     if (opcode === OP.LOOP) {
       const isTight = (flags & BLOCK.TIGHT_LOOP) !== 0;
       const hasRanges = this.#pass !== undefined && this.#pass.kind !== PASS.TESTS;
-      windows.enterLoop(block, params, this.#stepping, hasRanges);
+      coverage.enterLoop(block, params, this.#stepping, hasRanges);
       if (isTight && params === 0) {
         this.#doubleLoop(n, buffer.at[at] ?? 0, buffer.at[at + 1] ?? 0);
         return;
@@ -354,8 +354,8 @@ export class BodyRewriter {
       if ((flags & BLOCK.TESTED_INSIDE) === 0) this.#fuelTest();
       return;
     }
-    windows.pop(1);
-    windows.enterIf(block, params, (flags & BLOCK.HAS_ELSE) !== 0);
+    coverage.pop(1);
+    coverage.enterIf(block, params, (flags & BLOCK.HAS_ELSE) !== 0);
     this.#charge();
   }
 
@@ -400,7 +400,7 @@ export class BodyRewriter {
         charge: this.#nextCharge,
         out: out.length,
         hints: this.#hints.length,
-        windows: this.#windows.mark(),
+        coverage: this.#windows.mark(),
       };
     }
     this.#loopStart = out.length;
@@ -423,20 +423,20 @@ export class BodyRewriter {
       pass.kind = PASS.TESTS;
     }
     this.#nextCharge = pass.charge;
-    this.#windows.goBack(pass.windows);
+    this.#windows.goBack(pass.coverage);
     return false;
   }
 
   #branch(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
-    const windows = this.#windows;
+    const coverage = this.#windows;
     if (opcode === OP.BR_TABLE) {
       const start = first[i] ?? 0;
-      for (let k = start; k <= start + (second[i] ?? 0); k++) windows.branch(labels[k] ?? 0);
+      for (let k = start; k <= start + (second[i] ?? 0); k++) coverage.branch(labels[k] ?? 0);
     } else {
-      if (opcode === OP.BR_IF) windows.pop(1);
-      windows.branch(first[i] ?? 0);
+      if (opcode === OP.BR_IF) coverage.pop(1);
+      coverage.branch(first[i] ?? 0);
     }
-    if (opcode !== OP.BR_IF) windows.endOfPath();
+    if (opcode !== OP.BR_IF) coverage.endOfPath();
     this.#charge();
   }
 
@@ -585,15 +585,15 @@ export class BodyRewriter {
   // ---- journal
 
   #store(opcode: number, bytes: number, offset: number, instruction: number): void {
-    const windows = this.#windows;
+    const coverage = this.#windows;
     if (offset > OFFSET_MAX) {
-      windows.pop(2);
+      coverage.pop(2);
       return;
     }
-    const decision = windows.store(bytes, offset, instruction);
-    const { step } = windows;
+    const decision = coverage.store(bytes, offset, instruction);
+    const { step } = coverage;
     if (step !== undefined) {
-      const range = windows.strides.range(windows.hoistedValue, step);
+      const range = coverage.strides.range(coverage.hoistedValue, step);
       if (range !== undefined && this.#pass !== undefined) this.#pass.ranges++;
       this.#hoist(range);
       if (range !== undefined || (step.constant === 0 && step.local === -1)) return;
@@ -603,11 +603,11 @@ export class BodyRewriter {
         return;
       case STORE.TEST_CONSTANT:
         this.#out.byte(OP.I32_CONST);
-        this.#out.signed(Math.floor(windows.windowStart / PAGE_BYTES));
+        this.#out.signed(Math.floor(coverage.windowStart / PAGE_BYTES));
         this.#pageTest();
         return;
       case STORE.TEST_LOCAL:
-        this.#addressTest(this.#local(windows.baseLocal), step);
+        this.#addressTest(this.#local(coverage.baseLocal), step);
         return;
       default: {
         const type = storedType(opcode);
