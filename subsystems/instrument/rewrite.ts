@@ -112,7 +112,7 @@ export class BodyRewriter {
   readonly #module: WasmModule;
   readonly #is64: boolean;
   readonly #addressType: ValueType;
-  readonly #windows: StoreCoverage;
+  readonly #coverage: StoreCoverage;
   readonly #overflow: readonly number[];
   readonly #out = new ByteWriter(1 << 16);
   /** Places of unlikely branches in `#out`. */
@@ -147,7 +147,7 @@ export class BodyRewriter {
     this.#module = context.module;
     this.#is64 = context.module.pointerWidth === 64;
     this.#addressType = this.#is64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32;
-    this.#windows = new StoreCoverage(context.analysis.blocks);
+    this.#coverage = new StoreCoverage(context.analysis.blocks);
     this.#overflow = context.fuel.globals.stopBecause(STOP.STACK_OVERFLOW);
   }
 
@@ -170,7 +170,7 @@ export class BodyRewriter {
     this.#nesting = 0;
     this.#doubledLoop = 0;
     this.#pass = undefined;
-    this.#windows.begin(buffer.localCount, buffer.count);
+    this.#coverage.begin(buffer.localCount, buffer.count);
 
     this.#takeStack(body);
     this.#out.byte(OP.BLOCK);
@@ -200,7 +200,7 @@ export class BodyRewriter {
 
   #instructions(body: number, buffer: InstructionBuffer): void {
     const out = this.#out;
-    const coverage = this.#windows;
+    const coverage = this.#coverage;
     const { opcode: opcodes, at, first, count } = buffer;
     const bytes = this.#module.bytes;
     let block = numberAt(this.#context.analysis.blocks.start, body, 'first block of body');
@@ -330,7 +330,7 @@ export class BodyRewriter {
   }
 
   #enter(opcode: number, block: number, blockType: number, buffer: InstructionBuffer, at: number): void {
-    const coverage = this.#windows;
+    const coverage = this.#coverage;
     const type = this.#module.types[blockType];
     const params = type?.params.length ?? 0;
     const flags = this.#context.analysis.blocks.flags.at(block);
@@ -367,12 +367,12 @@ export class BodyRewriter {
     if (n === this.#doubledLoop) this.#endDoubledLoop();
     const opcode = this.#blockOpcode[n];
     const results = this.#blockResults[n] ?? 0;
-    if (opcode === OP.BLOCK) this.#windows.endBlock(results);
+    if (opcode === OP.BLOCK) this.#coverage.endBlock(results);
     else if (opcode === OP.LOOP) {
       this.#insertHoisted();
-      this.#windows.endLoop(results);
+      this.#coverage.endLoop(results);
       if (this.#pass?.nesting === n && !this.#endPass(this.#pass)) return false;
-    } else this.#windows.endIf(results);
+    } else this.#coverage.endIf(results);
     if ((this.#context.analysis.blocks.flags.at(this.#blockIndex[n] ?? 0) & BLOCK.LEFT) !== 0) this.#charge();
     return true;
   }
@@ -400,7 +400,7 @@ export class BodyRewriter {
         charge: this.#nextCharge,
         out: out.length,
         hints: this.#hints.length,
-        coverage: this.#windows.mark(),
+        coverage: this.#coverage.mark(),
       };
     }
     this.#loopStart = out.length;
@@ -423,12 +423,12 @@ export class BodyRewriter {
       pass.kind = PASS.TESTS;
     }
     this.#nextCharge = pass.charge;
-    this.#windows.goBack(pass.coverage);
+    this.#coverage.goBack(pass.coverage);
     return false;
   }
 
   #branch(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
-    const coverage = this.#windows;
+    const coverage = this.#coverage;
     if (opcode === OP.BR_TABLE) {
       const start = first[i] ?? 0;
       for (let k = start; k <= start + (second[i] ?? 0); k++) coverage.branch(labels[k] ?? 0);
@@ -441,7 +441,7 @@ export class BodyRewriter {
   }
 
   #endOfPath(): void {
-    this.#windows.endOfPath();
+    this.#coverage.endOfPath();
     this.#charge();
   }
 
@@ -454,9 +454,9 @@ export class BodyRewriter {
     this.#get(this.#fuel);
     out.byte(opcode);
     out.unsigned(this.#context.callable(functionIndex));
-    this.#windows.pop(params.length);
-    this.#windows.pushUnknown(results.length);
-    this.#windows.globalsChange();
+    this.#coverage.pop(params.length);
+    this.#coverage.pushUnknown(results.length);
+    this.#coverage.globalsChange();
     if (opcode === OP.CALL) this.#set(this.#fuel);
     else this.#endOfPath();
   }
@@ -474,9 +474,9 @@ export class BodyRewriter {
     out.byte(opcode);
     out.unsigned(this.#context.types.widened(typeIndex));
     out.unsigned(table);
-    this.#windows.pop(1 + (type?.params.length ?? 0));
-    this.#windows.pushUnknown(type?.results.length ?? 0);
-    this.#windows.globalsChange();
+    this.#coverage.pop(1 + (type?.params.length ?? 0));
+    this.#coverage.pushUnknown(type?.results.length ?? 0);
+    this.#coverage.globalsChange();
     if (opcode === OP.CALL_INDIRECT) this.#set(this.#fuel);
     else this.#endOfPath();
   }
@@ -585,7 +585,7 @@ export class BodyRewriter {
   // ---- journal
 
   #store(opcode: number, bytes: number, offset: number, instruction: number): void {
-    const coverage = this.#windows;
+    const coverage = this.#coverage;
     if (offset > OFFSET_MAX) {
       coverage.pop(2);
       return;
@@ -626,7 +626,7 @@ export class BodyRewriter {
    * a new page.
    */
   #addressTest(address: number, step: Stride | undefined): void {
-    const { windowStart } = this.#windows;
+    const { windowStart } = this.#coverage;
     this.#get(address);
     if (step === undefined) {
       emitPageOf(this.#out, this.#is64, windowStart);
@@ -647,7 +647,7 @@ export class BodyRewriter {
    * Puts the page test of the store's first address before the loop, and that of all others if their range is known.
    */
   #hoist(range: Range | undefined): void {
-    const { strides, hoistedValue, hoistedConstant } = this.#windows;
+    const { strides, hoistedValue, hoistedConstant } = this.#coverage;
     const out = this.#hoisted;
     const page = this.#temporary('page', VALUE_TYPE.i32);
     strides.emit(out, hoistedValue, this.#is64, (local) => this.#local(local));
