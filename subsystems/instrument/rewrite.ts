@@ -591,12 +591,12 @@ export class BodyRewriter {
       return;
     }
     const decision = coverage.store(bytes, offset, instruction);
-    const { step } = coverage;
-    if (step !== undefined) {
-      const range = coverage.strides.range(coverage.hoistedValue, step);
+    const { stride } = coverage;
+    if (stride !== undefined) {
+      const range = coverage.strides.range(coverage.hoistedValue, stride);
       if (range !== undefined && this.#pass !== undefined) this.#pass.ranges++;
       this.#hoist(range);
-      if (range !== undefined || (step.constant === 0 && step.local === -1)) return;
+      if (range !== undefined || (stride.constant === 0 && stride.local === -1)) return;
     }
     switch (decision) {
       case STORE.COVERED:
@@ -607,7 +607,7 @@ export class BodyRewriter {
         this.#pageTest();
         return;
       case STORE.TEST_LOCAL:
-        this.#addressTest(this.#local(coverage.baseLocal), step);
+        this.#addressTest(this.#local(coverage.baseLocal), stride);
         return;
       default: {
         const type = storedType(opcode);
@@ -615,7 +615,7 @@ export class BodyRewriter {
         const address = this.#temporary('address', this.#addressType);
         this.#set(value);
         this.#tee(address);
-        this.#addressTest(address, step);
+        this.#addressTest(address, stride);
         this.#get(value);
       }
     }
@@ -625,16 +625,16 @@ export class BodyRewriter {
    * Emits the test of the window of the address in a local: of its page or, if the address moves by a step, of reaching
    * a new page.
    */
-  #addressTest(address: number, step: Stride | undefined): void {
+  #addressTest(address: number, stride: Stride | undefined): void {
     const { windowStart } = this.#coverage;
     this.#get(address);
-    if (step === undefined) {
+    if (stride === undefined) {
       emitPageOf(this.#out, this.#is64, windowStart);
       this.#pageTest();
       return;
     }
-    const place = step.local === -1 ? -1 : this.#local(step.local);
-    emitIsOnNewPage(this.#out, this.#is64, windowStart, step.constant, place);
+    const place = stride.local === -1 ? -1 : this.#local(stride.local);
+    emitIsOnNewPage(this.#out, this.#is64, windowStart, stride.constant, place);
     this.#unlikelyIf();
     this.#get(address);
     emitPageOf(this.#out, this.#is64, windowStart);

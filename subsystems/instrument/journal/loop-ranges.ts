@@ -182,7 +182,7 @@ function comparison(
 }
 
 /**
- * Returns true if the bound can be used for a local that moves by the constant `step`, or, if that is 0, by a step
+ * Returns true if the bound can be used for a local that moves by the constant `stride`, or, if that is 0, by a step
  * known at run time.
  */
 export function isUsable(bound: LoopBound, step: number): boolean {

@@ -10,8 +10,8 @@
  *       (br_if 0 (… (local.tee $p (i32.add (local.get $p) (i32.const 4))) …))
  *     end
  *
- * The test in the loop needs no memory and no state: an address that has moved up by `step` since the last store is on
- * a new page only if its offset in the page is less than `step` (mirrored for steps down; unsigned, so that a step
+ * The test in the loop needs no memory and no state: an address that has moved up by `stride` since the last store is on
+ * a new page only if its offset in the page is less than `stride` (mirrored for steps down; unsigned, so that a step
  * known only at run time may have any value). A step of 0 needs no test in the loop at all.
  *
  * Correctness. Every iteration that is followed by another one executes the store: no branch to the loop's head comes
@@ -55,7 +55,7 @@ interface Recipe {
   readonly opcode: number;
   readonly left: number;
   readonly right: number;
-  readonly step: Stride;
+  readonly stride: Stride;
   /** The local that moves, if one does. */
   readonly inductionVariable: number;
 }
@@ -113,7 +113,7 @@ export function steppingLoop(buffer: InstructionBuffer, at: number): StridingLoo
         }
         regions.pop();
         if (regions.length > 0) break;
-        for (const [local, step] of steps) if (assigned.has(step.local)) steps.delete(local);
+        for (const [local, stride] of steps) if (assigned.has(stride.local)) steps.delete(local);
         return { assigned, steps, stores: new Set(passed), bound: loopBound(buffer, at, i, assigned) };
       }
       case OP.BR:
@@ -133,10 +133,10 @@ export function steppingLoop(buffer: InstructionBuffer, at: number): StridingLoo
       case OP.LOCAL_SET:
       case OP.LOCAL_TEE: {
         const local = first[i] ?? 0;
-        const step = assigned.has(local) ? undefined : stepOf(opcode, first, i, at);
+        const stride = assigned.has(local) ? undefined : stepOf(opcode, first, i, at);
         assigned.add(local);
-        if (step === undefined) steps.delete(local);
-        else steps.set(local, step);
+        if (stride === undefined) steps.delete(local);
+        else steps.set(local, stride);
         break;
       }
       default:
@@ -201,9 +201,9 @@ export class LoopStrides {
     this.#loop = undefined;
   }
 
-  /** Records that `local` holds `value` at the loop's head and moves by `step`. */
-  moves(value: number, local: number, step: Stride): void {
-    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step, inductionVariable: local });
+  /** Records that `local` holds `value` at the loop's head and moves by `stride`. */
+  moves(value: number, local: number, stride: Stride): void {
+    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, stride, inductionVariable: local });
   }
 
   /** Records a read of a local, which holds `value + constant`. */
@@ -213,7 +213,7 @@ export class LoopStrides {
       opcode: OP.LOCAL_GET,
       left: local,
       right: constant,
-      step: STAYS,
+      stride: STAYS,
       inductionVariable: -1,
     });
   }
@@ -221,7 +221,7 @@ export class LoopStrides {
   /** Records a read of a global that nothing in the loop sets. */
   globalGet(global: number, value: number): void {
     if (this.#recipes.has(value)) return;
-    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS, inductionVariable: -1 });
+    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, stride: STAYS, inductionVariable: -1 });
   }
 
   /** Records the computation of `value`; the right operand of `shl` and `mul` is a constant, all others are values. */
@@ -229,12 +229,12 @@ export class LoopStrides {
     if (this.#recipes.has(value)) return;
     const first = this.#recipes.get(left);
     if (first === undefined) return;
-    const a = first.step;
+    const a = first.stride;
     const second = isByConstant(opcode) ? undefined : this.#recipes.get(right);
-    const b = second?.step;
+    const b = second?.stride;
     const inductionVariable =
-      second === undefined || stays(second.step) ? first.inductionVariable : second.inductionVariable;
-    let step: Stride | undefined;
+      second === undefined || stays(second.stride) ? first.inductionVariable : second.inductionVariable;
+    let stride: Stride | undefined;
     switch (opcode) {
       case OP.I32_SHL:
       case OP.I32_MUL:
@@ -242,21 +242,21 @@ export class LoopStrides {
       case OP.I64_MUL: {
         const isShift = opcode === OP.I32_SHL || opcode === OP.I64_SHL;
         const factor = isShift ? 2 ** (right & (opcode === OP.I32_SHL ? 31 : 63)) : right;
-        if (a.local === -1) step = { constant: a.constant * factor, local: -1 };
+        if (a.local === -1) stride = { constant: a.constant * factor, local: -1 };
         break;
       }
       case OP.I32_ADD:
       case OP.I64_ADD: {
-        if (b !== undefined) step = stays(b) ? a : stays(a) ? b : undefined;
+        if (b !== undefined) stride = stays(b) ? a : stays(a) ? b : undefined;
         break;
       }
       case OP.I32_SUB:
       case OP.I64_SUB: {
-        if (b !== undefined && stays(b)) step = a;
-        else if (b !== undefined && stays(a) && b.local === -1) step = { constant: -b.constant, local: -1 };
+        if (b !== undefined && stays(b)) stride = a;
+        else if (b !== undefined && stays(a) && b.local === -1) stride = { constant: -b.constant, local: -1 };
       }
     }
-    if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step, inductionVariable });
+    if (stride !== undefined) this.#recipes.set(value, { opcode, left, right, stride, inductionVariable });
   }
 
   /**
@@ -265,22 +265,22 @@ export class LoopStrides {
   hoist(value: number): Stride | undefined {
     const recipe = this.#recipes.get(value);
     if (recipe === undefined || this.#hoisted === HOISTED_MAX) return undefined;
-    if (Math.abs(recipe.step.constant) > STEP_MAX || this.#parts(value, PARTS_MAX) > PARTS_MAX) return undefined;
+    if (Math.abs(recipe.stride.constant) > STEP_MAX || this.#parts(value, PARTS_MAX) > PARTS_MAX) return undefined;
     this.#hoisted++;
-    return recipe.step;
+    return recipe.stride;
   }
 
   /**
-   * Returns the range that `value`, which moves by `step`, covers in the whole loop, if it is known before the loop.
+   * Returns the range that `value`, which moves by `stride`, covers in the whole loop, if it is known before the loop.
    */
-  range(value: number, step: Stride): Range | undefined {
+  range(value: number, stride: Stride): Range | undefined {
     const bound = this.#loop?.bound;
     const inductionVariable = this.#recipes.get(value)?.inductionVariable ?? -1;
-    if (!this.#hasRanges || bound === undefined || stays(step) || bound.local !== inductionVariable) return undefined;
+    if (!this.#hasRanges || bound === undefined || stays(stride) || bound.local !== inductionVariable) return undefined;
     const counted = this.#loop?.steps.get(inductionVariable);
     if (counted === undefined || !isUsable(bound, counted.constant)) return undefined;
     if (counted.local !== -1) return { bound, step: 0, stepPlace: counted.local, scale: 1 };
-    const scale = step.constant / counted.constant;
+    const scale = stride.constant / counted.constant;
     return scale >= 1 && Number.isInteger(scale) ? { bound, step: counted.constant, stepPlace: -1, scale } : undefined;
   }
 
@@ -317,8 +317,8 @@ export class LoopStrides {
   }
 }
 
-function stays(step: Stride): boolean {
-  return step.constant === 0 && step.local === -1;
+function stays(stride: Stride): boolean {
+  return stride.constant === 0 && stride.local === -1;
 }
 
 function isByConstant(opcode: number): boolean {

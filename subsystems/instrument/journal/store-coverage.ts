@@ -100,7 +100,7 @@ export class StoreCoverage {
   /** Local that holds the base, from the last `store` with TEST_LOCAL. */
   baseLocal = 0;
   /** Step of the address of the last `store` in the loop, if `hoistedValue + hoistedConstant` is tested before it. */
-  step: Stride | undefined;
+  stride: Stride | undefined;
   hoistedValue = 0;
   hoistedConstant = 0;
   /** Values in the innermost loop that is being rewritten. */
@@ -263,7 +263,7 @@ export class StoreCoverage {
    * STORE.
    */
   store(bytes: number, offset: number, instruction: number): number {
-    this.step = undefined;
+    this.stride = undefined;
     this.#pop();
     const address = this.#pop();
     const isKnown = address !== -1 && this.#work <= this.#workMax;
@@ -286,7 +286,7 @@ export class StoreCoverage {
       const hoisted = constant + this.windowStart;
       // Beyond 2^53 the number would be rounded to another address.
       if (Number.isSafeInteger(hoisted) && this.strides.isEachTime(instruction)) {
-        this.step = this.strides.hoist(value);
+        this.stride = this.strides.hoist(value);
         this.hoistedValue = value;
         this.hoistedConstant = hoisted;
       }
@@ -341,7 +341,7 @@ export class StoreCoverage {
     if (stepping === undefined) return;
     this.strides.begin(stepping, hasRanges);
     this.#loopNesting = this.#nesting;
-    for (const [local, step] of stepping.steps) this.strides.moves(this.#valueOf(local), local, step);
+    for (const [local, stride] of stepping.steps) this.strides.moves(this.#valueOf(local), local, stride);
   }
 
   /** Returns the state before a loop without parameters, for `goBack` after it. */
