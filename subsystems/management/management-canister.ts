@@ -27,7 +27,7 @@ import { settingsMethods } from './methods/settings-methods.ts';
 import { signingMethods } from './methods/signing-methods.ts';
 import { outcallMethods } from './methods/outcall-methods.ts';
 import { snapshotMethods } from './methods/snapshot-methods.ts';
-import { OutcallDesk } from './outcalls/outcall-desk.ts';
+import { OutcallService } from './outcalls/outcall-desk.ts';
 import type { OutcallBounds } from './outcalls/outcall-turns.ts';
 import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
 import type { RecordStore } from './records/record-store.ts';
@@ -133,7 +133,7 @@ export class ManagementCanister implements Management {
   readonly #seed: Uint8Array | undefined;
   readonly #context: MethodContext;
   readonly #methods: Methods;
-  readonly #desk: OutcallDesk;
+  readonly #desk: OutcallService;
   /** Parsed at the first call: many servers never get one. */
   #interface: CandidInterface | undefined;
 
@@ -153,7 +153,7 @@ export class ManagementCanister implements Management {
       stopTimeoutMs: options.stopTimeoutMs ?? STOP_TIMEOUT_MS,
     });
     this.#context = context;
-    this.#desk = new OutcallDesk(dependencies, {
+    this.#desk = new OutcallService(dependencies, {
       timeoutMs: options.outcallTimeoutMs ?? OUTCALL_TIMEOUT_MS,
       bounds: options.outcallBounds,
     });

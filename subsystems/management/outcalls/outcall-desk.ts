@@ -48,7 +48,7 @@ interface OutcallDeskOptions {
   readonly bounds?: OutcallBounds | undefined;
 }
 
-export class OutcallDesk {
+export class OutcallService {
   readonly #with: OutcallDeskNeeds;
   readonly #timeoutMs: number;
   readonly #turns: OutcallTurns;
