@@ -34,7 +34,7 @@ const DRAIN_MS = 3_000;
 const PLAIN = { lossless: false };
 const ANSWERED: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 0, charge: 0 };
 
-interface OutcallDeskNeeds {
+interface OutcallServiceNeeds {
   readonly outcalls: Outcalls;
   readonly host: Pick<ManagementBackend, 'find' | 'transform' | 'outcallEnded'>;
   readonly codec: Codec;
@@ -49,7 +49,7 @@ interface OutcallDeskOptions {
 }
 
 export class OutcallService {
-  readonly #with: OutcallDeskNeeds;
+  readonly #with: OutcallServiceNeeds;
   readonly #timeoutMs: number;
   readonly #turns: OutcallTurns;
   readonly #exchangeNeeds: ExchangeNeeds;
@@ -59,7 +59,7 @@ export class OutcallService {
   #isStopping = false;
   #drained: (() => void) | undefined;
 
-  constructor(needs: OutcallDeskNeeds, { timeoutMs, bounds = OUTCALL_BOUNDS }: OutcallDeskOptions) {
+  constructor(needs: OutcallServiceNeeds, { timeoutMs, bounds = OUTCALL_BOUNDS }: OutcallDeskOptions) {
     this.#with = needs;
     this.#timeoutMs = timeoutMs;
     this.#turns = new OutcallTurns(bounds);
