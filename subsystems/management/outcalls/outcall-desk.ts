@@ -43,7 +43,7 @@ interface OutcallServiceNeeds {
   readonly storage: Pick<RecordStore, 'isKept' | 'settled'>;
 }
 
-interface OutcallDeskOptions {
+interface OutcallServiceOptions {
   readonly timeoutMs: number;
   readonly bounds?: OutcallBounds | undefined;
 }
@@ -59,7 +59,7 @@ export class OutcallService {
   #isStopping = false;
   #drained: (() => void) | undefined;
 
-  constructor(needs: OutcallServiceNeeds, { timeoutMs, bounds = OUTCALL_BOUNDS }: OutcallDeskOptions) {
+  constructor(needs: OutcallServiceNeeds, { timeoutMs, bounds = OUTCALL_BOUNDS }: OutcallServiceOptions) {
     this.#with = needs;
     this.#timeoutMs = timeoutMs;
     this.#turns = new OutcallTurns(bounds);
