@@ -22,13 +22,13 @@ import { readSettingsValue, writeSettings } from './records/settings-value.ts';
 import { readSnapshotCounter, SnapshotRecords } from './records/snapshot-records.ts';
 import { readSnapshotValue } from './records/snapshot-value.ts';
 import { DEFAULT_SETTINGS, type OwnSettings } from './settings.ts';
-import { SnapshotShelf } from './snapshot-shelf.ts';
+import { SnapshotStore } from './snapshot-shelf.ts';
 import { StoredBytes } from './stored-bytes.ts';
 
 /** Records of one canister that the management canister itself keeps, besides the history. */
 export class CanisterRecordExtras {
   readonly chunkStore: ChunkStore;
-  readonly snapshots: SnapshotShelf;
+  readonly snapshots: SnapshotStore;
   readonly #id: Uint8Array;
   readonly #store: RecordStore;
   readonly #stored: StoredBytes;
@@ -42,7 +42,7 @@ export class CanisterRecordExtras {
     this.#store = store;
     this.#stored = stored;
     this.chunkStore = new ChunkStore(stored, new ChunkRecords(store, id));
-    this.snapshots = new SnapshotShelf(id, stored, new SnapshotRecords(store, id));
+    this.snapshots = new SnapshotStore(id, stored, new SnapshotRecords(store, id));
   }
 
   get settings(): OwnSettings {

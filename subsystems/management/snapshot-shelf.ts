@@ -24,7 +24,7 @@ interface Draft {
 }
 
 /** One canister's snapshots. */
-export class SnapshotShelf {
+export class SnapshotStore {
   readonly #owner: Uint8Array;
   readonly #stored: StoredBytes;
   readonly #records: SnapshotRecords;
