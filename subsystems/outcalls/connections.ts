@@ -72,7 +72,7 @@ export class Connections {
     return taken;
   }
 
-  giveBack(connection: Connection): void {
+  release(connection: Connection): void {
     if (connection.isClosed) {
       this.destroy(connection);
       return;

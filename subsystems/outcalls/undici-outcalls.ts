@@ -59,7 +59,7 @@ export class UndiciOutcalls implements Outcalls {
           if (isOver) return;
           isOver = true;
           signal.removeEventListener('abort', abort);
-          connections.giveBack(connection);
+          connections.release(connection);
           resolve(response);
         },
       });
