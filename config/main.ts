@@ -186,7 +186,7 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
     }
     const trim = attempt(memoryAtRest.trimmer);
     using _memory =
-      'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, giveBack: trim.value }) : undefined;
+      'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, free: trim.value }) : undefined;
     if ('error' in trim) log.debug(`what the C library keeps free is not given back at rest: ${messageOf(trim.error)}`);
     return await stopped.promise;
   } catch (error) {

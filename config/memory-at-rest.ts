@@ -23,11 +23,11 @@ export interface MemoryAtRestOptions {
   /** Returns the processor time of the whole process so far. */
   readonly cpuMs?: () => number;
   /** Returns free memory to the system. */
-  readonly giveBack: () => void;
+  readonly free: () => void;
 }
 
 /** Returns memory to the system when the process rests after work, until the returned value is disposed of. */
-export function giveBackAtRest({ clock, cpuMs = processorMs, giveBack }: MemoryAtRestOptions): Disposable {
+export function giveBackAtRest({ clock, cpuMs = processorMs, free }: MemoryAtRestOptions): Disposable {
   let atCheck = cpuMs();
   let atGivingBack = 0;
   return clock.every(CHECK_MS, () => {
@@ -35,7 +35,7 @@ export function giveBackAtRest({ clock, cpuMs = processorMs, giveBack }: MemoryA
     const isAtRest = now - atCheck < CHECK_MS * REST_SHARE;
     atCheck = now;
     if (!isAtRest || now - atGivingBack < WORK_MS_MIN) return;
-    giveBack();
+    free();
     atGivingBack = atCheck = cpuMs();
   });
 }

@@ -21,11 +21,11 @@ function watched(costMs = 5): Watched {
   const clock = new FakeClock();
   let cpuMs = 300;
   let given = 0;
-  const giveBack = (): void => {
+  const free = (): void => {
     given++;
     cpuMs += costMs;
   };
-  const watch = giveBackAtRest({ clock, cpuMs: () => cpuMs, giveBack });
+  const watch = giveBackAtRest({ clock, cpuMs: () => cpuMs, free });
   return {
     watch,
     pass: (workMs) => {
