@@ -25,16 +25,16 @@ interface CanisterGatewayNeeds {
 }
 
 export class CanisterGateway implements Gateway {
-  readonly #with: CanisterGatewayNeeds;
+  readonly #needs: CanisterGatewayNeeds;
 
   constructor(needs: CanisterGatewayNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   find(reference: string): Canister {
     let found: Canister | undefined;
     try {
-      found = this.#with.canisters.resolveIfAny(reference);
+      found = this.#needs.canisters.resolveIfAny(reference);
     } catch (error) {
       throw siteMissing(reference, error);
     }
@@ -43,13 +43,13 @@ export class CanisterGateway implements Gateway {
   }
 
   referenceOfHost(label: string): string | undefined {
-    return this.#with.canisters.referenceOfHost(label);
+    return this.#needs.canisters.referenceOfHost(label);
   }
 
   async respond(canister: Canister, reference: string, request: SiteRequest): Promise<SiteOutcome> {
     const addressedBy = reference === canister.name ? 'name' : 'id';
     const asked = { ...request, headers: withoutAuthorization(request.rawHeaders) };
-    const { websites } = this.#with.codec;
+    const { websites } = this.#needs.codec;
     let isUpdate = false;
     try {
       let argument = websites.encodeRequest(asked, false);
@@ -78,7 +78,7 @@ export class CanisterGateway implements Gateway {
     const reply = await this.#call(canister, kind, method, addressedBy, argument);
     if (reply instanceof ServerError) return reply;
     try {
-      return this.#with.codec.websites.decodeResponse(reply);
+      return this.#needs.codec.websites.decodeResponse(reply);
     } catch (error) {
       return badReply(canister, method, error);
     }
@@ -94,7 +94,7 @@ export class CanisterGateway implements Gateway {
   ): Promise<Uint8Array | ServerError> {
     let outcome: Outcome;
     try {
-      outcome = await this.#with.canisters.call(canister, { kind, method, caller: ANONYMOUS, argument, addressedBy });
+      outcome = await this.#needs.canisters.call(canister, { kind, method, caller: ANONYMOUS, argument, addressedBy });
     } catch (error) {
       return siteRefusal(canister.name, error);
     }
@@ -118,12 +118,12 @@ export class CanisterGateway implements Gateway {
         const reply = await this.#call(canister, 'query', name, addressedBy, token);
         if (reply instanceof ServerError) throw reply;
         try {
-          return this.#with.codec.websites.decodeChunk(reply);
+          return this.#needs.codec.websites.decodeChunk(reply);
         } catch (error) {
           throw badReply(canister, name, error);
         }
       },
-      nowMs: this.#with.nowMs,
+      nowMs: this.#needs.nowMs,
       refused: (reason) => badResponse(canister, streaming.method, reason),
     });
     return { status, headers, body, rest };

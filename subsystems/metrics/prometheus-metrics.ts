@@ -30,7 +30,7 @@ export interface PrometheusMetricsNeeds {
 }
 
 export class PrometheusMetrics implements Metrics {
-  readonly #with: PrometheusMetricsNeeds;
+  readonly #needs: PrometheusMetricsNeeds;
   readonly #families = new Families();
   readonly #requests = new Map<string, RequestCounts>();
   readonly #lag: EventLoopLag;
@@ -42,7 +42,7 @@ export class PrometheusMetrics implements Metrics {
   #canisterCount = 0;
 
   constructor(needs: PrometheusMetricsNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#lag = new EventLoopLag(needs.clock);
     const { clock } = needs;
     const startedMs = clock.nowMs();
@@ -91,7 +91,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   async #makePage(): Promise<readonly Uint8Array[]> {
-    const { canisters, scheduler, storage } = this.#with;
+    const { canisters, scheduler, storage } = this.#needs;
     const figures = storage.isKept ? await storage.figures() : undefined;
     const list = canisters.list();
     const slices = new TimeSlices();
@@ -115,7 +115,7 @@ export class PrometheusMetrics implements Metrics {
       this.#collections.seconds,
     );
     text += histogramText('svc_wake_seconds', 'Time to wake an actor.', canisters.wakeSeconds);
-    text += histogramText('svc_outcall_seconds', 'From an outcall to its end.', this.#with.management.outcalls.seconds);
+    text += histogramText('svc_outcall_seconds', 'From an outcall to its end.', this.#needs.management.outcalls.seconds);
     if (figures !== undefined) {
       text += histogramText('svc_commit_seconds', 'Time to make a commit durable.', figures.commitSeconds);
       text += histogramText('svc_commit_units', 'Units that one commit made durable.', figures.commitUnits);
@@ -157,7 +157,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #showActors(): void {
-    const { scheduler } = this.#with;
+    const { scheduler } = this.#needs;
     const families = this.#families;
     families.gauge('svc_live_actors', 'Actors that have an instance.', () => scheduler.live.liveCount);
     families.gauge('svc_sleeping_actors', 'Actors that are woken by their next message.', () =>
@@ -169,7 +169,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #showExecutors(): void {
-    const { execution } = this.#with;
+    const { execution } = this.#needs;
     const families = this.#families;
     type Figures = ReturnType<typeof execution.executorFigures>['executors'][number];
     const ofEach = (read: (figures: Figures) => number) => (): Samples =>
@@ -211,7 +211,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #showKeys(): void {
-    const { scheduler } = this.#with;
+    const { scheduler } = this.#needs;
     const families = this.#families;
     families.gauge('svc_idempotency_keys', 'Idempotency keys that are known.', () => scheduler.idempotency.keys);
     families.gauge('svc_idempotency_bytes', 'Bytes of the answers kept under them.', () => scheduler.idempotency.bytes);
@@ -223,7 +223,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #showOutcalls(): void {
-    const { management } = this.#with;
+    const { management } = this.#needs;
     const families = this.#families;
     families.counters('svc_outcalls_total', 'Outcalls, by how they ended.', ['end'], () =>
       Object.entries(management.outcalls.ends).map(([end, count]: [string, number]) => [{ end }, count]),
@@ -247,7 +247,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #showMemory(): void {
-    const { execution } = this.#with;
+    const { execution } = this.#needs;
     const families = this.#families;
     families.gauge('svc_memory_bytes', 'Memory that actors use together.', () => execution.memory.bytesUsed);
     families.gauges('svc_memory_kind_bytes', 'The same memory by what it is for.', ['kind'], () =>
@@ -266,7 +266,7 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #showState(): void {
-    const { canisters, storage } = this.#with;
+    const { canisters, storage } = this.#needs;
     const families = this.#families;
     families.gauge('svc_state_bytes', 'About what the state takes on disk.', () => this.#figures?.stateBytes);
     families.gauge(

@@ -49,7 +49,7 @@ interface OutcallServiceOptions {
 }
 
 export class OutcallService {
-  readonly #with: OutcallServiceNeeds;
+  readonly #needs: OutcallServiceNeeds;
   readonly #timeoutMs: number;
   readonly #turns: OutcallTurns;
   readonly #exchangeNeeds: ExchangeNeeds;
@@ -60,7 +60,7 @@ export class OutcallService {
   #drained: (() => void) | undefined;
 
   constructor(needs: OutcallServiceNeeds, { timeoutMs, bounds = OUTCALL_BOUNDS }: OutcallServiceOptions) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#timeoutMs = timeoutMs;
     this.#turns = new OutcallTurns(bounds);
     const { outcalls, storage } = needs;
@@ -73,7 +73,7 @@ export class OutcallService {
 
   /** Resolves with the answer of the call. Throws a Refusal, with which the call is rejected. */
   async request(argument: HttpRequestJson, sender: Uint8Array): Promise<CandidReply> {
-    const { clock, host } = this.#with;
+    const { clock, host } = this.#needs;
     const outcall = checkedOutcall(argument, sender);
     const canister = host.find(sender);
     if (canister === undefined) throw REFUSE.wrongState('the canister that called is gone');
@@ -101,7 +101,7 @@ export class OutcallService {
 
   /** Records the result. */
   #ended(canister: HostedCanister, { request }: CheckedOutcall, as: Ended, outcome: Outcome): void {
-    const { clock, host } = this.#with;
+    const { clock, host } = this.#needs;
     const { end, status, startedMs } = as;
     const endedMs = clock.nowMs();
     this.#tally.ended(end, endedMs - startedMs);
@@ -116,7 +116,7 @@ export class OutcallService {
     const drained = new Promise<void>((resolve) => {
       this.#drained = resolve;
     });
-    using _late = this.#with.clock.after(DRAIN_MS, () => {
+    using _late = this.#needs.clock.after(DRAIN_MS, () => {
       for (const exchange of this.#underWay) exchange.giveUp(stopping());
     });
     await drained;
@@ -126,7 +126,7 @@ export class OutcallService {
     if (this.#isStopping) throw stopping();
     const exchange = new OutcallExchange(outcall, this.#exchangeNeeds);
     const seconds = this.#timeoutMs / 1000;
-    using _deadline = this.#with.clock.after(this.#timeoutMs, () =>
+    using _deadline = this.#needs.clock.after(this.#timeoutMs, () =>
       exchange.giveUp(OUTCALL_FAILURES['outcall-timeout'](`no complete response came within ${seconds} s`)),
     );
     this.#underWay.add(exchange);
@@ -145,7 +145,7 @@ export class OutcallService {
     response: OutcallResponse,
     bytesMax: number,
   ): Promise<Uint8Array> {
-    const { codec, host } = this.#with;
+    const { codec, host } = this.#needs;
     this.#transformTypes ??= codec.parseInterface(TRANSFORM_DID).methods.get('transform');
     const types = this.#transformTypes;
     if (types === undefined) throw new Error('the interface of transforms has no method');
@@ -180,7 +180,7 @@ export class OutcallService {
     if (error instanceof Refusal) return { end: 'transform', refusal: error };
     if (error instanceof ServerError)
       return { end: endOf(error), refusal: REFUSE.outcall(codeOf(error), error.message) };
-    this.#with.log.error(`the outcalls plugin failed: ${messageOf(error)}`, error);
+    this.#needs.log.error(`the outcalls plugin failed: ${messageOf(error)}`, error);
     return { end: 'failed', refusal: REFUSE.outcall(1, 'internal error of the outcalls plugin') };
   }
 }

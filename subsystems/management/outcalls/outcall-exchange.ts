@@ -19,7 +19,7 @@ export interface ExchangeNeeds {
 
 export class OutcallExchange {
   readonly #outcall: CheckedOutcall;
-  readonly #with: ExchangeNeeds;
+  readonly #needs: ExchangeNeeds;
   readonly #controller = new AbortController();
   readonly #end = Promise.withResolvers<OutcallResponse>();
   /** Set while the request occupies a place. */
@@ -27,7 +27,7 @@ export class OutcallExchange {
 
   constructor(outcall: CheckedOutcall, needs: ExchangeNeeds) {
     this.#outcall = outcall;
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   /** Runs the exchange; to be called once. Rejects with the error. */
@@ -44,7 +44,7 @@ export class OutcallExchange {
   }
 
   async #exchange(): Promise<OutcallResponse> {
-    const { storage, outcalls, turns, tally } = this.#with;
+    const { storage, outcalls, turns, tally } = this.#needs;
     const { request, host, bytes } = this.#outcall;
     const { signal } = this.#controller;
     if (storage.isKept) await storage.settled();
@@ -72,7 +72,7 @@ export class OutcallExchange {
     const turn = this.#turn;
     if (turn === undefined) return;
     this.#turn = undefined;
-    this.#with.turns.leave(turn);
+    this.#needs.turns.leave(turn);
   }
 }
 
