@@ -185,8 +185,7 @@ async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: Run
       log.event('ready', { actors }, `ready: ${actors} actor(s)`);
     }
     const trim = attempt(memoryAtRest.trimmer);
-    using _memory =
-      'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, free: trim.value }) : undefined;
+    using _memory = 'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, free: trim.value }) : undefined;
     if ('error' in trim) log.debug(`what the C library keeps free is not given back at rest: ${messageOf(trim.error)}`);
     return await stopped.promise;
   } catch (error) {

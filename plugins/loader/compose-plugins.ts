@@ -40,14 +40,14 @@ export interface Composed {
  * the plugin wraps it; other plugins come before the last one, which is the listener.
  */
 export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Composed {
-  const guests = loaded.map((each) => new ExternalPlugin(each, backup));
+  const external = loaded.map((each) => new ExternalPlugin(each, backup));
   const plugins = builtin.flatMap(
-    (own) => guests.find(({ replaces }) => replaces === own.name)?.inPlaceOf(own) ?? [own],
+    (own) => external.find(({ replaces }) => replaces === own.name)?.inPlaceOf(own) ?? [own],
   );
-  const added = guests.filter(({ replaces }) => replaces === undefined).map(({ plugin }) => plugin);
+  const added = external.filter(({ replaces }) => replaces === undefined).map(({ plugin }) => plugin);
   return {
     plugins: [...plugins.slice(0, -1), ...added, ...plugins.slice(-1)],
-    routes: guests.flatMap(({ routes }) => routes),
+    routes: external.flatMap(({ routes }) => routes),
   };
 }
 

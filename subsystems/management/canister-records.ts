@@ -22,7 +22,7 @@ import { readSettingsValue, writeSettings } from './records/settings-value.ts';
 import { readSnapshotCounter, SnapshotRecords } from './records/snapshot-records.ts';
 import { readSnapshotValue } from './records/snapshot-value.ts';
 import { DEFAULT_SETTINGS, type OwnSettings } from './settings.ts';
-import { SnapshotStore } from './snapshot-shelf.ts';
+import { SnapshotStore } from './snapshot-store.ts';
 import { StoredBytes } from './stored-bytes.ts';
 
 /** Records of one canister that the management canister itself keeps, besides the history. */

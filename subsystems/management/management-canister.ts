@@ -27,7 +27,7 @@ import { settingsMethods } from './methods/settings-methods.ts';
 import { signingMethods } from './methods/signing-methods.ts';
 import { outcallMethods } from './methods/outcall-methods.ts';
 import { snapshotMethods } from './methods/snapshot-methods.ts';
-import { OutcallService } from './outcalls/outcall-desk.ts';
+import { OutcallService } from './outcalls/outcall-service.ts';
 import type { OutcallBounds } from './outcalls/outcall-turns.ts';
 import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
 import type { RecordStore } from './records/record-store.ts';
@@ -133,7 +133,7 @@ export class ManagementCanister implements Management {
   readonly #seed: Uint8Array | undefined;
   readonly #context: MethodContext;
   readonly #methods: Methods;
-  readonly #desk: OutcallService;
+  readonly #outcalls: OutcallService;
   /** Parsed at the first call: many servers never get one. */
   #interface: CandidInterface | undefined;
 
@@ -153,7 +153,7 @@ export class ManagementCanister implements Management {
       stopTimeoutMs: options.stopTimeoutMs ?? STOP_TIMEOUT_MS,
     });
     this.#context = context;
-    this.#desk = new OutcallService(dependencies, {
+    this.#outcalls = new OutcallService(dependencies, {
       timeoutMs: options.outcallTimeoutMs ?? OUTCALL_TIMEOUT_MS,
       bounds: options.outcallBounds,
     });
@@ -164,7 +164,7 @@ export class ManagementCanister implements Management {
       ...infoMethods(context),
       ...snapshotMethods(context),
       ...signingMethods(context),
-      ...outcallMethods(this.#desk),
+      ...outcallMethods(this.#outcalls),
     };
   }
 
@@ -174,12 +174,12 @@ export class ManagementCanister implements Management {
   }
 
   get outcalls(): OutcallFigures {
-    return this.#desk.figures;
+    return this.#outcalls.figures;
   }
 
   /** Gives running outcalls a moment to end. */
   drain(): Promise<void> {
-    return this.#desk.drain();
+    return this.#outcalls.drain();
   }
 
   async call(request: ManagementRequest): Promise<ManagementAnswer> {

@@ -115,7 +115,11 @@ export class PrometheusMetrics implements Metrics {
       this.#collections.seconds,
     );
     text += histogramText('svc_wake_seconds', 'Time to wake an actor.', canisters.wakeSeconds);
-    text += histogramText('svc_outcall_seconds', 'From an outcall to its end.', this.#needs.management.outcalls.seconds);
+    text += histogramText(
+      'svc_outcall_seconds',
+      'From an outcall to its end.',
+      this.#needs.management.outcalls.seconds,
+    );
     if (figures !== undefined) {
       text += histogramText('svc_commit_seconds', 'Time to make a commit durable.', figures.commitSeconds);
       text += histogramText('svc_commit_units', 'Units that one commit made durable.', figures.commitUnits);

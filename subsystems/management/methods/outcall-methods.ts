@@ -1,6 +1,6 @@
 import type { Methods } from '../method-context.ts';
-import type { OutcallService } from '../outcalls/outcall-desk.ts';
+import type { OutcallService } from '../outcalls/outcall-service.ts';
 
-export function outcallMethods(desk: OutcallService): Pick<Methods, 'http_request'> {
-  return { http_request: (argument, { sender }) => desk.request(argument, sender) };
+export function outcallMethods(outcalls: OutcallService): Pick<Methods, 'http_request'> {
+  return { http_request: (argument, { sender }) => outcalls.request(argument, sender) };
 }

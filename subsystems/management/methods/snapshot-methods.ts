@@ -8,7 +8,7 @@ import { REFUSE, refusalOf } from '../refusal.ts';
 import { mayView } from '../settings.ts';
 import { TakenSnapshot, UploadedSnapshot } from '../snapshot.ts';
 import { WASM_PAGE_BYTES, hexOf, sameBytes } from '../../ic/index.ts';
-import { ownerOfSnapshot, type Snapshot, type UploadedData } from '../snapshot-shelf.ts';
+import { ownerOfSnapshot, type Snapshot, type UploadedData } from '../snapshot-store.ts';
 import { hashOf } from './settings-methods.ts';
 import { uninstall } from './code-methods.ts';
 

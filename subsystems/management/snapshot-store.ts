@@ -28,7 +28,7 @@ export class SnapshotStore {
   readonly #owner: Uint8Array;
   readonly #stored: StoredBytes;
   readonly #records: SnapshotRecords;
-  readonly #snapshots: ShelvedSnapshot[] = [];
+  readonly #snapshots: StoredSnapshot[] = [];
   #nextNumber = 0n;
 
   constructor(owner: Uint8Array, stored: StoredBytes, records: SnapshotRecords) {
@@ -41,7 +41,7 @@ export class SnapshotStore {
     return this.#snapshots;
   }
 
-  /** True if the shelf never held a snapshot. */
+  /** True if the store never held a snapshot. */
   get isUnused(): boolean {
     return this.#nextNumber === 0n;
   }
@@ -54,7 +54,7 @@ export class SnapshotStore {
     return this.#find(id);
   }
 
-  #find(id: Uint8Array): ShelvedSnapshot | undefined {
+  #find(id: Uint8Array): StoredSnapshot | undefined {
     return this.#snapshots.find((snapshot) => sameBytes(snapshot.id, id));
   }
 
@@ -75,7 +75,7 @@ export class SnapshotStore {
   add({ number, content, pieces }: Draft, takenAtNs: bigint, replaced: Snapshot | undefined): Snapshot {
     if (replaced !== undefined) this.remove(replaced);
     const read = () => Promise.resolve(content);
-    const snapshot = new ShelvedSnapshot({ number, id: this.#idOf(number), takenAtNs }, content, read);
+    const snapshot = new StoredSnapshot({ number, id: this.#idOf(number), takenAtNs }, content, read);
     this.#snapshots.push(snapshot);
     this.#records.put(number, { takenAtNs, description: content, pieces });
     this.#records.putCounter(this.#nextNumber);
@@ -89,9 +89,9 @@ export class SnapshotStore {
 
   /** Adds data to an uploaded snapshot, which is in memory. */
   upload(snapshot: Snapshot, content: UploadedSnapshot, data: UploadedData): void {
-    const shelved = this.#find(snapshot.id);
-    if (shelved === undefined) throw new Error('the snapshot is not on this shelf');
-    const { number, takenAtNs } = shelved;
+    const stored = this.#find(snapshot.id);
+    if (stored === undefined) throw new Error('the snapshot is not in this store');
+    const { number, takenAtNs } = stored;
     const { part, bytes } = data;
     if (part === 'chunk') this.#records.putChunk(number, content.addChunk(bytes), bytes);
     else {
@@ -104,11 +104,11 @@ export class SnapshotStore {
   }
 
   remove(snapshot: Snapshot): void {
-    const shelved = this.#find(snapshot.id);
-    if (shelved === undefined) return;
-    this.#snapshots.splice(this.#snapshots.indexOf(shelved), 1);
-    this.#stored.give(shelved.description.bytes);
-    this.#records.delete(shelved.number);
+    const stored = this.#find(snapshot.id);
+    if (stored === undefined) return;
+    this.#snapshots.splice(this.#snapshots.indexOf(stored), 1);
+    this.#stored.give(stored.description.bytes);
+    this.#records.delete(stored.number);
   }
 
   clear(): void {
@@ -124,7 +124,7 @@ export class SnapshotStore {
     }
     const { takenAtNs, description } = stored;
     const read = () => this.#records.read(number, stored, this.#stored);
-    this.#snapshots.push(new ShelvedSnapshot({ number, id: this.#idOf(number), takenAtNs }, description, read));
+    this.#snapshots.push(new StoredSnapshot({ number, id: this.#idOf(number), takenAtNs }, description, read));
   }
 
   restoreCounter(next: bigint): void {
@@ -145,7 +145,7 @@ export type UploadedData =
   | { readonly part: 'chunk'; readonly bytes: Uint8Array }
   | { readonly part: 'w' | 'h' | 't'; readonly offset: number; readonly bytes: Uint8Array };
 
-class ShelvedSnapshot implements Snapshot {
+class StoredSnapshot implements Snapshot {
   readonly number: bigint;
   readonly id: Uint8Array;
   readonly takenAtNs: bigint;
