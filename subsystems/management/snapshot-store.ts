@@ -28,7 +28,7 @@ export class SnapshotStore {
   readonly #owner: Uint8Array;
   readonly #stored: StoredBytes;
   readonly #records: SnapshotRecords;
-  readonly #snapshots: StoredSnapshot[] = [];
+  readonly #snapshots: HeldSnapshot[] = [];
   #nextNumber = 0n;
 
   constructor(owner: Uint8Array, stored: StoredBytes, records: SnapshotRecords) {
@@ -54,7 +54,7 @@ export class SnapshotStore {
     return this.#find(id);
   }
 
-  #find(id: Uint8Array): StoredSnapshot | undefined {
+  #find(id: Uint8Array): HeldSnapshot | undefined {
     return this.#snapshots.find((snapshot) => sameBytes(snapshot.id, id));
   }
 
@@ -75,7 +75,7 @@ export class SnapshotStore {
   add({ number, content, pieces }: Draft, takenAtNs: bigint, replaced: Snapshot | undefined): Snapshot {
     if (replaced !== undefined) this.remove(replaced);
     const read = () => Promise.resolve(content);
-    const snapshot = new StoredSnapshot({ number, id: this.#idOf(number), takenAtNs }, content, read);
+    const snapshot = new HeldSnapshot({ number, id: this.#idOf(number), takenAtNs }, content, read);
     this.#snapshots.push(snapshot);
     this.#records.put(number, { takenAtNs, description: content, pieces });
     this.#records.putCounter(this.#nextNumber);
@@ -124,7 +124,7 @@ export class SnapshotStore {
     }
     const { takenAtNs, description } = stored;
     const read = () => this.#records.read(number, stored, this.#stored);
-    this.#snapshots.push(new StoredSnapshot({ number, id: this.#idOf(number), takenAtNs }, description, read));
+    this.#snapshots.push(new HeldSnapshot({ number, id: this.#idOf(number), takenAtNs }, description, read));
   }
 
   restoreCounter(next: bigint): void {
@@ -145,7 +145,7 @@ export type UploadedData =
   | { readonly part: 'chunk'; readonly bytes: Uint8Array }
   | { readonly part: 'w' | 'h' | 't'; readonly offset: number; readonly bytes: Uint8Array };
 
-class StoredSnapshot implements Snapshot {
+class HeldSnapshot implements Snapshot {
   readonly number: bigint;
   readonly id: Uint8Array;
   readonly takenAtNs: bigint;
