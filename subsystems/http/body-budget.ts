@@ -2,7 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 
 const MIB = 1024 * 1024;
-/** Bodies of website requests that are in hand, all together: anybody may send them, and what waits for a slow actor waits with its body. */
+/**
+ * Bytes that the bodies of website requests in hand may have together: anybody may send them, and a request to a slow
+ * actor waits with its body.
+ */
 const SITE_BODY_BYTES_MAX = 256 * MIB;
 
 /** Bounds what the bodies of requests hold together, from their first bytes to the answer. */
@@ -14,7 +17,10 @@ export class BodyBudget {
     this.#bytesMax = bytesMax;
   }
 
-  /** For one request; undefined where it announces no body. If its client leaves before all of it is there, what has come is given back. */
+  /**
+   * Returns the share of one request, or undefined if the request announces no body. If its client leaves before the
+   * whole body has arrived, the share is given back.
+   */
   begin(request: IncomingMessage): HeldBody | undefined {
     const { headers } = request;
     const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
@@ -44,7 +50,7 @@ export class BodyBudget {
   }
 }
 
-/** What the body of one request has of the budget. */
+/** The share of the budget that the body of one request holds. */
 export class HeldBody {
   readonly #budget: BodyBudget;
   #bytes = 0;
@@ -53,7 +59,10 @@ export class HeldBody {
     this.#budget = budget;
   }
 
-  /** To be called as bytes arrive. Undefined: there is room for them; else why there is none, and all that it had is given back. */
+  /**
+   * Counts bytes as they arrive. Returns undefined if there is room for them; otherwise gives back the whole share
+   * and returns the error.
+   */
   take(bytes: number): ServerError | undefined {
     if (this.#budget.take(bytes)) {
       this.#bytes += bytes;

@@ -1,8 +1,9 @@
 /**
- * `--browser-guard`: keeps the pages of other sites away from what needs no token here only because nobody has set one.
- * CORS is open (docs/http.md), so a page that a developer happens to visit could call every route of a server on the same machine, and
- * read the answers. What browsers say of a request gives such a page away: its `Origin` or `Sec-Fetch-Site`, and, where its own
- * name was made to mean this machine (DNS rebinding), the `Host`. What is no browser says none of it and passes.
+ * `--browser-guard`: keeps the pages of other sites away from what needs no token here only because nobody has set
+ * one. CORS is open (docs/http.md), so a page that a developer happens to visit could call every route of a server on
+ * the same machine, and read the answers. What browsers say of a request gives such a page away: its `Origin` or
+ * `Sec-Fetch-Site`, and, where its own name was made to mean this machine (DNS rebinding), the `Host`. What is no
+ * browser says none of it and passes.
  */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
@@ -13,7 +14,7 @@ LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 /** Addresses that mean all of a machine's. */
 const WILDCARDS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
-/** What browsers say of a request of the server's own pages, and of one that the user has typed. */
+/** Values of `Sec-Fetch-Site` for requests of the server's own pages, and for addresses that the user has typed. */
 const OWN_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
 const SHOWN_CHARACTERS_MAX = 80;
 
@@ -21,7 +22,7 @@ export class BrowserGuard {
   /** Names that mean this server: the address that it listens on, and what the operator wrote for it. */
   readonly #names: ReadonlySet<string>;
   readonly #listensEverywhere: boolean;
-  /** What was found of the host that was asked last. */
+  /** The host that was checked last; `#isHostOurs` has the result. */
   #host: string | undefined = undefined;
   #isHostOurs = true;
 
@@ -47,7 +48,7 @@ export class BrowserGuard {
   #isOurs(host: string, localAddress: string | undefined): boolean {
     if (host !== this.#host) {
       this.#isHostOurs = this.#looksOurs(hostNameOf(host), localAddress);
-      // What depends on the connection is looked at each time.
+      // The result depends on the connection if the server listens everywhere, so it is not kept then.
       this.#host = this.#listensEverywhere ? undefined : host;
     }
     return this.#isHostOurs;

@@ -24,10 +24,10 @@ const SHOWN_CHARACTERS_MAX = 80;
 /** RFC 3986, 3.2.2 and 3.2.3; empty is how a client names a server that has no name (RFC 9112, 3.2). */
 const HOST = /^(?:\[[\da-f:.]+\]|[\w\-.~!$&'()*+,;=%]*)(?::\d*)?$/i;
 
-/** What a request says it expects before it sends its body: nothing, `100-continue`, or what nobody can meet. */
+/** The `Expect` header of a request: none, `100-continue`, or an expectation that no server can meet. */
 export type Expectation = 'nothing' | 'continue' | 'unknown';
 
-/** What `/health/ready` and every refused request say while the server does not take work. */
+/** Returns the text that `/health/ready` and every refused request answer while the server takes no work. */
 export function notReadyText(readiness: Readiness, isClosing: boolean): string {
   if (isClosing) return 'shutting down';
   return readiness.note === 'shutting down' ? readiness.note : `starting: ${readiness.note}`;
@@ -36,12 +36,12 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
 /**
  * The checks of a request, in the order that docs/http.md promises; all before anything of the body is read:
  *
- *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names two, or what is none;
- *      HTTP/1.0 has no transfer coding
+ *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names
+ *      two, or what is none; HTTP/1.0 has no transfer coding
  *   1. `OPTIONS` on a path that is no website's: 204
  *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
- *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
- *      a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
+ *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the
+ *      path: 413; a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
  *   4. readiness, for anything but a health probe: 503; an `EventSource` is told to come back (event-source.ts)
  *
  * Then comes routing. What fails here is answered in plain text.
@@ -139,7 +139,10 @@ export class CheckOrder {
     return false;
   }
 
-  /** A body whose last coding is another than `chunked` has no end that anybody could find: it is malformed (RFC 9112, 6.3). */
+  /**
+   * Refuses a transfer coding. A body whose last coding is not `chunked` has no end that can be found: the request is
+   * malformed (RFC 9112, 6.3).
+   */
   #refuseCoding(response: ServerResponse, coding: string): false {
     const shown = JSON.stringify(coding.slice(0, SHOWN_CHARACTERS_MAX));
     const hasEnd = /(?:^|,)\s*chunked\s*$/i.test(coding);

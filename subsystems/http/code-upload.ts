@@ -1,4 +1,4 @@
-/** What `/install` and `/upgrade` are sent: a module alone, or a form with what belongs to it. */
+/** Reads the body of `/install` and `/upgrade`: a module alone, or a form with a module and what belongs to it. */
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { InitArgument } from '../canisters/index.ts';

@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** What node:http keeps on a socket and its types do not tell; `test/subsystems/http/floods.test.ts` pins it. */
+/**
+ * Fields that node:http keeps on a socket and does not declare in its types; `test/subsystems/http/floods.test.ts`
+ * pins them.
+ */
 export interface HttpSocket extends Socket {
   /** Null once the connection is closed. */
   readonly parser: HttpParser | null;
@@ -22,10 +25,10 @@ export interface HttpParser {
 export interface Lane {
   /** Gives bytes to the parser. */
   readonly feed: (bytes: Buffer) => void;
-  /** What has been read; up to `at` the parser has it. Undefined: all that came. */
+  /** Bytes that have been read; the parser has those before `at`. Undefined: the parser has all bytes. */
   chunk: Buffer | undefined;
   at: number;
-  /** It is in line for its next turn. */
+  /** True if the lane is in line for its next turn. */
   isInLine: boolean;
 }
 
@@ -39,11 +42,14 @@ export class Connection {
   /** Bytes that had been read when the newest request began. */
   requestBytesRead = 0;
   lane: Lane | undefined;
-  /** It has sent more requests at once than are taken at once. */
+  /** True if the client has sent more requests at once than are taken at once. */
   isFlooding = false;
-  /** It has sent a request that needs the token; without a token, one that would. */
+  /**
+   * True if the client has sent a request that needs the token; on a server without a token, a request that would
+   * need one.
+   */
   isKnown = false;
-  /** Its answers that have no end: told when it is closed. */
+  /** Callbacks of answers that have no end; called when the connection is closed. */
   readonly streams = new Set<() => void>();
   /** As of the last look. */
   bytesRead = 0;
@@ -51,7 +57,7 @@ export class Connection {
   silentSinceMs: number;
   /** When its request must be there whole, where node:http has given up on it while it was held. */
   receiveUntilMs: number | undefined;
-  /** Its client does not take what was sent to it; the socket has a timer for that. */
+  /** True if the client does not take what was sent to it; the socket has a timer for that. */
   isStalling = false;
 
   constructor(socket: HttpSocket, nowMs: number) {
@@ -68,7 +74,7 @@ export class Connection {
     return this.response !== undefined && !this.response.writableFinished;
   }
 
-  /** Whether it has done anything since the last look. */
+  /** Returns true if the connection has done anything since the last look. */
   look(nowMs: number): boolean {
     // A connection that owes nothing must not keep its last request and answer in memory.
     const wasBusy = this.response !== undefined || this.bytesRead !== this.socket.bytesRead;

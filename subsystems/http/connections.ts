@@ -2,19 +2,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection, type HttpSocket } from './connection.ts';
 
-/** How many connections are looked at to find one that can go: the queue is in order, so mostly it is the first. */
+/** Connections that are looked at to find one that can go: the queue is in order, so mostly the first one can. */
 const LOOKS_MAX = 64;
-/** Of all connections those that may be streams, which make room for nobody: the others are for whoever wants to see why. */
+/**
+ * Share of all connections that may be streams. Streams make room for nobody; the rest is for clients that want to
+ * call.
+ */
 const STREAMS_SHARE = 3 / 4;
 /** A connection that has used the token must have been silent for so long before it has to go. */
 const KNOWN_SILENCE_MS = 10_000;
 
 export interface ConnectionsOptions {
-  /** How long a connection may do nothing. */
+  /** Milliseconds that a connection may do nothing. */
   readonly idleMaxMs: number;
-  /** How long a client may leave its answers untaken. */
+  /** Milliseconds that a client may leave its answers untaken. */
   readonly stallMaxMs: number;
-  /** How long a request may take to come in. */
+  /** Milliseconds that a request may take to come in. */
   readonly receivingMaxMs: number;
 }
 
@@ -32,16 +35,16 @@ export class Connections {
   readonly #open = new Map<Socket, Connection>();
   readonly #strangers = new Set<Connection>();
   readonly #known = new Set<Connection>();
-  /** Those with answers that have no end: they are busy as long as they are open, and in none of the queues. */
+  /** Connections with answers that have no end: they are busy as long as they are open, and in none of the queues. */
   readonly #streaming = new Set<Connection>();
-  /** How many such answers there are. */
+  /** Number of open answers that have no end. */
   #streams = 0;
   readonly #idleMaxMs: number;
   #stallMaxMs: number;
   readonly #receivingMaxMs: number;
-  /** How many may be open at once. */
+  /** Connections that may be open at once. */
   max = Number.POSITIVE_INFINITY;
-  /** Those that were closed, or not taken, because there were too many. */
+  /** Number of connections that were closed, or not taken, because there were too many. */
   displaced = 0;
 
   constructor({ idleMaxMs, stallMaxMs, receivingMaxMs }: ConnectionsOptions) {
@@ -58,7 +61,10 @@ export class Connections {
     return this.#open.get(socket);
   }
 
-  /** Undefined: all are busy with answers, and there is no room for this one. Somebody else may have had to go for it. */
+  /**
+   * Registers a new connection, closing another one for it if necessary. Returns undefined if all are busy with
+   * answers and there is no room.
+   */
   opened(socket: Socket, nowMs: number): Connection | undefined {
     if (this.#open.size >= this.max && !this.#makeRoom(nowMs)) {
       this.displaced++;
@@ -139,7 +145,10 @@ export class Connections {
     for (const connection of this.#open.values()) connection.isStalling = false;
   }
 
-  /** Whether any client has not taken all of an answer yet; node:http calls such a connection idle. To be asked every few ms. */
+  /**
+   * Returns true if any client has not taken all of an answer yet; node:http calls such a connection idle. Meant to
+   * be called every few milliseconds.
+   */
   lookForUntaken(): boolean {
     let isAny = false;
     for (const connection of this.#open.values()) {
@@ -149,7 +158,10 @@ export class Connections {
     return isAny;
   }
 
-  /** While the server stops: closes each connection that owes no answer, or none but to a request that is still not there. */
+  /**
+   * Closes, while the server stops, each connection that owes no answer, or owes one only to a request that has not
+   * fully arrived.
+   */
   closeUnless(isAnswerOwed: (request: IncomingMessage) => boolean): void {
     for (const { socket } of this.#open.values()) {
       // Answers are sent in the order of their requests: those before this one have ended, whatever came behind it.

@@ -2,9 +2,9 @@ import { readdirSync, statSync } from 'node:fs';
 
 /** The file descriptors of this process: files, connections, and what threads wake each other with. */
 export interface Descriptors {
-  /** How many it may have open. */
+  /** Descriptors that the process may have open. */
   readonly limit: number;
-  /** How many it has open. */
+  /** Returns the number of descriptors that the process has open. */
   inUse(): number;
 }
 
@@ -14,20 +14,26 @@ const CONNECTIONS_MAX = 16_384;
 const CONNECTIONS_MIN = 16;
 /** Until the server takes work: probes. What recovery will open is not known yet. */
 export const STARTING_CONNECTIONS_MAX = 64;
-/** Kept free: what storage, compiler and new threads open until the next look (RocksDB keeps each of its files open). */
+/**
+ * Descriptors kept free for what storage, compiler and new threads open until the next look (RocksDB keeps each of
+ * its files open).
+ */
 const RESERVE_FACTOR = 1 / 4;
 const RESERVE_MIN = 64;
 const RESERVE_MAX = 4096;
 
 export interface ConnectionBound {
   readonly connectionsMax: number;
-  /** How the bound came about, for the operator. */
+  /** Explains to the operator how the bound came about. */
   readonly reason: string;
   /** There are too few descriptors even for the connections that are always taken. */
   readonly isTight: boolean;
 }
 
-/** How many connections the descriptors leave room for, beside what else is open now and a reserve. */
+/**
+ * Returns the number of connections that the descriptors leave room for, beside a reserve and everything else that is
+ * open now.
+ */
 export function connectionBound(descriptors: Descriptors, connections: number): ConnectionBound {
   const { limit } = descriptors;
   const others = Math.max(0, descriptors.inUse() - connections);

@@ -1,14 +1,15 @@
 /**
- * What a browser's `EventSource` needs beyond a stream. What is answered with another status than 200 ends it for good, so a server that was
- * asked half a second too early would lose its watchers until somebody reloads the page. Where a later request may go well, it
- * is therefore answered with a stream that tells when to come back, and ends.
+ * Support for a browser's `EventSource`, beyond a stream. An answer with another status than 200 ends an
+ * `EventSource` for good, so a server that was asked half a second too early would lose its watchers until somebody
+ * reloads the page. Where a later request may succeed, the answer is therefore a stream that tells when to come back,
+ * and ends.
  */
 import type { IncomingMessage } from 'node:http';
 
 /** When it comes back, in milliseconds: what browsers wait of themselves. */
 const RETRY_MS = 3000;
 
-/** Whether a request for a live query comes from an `EventSource`, or from a client that asks as one does. */
+/** Returns true if a request for a live query comes from an `EventSource`, or from a client that asks as one does. */
 export function isEventSource({ url, headers }: IncomingMessage): boolean {
   if (url?.startsWith('/watch/') !== true || headers.accept?.includes('text/event-stream') !== true) return false;
   return headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;

@@ -1,7 +1,7 @@
 /**
- * Server-sent events: answers that stay open. A stream's connection carries nothing else and ends with it, so bytes go
- * out as they are, without chunks around them. What a client does not take is bounded by whoever sends: `send` says when
- * to stop. A client that takes nothing for five minutes is cut, as with any answer (connections.ts).
+ * Server-sent events: answers that stay open. A stream's connection carries nothing else and ends with it, so bytes
+ * go out as they are, without chunks around them. What a client does not take is bounded by whoever sends: `send`
+ * says when to stop. A client that takes nothing for five minutes is cut, as with any answer (connections.ts).
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Clock, ServerError } from '../../kernel/index.ts';
@@ -23,11 +23,17 @@ export interface EventStreamEvents {
 
 export interface EventStream {
   readonly isOpen: boolean;
-  /** Open, and its client takes what it is sent: after `send` has returned false, `drained` says when that is so again. */
+  /**
+   * True if the stream is open and its client takes what it is sent. After `send` has returned false, `drained` says
+   * when that is so again.
+   */
   readonly hasRoom: boolean;
   /** Bytes that wait for the client to take them. */
   readonly pendingBytes: number;
-  /** Sends whole frames; they are not copied. False: the client takes no more for now; what was given is sent all the same. */
+  /**
+   * Sends whole frames, without copying them. Returns false if the client takes no more for now; what was given is
+   * sent all the same.
+   */
   send(frames: Uint8Array): boolean;
   /** Ends the stream behind what was sent. */
   end(): void;

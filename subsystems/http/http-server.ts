@@ -49,11 +49,12 @@ const TIMEOUT_CHECK_MS = 1000;
 const IDLE_MAX_MS = 75_000;
 const SWEEP_MS = 5000;
 /**
- * Connections that the system keeps until they are taken (it may keep fewer, see somaxconn): what comes beyond is dropped,
- * and tries again after a second. Node's own 511 are full at once when thousands come together.
+ * Connections that the system keeps until they are taken (it may keep fewer, see somaxconn). Connections beyond that
+ * are dropped, and their clients try again after a second. Node's own 511 are full at once when thousands come
+ * together.
  */
 const BACKLOG = 4096;
-/** How often the log says that connections had to go for others. */
+/** Milliseconds between two lines of the log about connections that had to go for others. */
 const DISPLACED_LOG_MS = 60_000;
 /**
  * A client that takes nothing of its answers for so long does not come back, and a backup that is sent to it holds a
@@ -91,7 +92,7 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly port: number;
   /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
   readonly browserGuard?: { readonly names: readonly string[] } | undefined;
-  /** Of plugins from outside. */
+  /** Routes of plugins from outside. */
   readonly pluginRoutes?: readonly PluginRouteSpec[];
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
   readonly requestTimeoutMs?: number;
@@ -113,8 +114,8 @@ export interface OpenableHttpServer extends HttpServer {
   /** To be called when recovery is over: as many connections are taken as there is room for beside what is open now. */
   serve(): void;
   /**
-   * From now on no connection and no request is taken. What is being answered goes on; connections that owe no answer are
-   * closed, and soon those whose request is still not there. Idempotent.
+   * From now on no connection and no request is taken. What is being answered goes on; connections that owe no answer
+   * are closed, and soon those whose request is still not there. Idempotent.
    */
   stopAccepting(): void;
   /**
@@ -155,7 +156,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #auth: Auth;
   readonly #readiness: Readiness;
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
-  /** How many of them the log has told of. */
+  /** Displaced connections that the log has told of. */
   #displacedLogged = 0;
   readonly #pluginSpecs: readonly RouteSpec[];
   readonly #pluginAnswers: PluginAnswers;
@@ -399,7 +400,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     else this.#responder.raw(socket, 400, 'Bad Request', 'this server is not a proxy');
   }
 
-  /** What node:http calls errors of a client; some of them are ours. */
+  /** Handles what node:http calls errors of a client; some of them are stops that this server made. */
   #parserStopped(error: ParserError, socket: Socket): void {
     const connection = this.#connections.of(socket);
     if (connection !== undefined) {
@@ -411,7 +412,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   #connected(socket: Socket): void {
-    // node:http takes its own listener away when it hands a socket over (CONNECT): a client that resets it then must not end the process.
+    // node:http takes its own listener away when it hands a socket over (CONNECT): a client that resets it then must
+    // not end the process.
     socket.on('error', () => socket.destroy());
     const connection = this.#connections.opened(socket, this.#clock.nowMs());
     if (connection !== undefined) this.#flow.watch(connection);
@@ -464,7 +466,8 @@ class FastifyHttpServer implements OpenableHttpServer {
       exposeHeadRoutes: false,
       requestIdHeader: false,
       genReqId: () => '',
-      clientErrorHandler: (error, socket) => this.#parserStopped(error as Error, socket), // fastify's type of it is wrong
+      // fastify's type of the error is wrong
+      clientErrorHandler: (error, socket) => this.#parserStopped(error as Error, socket),
       // No route has a schema; with compilers of its own, fastify would load a hundred files of ajv and others.
       schemaController: { compilersFactory: { buildValidator: hasNoSchemas, buildSerializer: hasNoSchemas } },
       routerOptions: {
@@ -528,7 +531,7 @@ function hasNoSchemas(): never {
   throw new Error('no route of this server has a schema');
 }
 
-/** It is known now what a request asked for: it counts there, and so will its answer. */
+/** Counts a request under what it turned out to ask for; its answer will be counted there, too. */
 function countedBy(tally: RequestTally, response: ServerResponse, isOpenEnded = false): void {
   tally.value++;
   if (!(response instanceof ServedResponse)) return;

@@ -13,7 +13,7 @@ export interface PluginRequest {
   readonly parameters: Readonly<Record<string, string>>;
   /** The query parameters that the route takes, decoded (`+` is a blank); each at most once. */
   readonly query: ReadonlyMap<string, string>;
-  /** By their names in small letters; those that came more than once joined by `, `. */
+  /** Headers by their names in small letters; values of a repeated header are joined by `, `. */
   readonly headers: Readonly<Record<string, string>>;
   /** The whole body, once. Rejects with ServerError `body-too-large` when it passes what the route takes. */
   body(): Promise<Uint8Array>;

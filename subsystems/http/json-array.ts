@@ -4,13 +4,13 @@ import { JSON_TYPE, type Responder } from './responder.ts';
 
 /** Items that are made before anybody looks at the time: some 20 µs each, and a short array is never cut. */
 const ITEMS_A_LOOK = 16;
-/** What leaves at once of a long array. */
+/** Characters of a long array that leave at once. */
 const PIECE_CHARACTERS_MAX = 64 * 1024;
 
 /**
- * Answers with a JSON array that may be long: of each item the text that `textOf` gives, undefined to leave it out. What is
- * made in one slice leaves at once; otherwise it is sent piece by piece, as fast as the client takes it, and between the
- * pieces everything else has its turn. Items are looked at when it is theirs.
+ * Answers with a JSON array that may be long: of each item the text that `textOf` gives, undefined to leave it out.
+ * What is made in one slice leaves at once; otherwise it is sent piece by piece, as fast as the client takes it, and
+ * between the pieces everything else has its turn. Items are looked at when it is theirs.
  */
 export async function answerJsonArray<T>(
   responder: Pick<Responder, 'bytes' | 'stream'>,
@@ -44,7 +44,7 @@ class ArrayPieces<T> {
     this.#textOf = textOf;
   }
 
-  /** What there is room and time for; at the end with the bracket. */
+  /** Returns the items that there is room and time for; at the end of the array, with the closing bracket. */
   next(slices: TimeSlices): Uint8Array {
     let text = '';
     for (let count = 1; text.length < PIECE_CHARACTERS_MAX; count++) {

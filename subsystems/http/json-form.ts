@@ -5,7 +5,7 @@ import type { CandidInterface, Codec, EncodingOptions, AnySizeTuple } from '../c
 const PLAIN = { lossless: false };
 const LOSSLESS = { lossless: true };
 
-/** How the arguments and results of one method become JSON; undefined for raw Candid. */
+/** Codecs that turn the arguments and results of one method into JSON; undefined for raw Candid. */
 export interface JsonForm {
   readonly args: AnySizeTuple;
   readonly results: AnySizeTuple;
@@ -14,12 +14,15 @@ export interface JsonForm {
   readonly candid: CandidInterface | undefined;
 }
 
-/** Whether the module may say its interface when it is asked (`interfaceOf`), and whoever wants plain JSON has to wait for that. */
+/**
+ * Returns true if the module may name its interface when it is asked (`interfaceOf`), and a client that wants plain
+ * JSON has to wait for that.
+ */
 export function mustAsk({ candid }: Canister, isLossless: boolean): boolean {
   return candid === undefined && !isLossless;
 }
 
-/** By the method's types; the lossless form describes itself and so works without any. */
+/** Returns the form by the method's types; the lossless form describes itself and so works without types. */
 export function jsonFormOf(
   codec: Pick<Codec, 'untyped'>,
   canister: Canister,
@@ -45,8 +48,8 @@ function whyUndescribed({ name, candid, candidProblem }: Canister, method: strin
 }
 
 /**
- * The results of a reply. A reply is as hostile as a request: if it is not what the interface promises, the canister is at
- * fault, as if it had trapped. Throws, or rejects with, ServerError `trapped`.
+ * The results of a reply. A reply is as hostile as a request: if it is not what the interface promises, the canister
+ * is at fault, as if it had trapped. Throws, or rejects with, ServerError `trapped`.
  */
 export function replyAsJson(
   { results, encoding }: JsonForm,
@@ -68,9 +71,10 @@ export function replyAsJson(
 }
 
 /**
- * Returns the results of a reply to a call that waited while its canister was given another code or interface. The present
- * interface reads the reply, as a rule it is the one of the code that ran; where it does not fit, `form` reads it, which was made
- * when the call came. Rejects with ServerError `trapped`, as the present interface has it, where neither fits.
+ * Returns the results of a reply to a call that waited while its canister was given another code or interface. The
+ * present interface reads the reply, because as a rule the code that ran has it; where it does not fit, `form`, which
+ * was made when the call came, reads the reply. Rejects with the ServerError `trapped` of the present interface where
+ * neither fits.
  */
 export async function changedReplyAsJson(
   { codec, canisters }: { readonly codec: Pick<Codec, 'untyped'>; readonly canisters: Pick<Canisters, 'interfaceOf'> },

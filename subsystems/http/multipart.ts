@@ -1,10 +1,11 @@
 /**
  * Bodies of `multipart/form-data` (RFC 7578), for forms of few parts with known names.
  *
- * A part is taken as it arrives, so that a large one is in memory once. Every part has to be wanted: an unknown or repeated
- * name, headers that say nothing or too much, a coding or charset that would have to be undone, and an end that is missing
- * are refused, because a form that is half understood would do something else than what was asked for. What splits the
- * body at its boundary is dicer (of @fastify/busboy), which keeps no more than a line of it; what parts mean is decided here.
+ * A part is taken as it arrives, so that a large one is in memory once. Every part has to be wanted: an unknown or
+ * repeated name, headers that say nothing or too much, a coding or charset that would have to be undone, and an end
+ * that is missing are refused, because a form that is half understood would do something else than what was asked
+ * for. What splits the body at its boundary is dicer (of @fastify/busboy), which keeps no more than a line of it;
+ * what parts mean is decided here.
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
@@ -14,30 +15,36 @@ import { GrowingBody, tooLarge } from './request-body.ts';
 
 /** Headers of one part, names and values: a name, a file name and a type, with room. */
 const HEADER_BYTES_MAX = 4096;
-/** As many as dicer keeps. It cuts off what comes beyond them without a word, so that has to be more than a part may have. */
+/**
+ * Bytes of a header that dicer keeps. It cuts off silently what comes beyond them, so this has to be more than a part
+ * may have.
+ */
 const HEADER_BYTES_KEPT = 2 * HEADER_BYTES_MAX;
 const HEADER_PAIRS_MAX = 16;
 /**
- * Bytes that are split before anybody looks whether the form is refused: of parts without anything 64 KiB would be eleven
- * thousand, 3 µs each.
+ * Bytes that are split before anybody looks whether the form is refused: of parts without anything 64 KiB would be
+ * eleven thousand, 3 µs each.
  */
 const SPLIT_BYTES = 8192;
 /** RFC 2046, section 5.1.1. */
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]$/;
 const SHOWN_CHARACTERS_MAX = 80;
-/** What RFC 9110 calls a token, and a quoted string. Browsers write a quote in a name as %22, curl as \". */
+/**
+ * A parameter whose value is a token or a quoted string of RFC 9110. Browsers write a quote in a name as %22, curl as
+ * \".
+ */
 const PARAMETER = /\s*;\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))/y;
 
 /** A part of a form that is known. */
 export interface PartKind {
   readonly bytesMax: number;
-  /** It has to be UTF-8. */
+  /** True if the part has to be UTF-8. */
   readonly isText: boolean;
 }
 
 type Header = Readonly<Record<string, readonly string[] | undefined>>;
 
-/** Whether a request says that its body is a form. */
+/** Returns true if a request says that its body is a form. */
 export function isForm(request: IncomingMessage): boolean {
   return /^\s*multipart\/form-data\s*(;|$)/i.test(request.headers['content-type'] ?? '');
 }
@@ -84,7 +91,7 @@ export class FormReader<Name extends string> {
     this.#refuse();
     let hasRoom = true;
     for (let at = 0; at < piece.length; at += SPLIT_BYTES) {
-      // What follows the last boundary belongs to nobody.
+      // Bytes behind the last boundary belong to no part.
       if (!this.#dicer.writable) return undefined;
       hasRoom = this.#dicer.write(piece.subarray(at, at + SPLIT_BYTES));
       this.#refuse();
@@ -103,7 +110,8 @@ export class FormReader<Name extends string> {
   }
 
   #began(part: NodeJS.ReadableStream): void {
-    // Its headers would have come before the next part: a form of nothing else is not read to its end.
+    // Headers of the last part would have come before the next part: a form of parts without headers is not read to its
+    // end.
     if (this.#understood < this.#seen) this.#fail(withoutHeaders());
     this.#seen++;
     let gathered: GrowingBody | undefined;
@@ -133,7 +141,7 @@ export class FormReader<Name extends string> {
 
   #nameOf(header: Header): Name {
     const { 'content-disposition': dispositions = [], 'content-transfer-encoding': codings = [] } = header;
-    // What might follow them says how the part is to be read, too.
+    // Headers that might follow these also say how the part is to be read.
     if (Object.values(header).flat().length >= HEADER_PAIRS_MAX)
       throw badForm(`a part has ${HEADER_PAIRS_MAX} headers or more: its name and its type are enough`);
     if (bytesIn(header) > HEADER_BYTES_MAX)

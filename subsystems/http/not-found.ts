@@ -4,7 +4,10 @@ import { firstSegmentOf, readablePathOf, type RouteSpec, ROUTES } from './route-
 
 const SHOWN_CHARACTERS_MAX = 100;
 
-/** The error for a target that no route has; it names the routes that were probably meant. `added`: those of plugins from outside. */
+/**
+ * Returns the error for a target that no route has; it names the routes that were probably meant. `added`: routes of
+ * plugins from outside.
+ */
 export function notFound(request: IncomingMessage, added: readonly RouteSpec[] = []): ServerError {
   const target = request.url ?? '';
   // The base of a client's URL often ends with a slash, and its path begins with one.

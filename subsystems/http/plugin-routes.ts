@@ -1,4 +1,7 @@
-/** Routes of plugins from outside, below `/x/<plugin>/`: the same checks, limits, counts and errors as for the server's own. */
+/**
+ * Routes of plugins from outside, below `/x/<plugin>/`: the same checks, limits, counts and errors as for the
+ * server's own.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { PluginAnswer, PluginRequest, PluginRouteSpec } from './index.ts';
@@ -11,7 +14,9 @@ const EMPTY = new Uint8Array(0);
 /** Milliseconds that a plugin's answer may still take when all else has ended: as long as its `stop` may. */
 const LAST_ANSWERS_MS = 10_000;
 
-/** What plugins have still to answer. A promise that never comes would hold up a stop for as long as its client waits. */
+/**
+ * Answers that plugins still owe. A promise that never settles would hold up a stop for as long as its client waits.
+ */
 export class PluginAnswers {
   readonly #log: Pick<Logger, 'error'>;
   readonly #open = new Set<() => void>();
@@ -33,7 +38,7 @@ export class PluginAnswers {
     });
   }
 
-  /** What is open when the time is over is answered by an error. */
+  /** Answers with an error, when the time is over, whatever is still open. */
   endAfter(clock: Pick<Clock, 'after'>, ms = LAST_ANSWERS_MS): Disposable {
     return clock.after(ms, () => {
       for (const giveUp of this.#open) giveUp();

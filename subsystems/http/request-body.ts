@@ -10,9 +10,9 @@ const ROOM_FACTOR = 16;
 /**
  * Reads the body of a request and hands it over once, in the turn in which its last byte arrives: with a
  * `Content-Length` that is known before the stream says so, which saves two ticks. A chunked body is counted as it
- * arrives; `failed` is called with a ServerError `tooLarge` as soon as it passes `bytesMax`, and the rest is left
- * unread; so is a body for which `held` has no room, with what `held` says. A client that goes away in the middle gets neither
- * call, and nothing holds on to what it sent.
+ * arrives. `failed` is called with a ServerError `tooLarge` as soon as the body passes `bytesMax`, or with the error
+ * that `held` returns when it has no room; the rest is left unread. If the client goes away in the middle, neither
+ * callback is called, and nothing holds on to what was sent.
  */
 export function readBody(
   request: IncomingMessage,
@@ -119,10 +119,10 @@ export class GrowingBody {
 }
 
 /**
- * Hands the body over piece by piece, without keeping any of it. `take` may return a promise: the next piece then waits for
- * it, and the client with it. Resolves at the end of the body, also when `take` was never called (there is none). Rejects
- * with a ServerError `tooLarge`, or with what `take` throws. Of a client that goes away in
- * the middle nothing is heard.
+ * Hands the body over piece by piece, without keeping any of it. `take` may return a promise: the next piece then
+ * waits for it, and the client with it. Resolves at the end of the body, also if `take` was never called because
+ * there is no body. Rejects with a ServerError `tooLarge`, or with what `take` throws. Never settles if the client
+ * goes away in the middle.
  */
 export async function readPieces(
   request: IncomingMessage,
@@ -138,7 +138,8 @@ export async function readPieces(
   };
   const failed = (error: unknown): void => {
     stop();
-    // Of too much, nothing more is read. Else the connection goes on, so that what is left must not stay on it.
+    // A body that is too large is not read any further. Otherwise the connection goes on, so the rest of the body must
+    // not stay on it.
     if (error instanceof ServerError && error.kind === 'tooLarge') request.pause();
     else request.resume();
     reject(error);

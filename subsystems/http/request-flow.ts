@@ -1,17 +1,17 @@
 /**
  * Bounds what connections may make the event loop do at a time.
  *
- * node:http parses all that one read has brought (64 KiB, up to 32 reads in a row) without giving way, and begins each
- * request that it finds: 2,500 of the shortest in one read, and a client that never waits for an answer kept everybody
- * else waiting for seconds. So parsing stops behind the request that is one too many: for its connection, or for this
- * turn of the event loop. What was read and not parsed waits here, the socket is not read, and the parser gets its next
- * slice in one of the next turns, when answers have left. Connections take turns.
+ * node:http parses all that one read has brought (64 KiB, up to 32 reads in a row) without giving way, and begins
+ * each request that it finds: 2,500 of the shortest in one read, and a client that never waits for an answer kept
+ * everybody else waiting for seconds. So parsing stops behind the request that is one too many: for its connection,
+ * or for this turn of the event loop. What was read and not parsed waits here, the socket is not read, and the parser
+ * gets its next slice in one of the next turns, when answers have left. Connections take turns.
  *
- * How parsing is stopped: node:http has the parser call `onIncoming` for each request and hands the result on to llhttp,
- * which takes HPE_PAUSED for "stop here". node:http knows no such stop and reports it as a `clientError`, with the bytes
- * and how many of them were parsed. From then on the connection has a lane: a listener for `data` takes its bytes from
- * the parser, and they go there in slices, through the listener that node:http has for that. Connections that wait for
- * their answers, or send a few requests ahead, never come that far and cost nothing.
+ * How parsing is stopped: node:http has the parser call `onIncoming` for each request and hands the result on to
+ * llhttp, which takes HPE_PAUSED for "stop here". node:http knows no such stop and reports it as a `clientError`,
+ * with the bytes and how many of them were parsed. From then on the connection has a lane: a listener for `data`
+ * takes its bytes from the parser, and they go there in slices, through the listener that node:http has for that.
+ * Connections that wait for their answers, or send a few requests ahead, never come that far and cost nothing.
  *
  * A body in chunks takes a lane at once: chunks of one byte cost a hundred times what their bytes cost otherwise.
  */
@@ -25,7 +25,7 @@ const PIPELINED_MAX = 32;
 /** Parsing goes on when so few of them are left. */
 const PIPELINED_LOW = PIPELINED_MAX / 2;
 
-/** What a turn of the event loop has at most. */
+/** Limits of one turn of the event loop. */
 interface Turn {
   readonly requestsMax: number;
   readonly msMax: number;
@@ -36,8 +36,9 @@ const TURN: Turn = { requestsMax: 32, msMax: 1 };
 /** The same in a turn after one that took a connection: the system hands over one a turn, and more may wait. */
 const TURN_BEFORE_NEWCOMERS: Turn = { requestsMax: 8, msMax: 0.25 };
 /**
- * What lanes have left of that. A thousand connections may wait: while lanes had all of it, the last of 1,500 waited for a second. Who
- * sends requests ahead gets no less in all, for it is over sooner.
+ * The part of a turn with newcomers that lanes may use. A thousand connections may wait: while lanes had all of the
+ * turn, the last of 1,500 waited for a second. A client that sends requests ahead gets no less in all, because such
+ * turns are over sooner.
  */
 const LANES_BEFORE_NEWCOMERS: Turn = { requestsMax: 1, msMax: 0.05 };
 /** For so long a turn comes after one that took a connection. */
@@ -47,7 +48,7 @@ const SLICE_BYTES = 1024;
 /** Lanes hold up to 200 KiB each: 200 MiB, for connections that have shown no token. */
 const STRANGERS_MAX = 1024;
 
-/** How node:http reports that parsing was stopped. */
+/** The error by which node:http reports that parsing was stopped. */
 export interface ParserError extends Error {
   readonly code?: string;
   readonly reason?: string;
@@ -106,7 +107,8 @@ export class RequestFlow {
     // CONNECT ends HTTP on this connection.
     if ((request as { readonly upgrade?: boolean }).upgrade === true) return false;
     const isChunked = request.headers['transfer-encoding'] !== undefined;
-    // Answers may leave while one read is parsed (node:http lets ticks run for every body): to count them is not enough.
+    // Counting answers is not enough: they may leave while one read is parsed (node:http lets ticks run for every
+    // body).
     const { bytesRead } = connection.socket;
     const isFirstOfRead = bytesRead !== connection.requestBytesRead;
     connection.requestBytesRead = bytesRead;
@@ -218,7 +220,7 @@ export class RequestFlow {
     this.#isTurnOpen = false;
     if (this.#line.length === 0) return;
     this.#openTurn();
-    // Those that do not get their turn now are the first ones in the next.
+    // Lanes that do not get their turn now are the first ones in the next.
     const line = this.#line.splice(0);
     let at = 0;
     for (; at < line.length && this.#hasBudget(this.#laneTurn); at++) {

@@ -5,7 +5,10 @@ const SLASH = 0x2f;
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
 
 const SPECS: readonly RouteSpec[] = ROUTES;
-/** Targets that need no token when they are asked for with GET, matched on the whole target: `/health?x=1` is not among them. */
+/**
+ * Targets that need no token when they are asked for with GET, matched on the whole target: `/health?x=1` is not
+ * among them.
+ */
 const OPEN_TARGETS: ReadonlySet<string> = new Set(
   SPECS.filter(({ access }) => access !== 'token').map(({ path }) => path),
 );
@@ -28,7 +31,7 @@ export function isHealthProbe(method: string | undefined, target: string): boole
   return method === 'GET' && PROBES.has(target);
 }
 
-/** How large a body this target takes, which is no website's. */
+/** Returns the number of bytes that a body for this target may have; the target is no website's. */
 export function bodyBytesMaxOf(method: string | undefined, target: string): number {
   return BODY_BYTES_MAX.get(`${method ?? ''} ${firstSegmentOf(target)}`) ?? GUARDED_BYTES_MAX;
 }
@@ -45,9 +48,10 @@ export function absoluteFormOf(target: string): { readonly host: string; readonl
 }
 
 /**
- * The query parameters of a target, names and values decoded, all of them among those that the route takes. An unknown,
- * repeated or empty one makes it a target that does not exist: ServerError `missing`; so does a value other than the one
- * that a parameter takes. Throws ServerError `invalid` for any other value that cannot be decoded.
+ * Returns the query parameters of a target, names and values decoded, all of them among those that the route takes.
+ * Throws ServerError `missing` for an unknown, repeated or empty parameter, which makes the target one that does not
+ * exist, and for a value other than the one that a parameter takes. Throws ServerError `invalid` for any other value
+ * that cannot be decoded.
  */
 export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, 'query'>): ReadonlyMap<string, string> {
   const start = target.indexOf('?');
@@ -71,8 +75,9 @@ export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, '
 }
 
 /**
- * A name or a value of a query as its sender meant it (application/x-www-form-urlencoded, as `URLSearchParams` and forms
- * of browsers write it): `+` is a blank, `%hh` a byte of UTF-8. Undefined: it cannot be decoded.
+ * Returns a name or a value of a query as its sender meant it (application/x-www-form-urlencoded, as
+ * `URLSearchParams` and forms of browsers write it): `+` is a blank, `%hh` a byte of UTF-8. Returns undefined if the
+ * text cannot be decoded.
  */
 export function formDecoded(text: string): string | undefined {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;

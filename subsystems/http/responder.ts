@@ -13,14 +13,20 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 export const BYTES = 'application/octet-stream';
 export const EVENTS = 'text/event-stream; charset=utf-8';
 
-/** Bodies up to here leave in one write with the header, as one Latin-1 string (a byte a character); larger ones are handed over as they are. */
+/**
+ * Bytes up to which a body leaves in one write with the header, as one Latin-1 string (a byte a character); larger
+ * bodies are handed over as they are.
+ */
 const JOINED_BYTES_MAX = 16 * 1024;
 /** Up to here, building the string in a loop beats the call into native code. */
 const LOOPED_BYTES_MAX = 64;
-/** How long a client that is refused in the middle of its body may take to read the answer. */
+/** Milliseconds that a client that is refused in the middle of its body may take to read the answer. */
 const LINGER_MS = 1000;
 const RETRY_AFTER_SECONDS = 1;
-/** How often a stream whose client takes nothing looks whether that has lasted too long, or the server stops. */
+/**
+ * Milliseconds between two looks of a stream whose client takes nothing: has that lasted too long, or does the server
+ * stop?
+ */
 const STALL_CHECK_MS = 250;
 
 const NO_HEADERS: readonly string[] = [];
@@ -39,15 +45,15 @@ const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
 export interface StreamOptions {
   /** Further headers, names and values by turns. */
   readonly more?: readonly string[];
-  /** It takes as long as its client takes to read it: a server that stops lets it end. */
+  /** True if the answer lasts only as long as its client takes to read it: a server that stops lets it end. */
   readonly isSoonOver?: boolean;
 }
 
 export interface ResponderOptions {
   readonly clock: Clock;
-  /** How long a streamed answer waits for a client that takes nothing. */
+  /** Milliseconds that a streamed answer waits for a client that takes nothing. */
   readonly stallMaxMs: number;
-  /** How many bytes of answers may wait for clients; see UntakenAnswers. */
+  /** Bytes of answers that may wait for clients; see UntakenAnswers. */
   readonly untakenBytesMax?: number | undefined;
 }
 
@@ -65,9 +71,12 @@ export class Responder {
   readonly #untaken: UntakenAnswers;
   /** Set when the server stops: every further answer ends its connection, unless another one is owed behind it. */
   isClosing = false;
-  /** Whether no other request has begun on the connection since. */
+  /** Returns true if no other request has begun on the connection since. */
   isNewest: (response: ServerResponse) => boolean = () => true;
-  /** Whether its connection has not shown the token: what waits for others is theirs to bound. */
+  /**
+   * Returns true if the connection has not shown the token. Answers to other clients are bounded by whoever sends
+   * them.
+   */
   isStranger: (response: ServerResponse) => boolean = () => true;
 
   constructor(version: string, log: Logger, { clock, stallMaxMs, untakenBytesMax }: ResponderOptions) {
@@ -112,10 +121,10 @@ export class Responder {
   }
 
   /**
-   * An answer of unknown length, as fast as the client takes it; resolves with the number of bytes. The header waits for
-   * the first piece: what fails before it is answered as an error. What fails afterwards cuts the connection, so that the
-   * client does not take a part for the whole; so do a client that stalls and, unless it is soon over, a server that
-   * stops. `pieces` is always ended by its `return`.
+   * Streams an answer of unknown length, as fast as the client takes it; resolves with the number of bytes. The
+   * header waits for the first piece: a failure before it is answered as an error. A later failure cuts the
+   * connection, so that the client does not take a part for the whole; so does a client that stalls and, unless the
+   * answer is soon over, a server that stops. `pieces` is always ended by its `return`.
    */
   stream(
     response: ServerResponse,
@@ -154,7 +163,10 @@ export class Responder {
     return bytes;
   }
 
-  /** Resolves when there is room again, or the client is gone. While the server stops, one that takes nothing is soon gone (connections.ts). */
+  /**
+   * Resolves when there is room again, or the client is gone. While the server stops, a client that takes nothing is
+   * soon gone (connections.ts).
+   */
   async #drained(response: ServerResponse, bytes: number, isSoonOver: boolean): Promise<void> {
     if (this.isClosing && !isSoonOver) throw cut(bytes, 'the server stops');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -174,8 +186,8 @@ export class Responder {
   }
 
   /**
-   * The answer of a website. A part of its body that is streamed goes out as `stream` says; then this resolves when all of it
-   * has been sent, otherwise the answer has been given on return.
+   * Sends the answer of a website. If a part of its body is streamed, that part goes out as `stream` says, and the
+   * promise resolves when all of it has been sent; otherwise the answer has been given on return.
    */
   site(response: ServerResponse, { status, headers: own, body, rest }: SiteAnswer): Promise<number> | undefined {
     const headers = this.#siteHeaders(own);
@@ -187,7 +199,7 @@ export class Responder {
       if (response instanceof ServedResponse) response.isOpenEnded = true;
       return this.#stream(response, status, headers, joined(body, rest));
     }
-    // What a GET would have is told only where it is known.
+    // A HEAD is told the length that a GET would have only where it is known.
     const isLengthKnown = hasBody || (isHead && rest === undefined && body.length > 0);
     if (mayHaveBody && isLengthKnown) headers.push('content-length', body.length);
     response.writeHead(status, headers);
@@ -222,7 +234,10 @@ export class Responder {
     return headers;
   }
 
-  /** The header of an answer that stays open (event-streams.ts); it leaves with the first bytes, or at the end of this turn. */
+  /**
+   * Begins an answer that stays open (event-streams.ts). The header leaves with the first bytes, or at the end of
+   * this turn.
+   */
   beginEvents(response: ServerResponse): void {
     // The connection ends with it, so nothing has to mark the ends of its pieces.
     response.useChunkedEncodingByDefault = false;
@@ -260,7 +275,7 @@ export class Responder {
     this.#answered(response, status);
   }
 
-  /** To be called when all of an answer has been handed over: it is counted, with the time that it took if that is the server's doing. */
+  /** Counts an answer when all of it has been handed over, with the time that it took if that is the server's doing. */
   #answered(response: ServerResponse, status: number): void {
     if (!(response instanceof ServedResponse)) return;
     const { tally, startedMs, isOpenEnded } = response;
@@ -278,7 +293,10 @@ export class Responder {
     this.text(response, HTTP_STATUS[error.kind], error.message, more);
   }
 
-  /** An error of a built-in route: `{code,message}`, `logs` where a failed install printed something, and whatever else belongs to it. */
+  /**
+   * Sends an error of a built-in route: `{code,message}`, `logs` where a failed install printed something, and the
+   * fields of `more`.
+   */
   error(response: ServerResponse, error: unknown, more: object = {}): void {
     if (response.headersSent) {
       // Nothing can be said any more; the client must not take a half answer for a whole one.
@@ -363,8 +381,9 @@ export class Responder {
 }
 
 /**
- * Ends an answer with its body. True: it may have to wait, because it is long or behind others of its connection, and is to be counted.
- * Of those that are short and at the front there is one a connection; all that this costs them is to read `socket`.
+ * Ends an answer with its body. Returns true if the answer may have to wait, because it is long or behind others of
+ * its connection, and is to be counted. Of answers that are short and at the front there is one a connection; all
+ * that this costs them is to read `socket`.
  */
 function endWith(response: ServerResponse, body: Uint8Array | undefined): boolean {
   if (body === undefined) response.end();
@@ -381,7 +400,10 @@ async function* joined(first: Uint8Array, rest: AsyncIterable<Uint8Array>): Asyn
   yield* rest;
 }
 
-/** Ends an answer in its middle so that nobody takes the part for the whole: without chunks an orderly end would be the end of the body. */
+/**
+ * Ends an answer in its middle so that nobody takes the part for the whole: without chunks, an orderly end would be
+ * the end of the body.
+ */
 export function cutAnswer(response: ServerResponse): void {
   if (response.writableFinished) return;
   // An answer that waits behind others has no socket that it could destroy; its connection must not wait for it.

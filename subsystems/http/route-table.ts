@@ -1,7 +1,7 @@
 /**
- * Every path of the interface, once. From this table the server makes its router, its open targets, its body caps and its
- * 404s; `docs/http.md` has it as a table, and the tests walk it. A path that is not in it belongs to nobody, or, with
- * `--web`, to a website.
+ * Every path of the interface, once. From this table the server makes its router, its open targets, its body caps and
+ * its 404s; `docs/http.md` has it as a table, and the tests walk it. A path that is not in the table belongs to
+ * nobody, or, with `--web`, to a website.
  */
 import type { JobKind } from './job-log.ts';
 
@@ -22,15 +22,18 @@ export interface RouteSpec {
   readonly path: string;
   /** Open: needs no token when the target is this path to the letter. A probe answers while the server starts, too. */
   readonly access: 'token' | 'open' | 'probe';
-  /** Query parameters by name; the one value that a parameter takes, or undefined if the route reads the value itself. */
+  /**
+   * Query parameters by name, with the one value that a parameter takes, or undefined if the route reads the value
+   * itself.
+   */
   readonly query?: Readonly<Record<string, string | undefined>>;
-  /** How large a body may be; default GUARDED_BYTES_MAX. */
+  /** Bytes that a body may have; default GUARDED_BYTES_MAX. */
   readonly bodyBytesMax?: number;
-  /** Its answers last as long as their clients like: the metrics do not tell how long. */
+  /** True if answers last as long as their clients like: the metrics do not tell how long. */
   readonly isOpenEnded?: true;
-  /** What the log calls this work, if it is a job. */
+  /** The log's name for this work, if it is a job. */
   readonly job?: JobKind;
-  /** What a client sends and gets, for the table of docs/http.md. */
+  /** The bodies that a client sends and gets, for the table of docs/http.md. */
   readonly request: string;
   readonly answer: string;
 }
@@ -263,7 +266,10 @@ export const ROUTES = [
   },
 ] as const satisfies readonly RouteSpec[];
 
-/** What is no route of the router: every method, and an answer that is the actor's (targets.ts, websites.ts). */
+/**
+ * Paths that are no routes of the router: they take every method, and the answer is the actor's (targets.ts,
+ * websites.ts).
+ */
 export const WEBSITES = [
   { path: '/site/<ACTOR>/<PATH>', request: 'as for a website' },
   { path: '<any other path>', request: 'with `--web ACTOR`: the same' },

@@ -19,14 +19,14 @@ export interface RouteParameters {
   readonly actor: string;
   readonly method: string;
   readonly name: string;
-  /** What stands for the `*` of a path: one segment or more. */
+  /** The segments that match the `*` of a path: one or more. */
   readonly '*': string;
 }
 
 /**
- * Serves one route of the table. A handler answers through the host's responder, exactly once, and logs the job that it did.
- * What it throws, or rejects with, is answered as an error and logged by its caller. `query` has the parameters of the
- * route's table entry, checked.
+ * Serves one route of the table. A handler answers through the host's responder, exactly once, and logs the job that
+ * it did. What it throws, or rejects with, is answered as an error and logged by its caller. `query` has the
+ * parameters of the route's table entry, checked.
  */
 export type Handler = (
   request: IncomingMessage,
@@ -38,7 +38,7 @@ export type Handler = (
 /** A handler for each route that this version serves; without one the compiler complains. */
 export type Handlers = { readonly [K in RouteKey]: Handler };
 
-/** What HTTP does with canisters. */
+/** The part of Canisters that HTTP uses. */
 export type ServedCanisters = Pick<
   Canisters,
   | 'resolve'
@@ -60,7 +60,7 @@ export type ServedCanisters = Pick<
   | 'followOutput'
 >;
 
-/** What routes work with. */
+/** Services that routes work with. */
 export interface RouteHost {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;

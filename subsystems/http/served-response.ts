@@ -7,6 +7,6 @@ export class ServedResponse extends ServerResponse {
   startedMs = 0;
   /** Undefined: it is not known yet what was asked for. */
   tally: RequestTally | undefined = undefined;
-  /** It lasts as long as its client likes. */
+  /** True if the answer lasts as long as its client likes. */
   isOpenEnded = false;
 }

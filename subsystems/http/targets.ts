@@ -1,14 +1,14 @@
 /**
- * What a request's target means: a path of the interface, or a website's. Everything that depends on it, from the token to
- * the body's cap, is decided by this one look, so that no two checks can take a target for different things.
+ * The meaning of a request's target: a path of the interface, or a website's. Everything that depends on it, from the
+ * token to the body's cap, is decided by this one look, so that no two checks can take a target for different things.
  *
  *   /site/<ACTOR>/<PATH>   that actor's website
  *   with --site-hosts, at a host name that is an actor's: its website, where the path is not built in
  *   with --site-hosts, ?canisterId=<principal>: the same, at any host
  *   with --web ACTOR: its website, where the path is not built in
  *
- * A path is built in if a route of the table has it, whatever the method and the query are. `/` is the inspector's, unless a
- * website is there.
+ * A path is built in if a route of the table has it, whatever the method and the query are. `/` is the inspector's,
+ * unless a website is there.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Gateway } from '../gateway/index.ts';
@@ -19,7 +19,7 @@ import { type RouteSpec, ROUTES } from './route-table.ts';
 export interface SiteTarget {
   /** As it was written: name, hex id or principal. */
   readonly actor: string;
-  /** What the actor gets to see: path and query, as they were sent. */
+  /** Path and query as they were sent, which the actor gets to see. */
   readonly url: string;
 }
 
@@ -98,7 +98,7 @@ export class Targets {
     return actor === undefined ? BUILT_IN : { actor, url: target };
   }
 
-  /** Whether some route has this path, which has no query. */
+  /** Returns true if some route has this path, which has no query. */
   #isBuiltIn(path: string): boolean {
     const end = path.indexOf('/', 1);
     const candidates = this.#patterns.get(end < 0 ? path.slice(1) : path.slice(1, end));
@@ -111,9 +111,9 @@ export class Targets {
   }
 
   /**
-   * Whether the router would see another path than the client wrote: it percent-decodes the whole path, ends it at a `#`
-   * and takes an empty segment for a parameter, but built-in paths are matched exactly. Only what stands in a parameter's
-   * place (ACTOR, METHOD, a name) is decoded.
+   * Returns true if the router would see another path than the client wrote: the router percent-decodes the whole
+   * path, ends it at a `#` and takes an empty segment for a parameter, but built-in paths are matched exactly. Only
+   * what stands in a parameter's place (ACTOR, METHOD, a name) is decoded.
    */
   isDisguised(target: string): boolean {
     if (target.indexOf('#') >= 0 || (target.length > 1 && target.charCodeAt(target.length - 1) === SLASH)) return true;
@@ -172,7 +172,7 @@ function siteTargetOf(target: string): SiteTarget {
   return { actor, url };
 }
 
-/** What cannot be decoded is nobody's name as it is. */
+/** Returns a segment decoded, or as it is if it cannot be decoded: then it is nobody's name. */
 function decoded(segment: string): string {
   if (!segment.includes('%')) return segment;
   try {

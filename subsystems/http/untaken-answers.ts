@@ -1,10 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** All answers of a kind together that wait for their clients: what needs no token, such as pages of websites, which may have megabytes; answers of watched queries. */
+/**
+ * Bytes of all answers of one kind together that wait for their clients. The kinds are answers that need no token,
+ * such as pages of websites, which may have megabytes, and answers of watched queries.
+ */
 const UNTAKEN_BYTES_MAX = 256 * 1024 * 1024;
 
-/** What node:http keeps of a request and an answer that wait, whatever their length (2.5 KB were measured). */
+/** Bytes that node:http keeps for a request and an answer that wait, whatever their length (2.5 KB were measured). */
 const ANSWER_BYTES = 2048;
 
 /** The answers of one connection that wait. */
@@ -14,10 +17,10 @@ interface Waiting {
 }
 
 /**
- * Counts what clients have asked for and do not take. A client may ask for a page of megabytes with fifty bytes, thirty times in
- * one write, and never read; or behind a request that is not answered yet, so that none of it can be sent. When all of that is too
- * much, the connections that have waited longest are cut. Connections, not answers: one that is not at the front of its
- * connection has no socket, so that `destroy` would mark it and free nothing.
+ * Counts what clients have asked for and do not take. A client may ask for a page of megabytes with fifty bytes,
+ * thirty times in one write, and never read; or behind a request that is not answered yet, so that none of it can be
+ * sent. When the sum is too much, the connections that have waited longest are cut. Connections are cut, not answers:
+ * an answer that is not at the front of its connection has no socket, so `destroy` would mark it and free nothing.
  */
 export class UntakenAnswers {
   readonly #bytesMax: number;
@@ -30,7 +33,10 @@ export class UntakenAnswers {
     this.#bytesMax = bytesMax;
   }
 
-  /** To be called when something was written: what waits of it counts from now on until it is taken, or the client is gone. */
+  /**
+   * Notes that something was written: the part that waits counts from now on, until it is taken or the client is
+   * gone.
+   */
   wrote(response: ServerResponse): void {
     if (response.destroyed || response.req.socket.destroyed) return;
     const bytes = heldBytesOf(response);
@@ -59,7 +65,7 @@ export class UntakenAnswers {
     if (bytes === 0) waiting.answers.delete(response);
     else waiting.answers.set(response, bytes);
     if (bytes > before) return;
-    // Its client takes something: the others have waited longer.
+    // The client takes something: the others have waited longer.
     this.#waiting.delete(socket);
     if (waiting.answers.size > 0) this.#waiting.set(socket, waiting);
   }
@@ -68,7 +74,8 @@ export class UntakenAnswers {
     for (const [socket, waiting] of this.#waiting) {
       if (this.#bytes <= this.#bytesMax) return;
       const { bytes, answers } = waiting;
-      // Little that is taken is not told, so it is looked at; then the connection stands at the end, and comes by once more.
+      // Small amounts that are taken are not reported, so the answers are looked at; then the connection goes to the
+      // end, and comes by once more.
       for (const response of Array.from(answers.keys())) this.#count(response, heldBytesOf(response));
       if (waiting.bytes < bytes) continue;
       this.#bytes -= waiting.bytes;

@@ -14,7 +14,7 @@ export interface WebsitesNeeds {
   readonly responder: Responder;
   readonly jobs: JobLog;
   readonly log: Logger;
-  /** How many bytes the bodies in hand may have; see BodyBudget. */
+  /** Bytes that the bodies in hand may have; see BodyBudget. */
   readonly bodyBytesMax?: number | undefined;
 }
 

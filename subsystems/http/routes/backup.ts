@@ -2,7 +2,10 @@ import { ServerError } from '../../../kernel/index.ts';
 import { BYTES } from '../responder.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
-/** `GET /backup`: a consistent copy of the whole state, while serving. One at a time: each holds a snapshot of the tables. */
+/**
+ * `GET /backup`: a consistent copy of the whole state, while serving. One at a time: each holds a snapshot of the
+ * tables.
+ */
 export function backupHandlers({ storage, clock, log, responder }: RouteHost): Pick<Handlers, 'GET /backup'> {
   let isRunning = false;
   return {

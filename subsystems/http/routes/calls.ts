@@ -9,9 +9,9 @@ import type { Handler, Handlers, RouteHost } from '../route.ts';
 type CallRoutes = `POST /${'call' | 'query' | 'call-json' | 'query-json'}/:actor/:method`;
 
 /**
- * Calls of clients: `POST /call/<ACTOR>/<METHOD>` and `/query/…` take Candid, the body being the argument as it is, also when it
- * is empty, and answer with Candid; `/call-json/…` and `/query-json/…` take a JSON array of arguments, no body being `[]`, and
- * answer with one of results.
+ * Calls of clients. `POST /call/<ACTOR>/<METHOD>` and `/query/…` take Candid and answer with Candid: the body is the
+ * argument as it is, also when it is empty. `/call-json/…` and `/query-json/…` take a JSON array of arguments, where
+ * no body means `[]`, and answer with one of results.
  */
 export function callHandlers(host: RouteHost): Pick<Handlers, CallRoutes> {
   return {

@@ -4,7 +4,10 @@ import type { Handlers, RouteHost } from '../route.ts';
 
 const LINE_NUMBER = /^[0-9]{1,15}$/;
 
-/** `GET /events/<ACTOR>`: its debug output as it is printed. Shares the lines with `/logs` and all others that follow it. */
+/**
+ * `GET /events/<ACTOR>`: the actor's debug output as it is printed. Shares the lines with `/logs` and all other
+ * clients that follow it.
+ */
 export function eventsHandlers({ canisters, streams }: RouteHost): Pick<Handlers, 'GET /events/:actor'> {
   return {
     'GET /events/:actor'(request, response, { actor }) {
@@ -32,7 +35,7 @@ function frameOf({ seq, text }: DebugLine): Uint8Array {
   return eventFrame({ id: seq, event: 'debug', data: text });
 }
 
-/** Of the line that the client saw last; what is no such number is as good as none. */
+/** Returns the number of the line that the client saw last, or undefined if the header is no such number. */
 function lineNumberOf(header: string | string[] | undefined): number | undefined {
   return typeof header === 'string' && LINE_NUMBER.test(header) ? Number(header) : undefined;
 }

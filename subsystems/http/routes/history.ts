@@ -4,7 +4,9 @@ import { principalToText } from '../../ic/index.ts';
 import { answerJsonArray } from '../json-array.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
-/** Of an argument as text; its first 256 bytes may hold numbers that take ten times as many letters. */
+/**
+ * Characters of an argument shown as text; its first 256 bytes may hold numbers that take ten times as many letters.
+ */
 const ARGUMENT_CHARACTERS_MAX = 1024;
 
 /** As clients see it. A message that ended without an answer was rejected by the system (code 5). */

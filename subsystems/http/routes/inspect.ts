@@ -17,8 +17,8 @@ interface Page {
 }
 
 /**
- * `GET /inspect`: a snapshot of every actor, in order of their ids; with `after`, `limit` and `name` of some of them. Each
- * is told of as it is when its turn comes.
+ * `GET /inspect`: a snapshot of every actor, in order of their ids, or, with `after`, `limit` and `name`, of some of
+ * them. The snapshot shows each actor as it is when its turn comes.
  */
 export function inspectHandlers({
   canisters,
@@ -96,7 +96,7 @@ function snapshotText(
   return `${text.slice(0, -1)},${codeText(canister, codeTexts)},"idleMs":${idleMs}}`;
 }
 
-/** What actors of one module share; made once for all of them. */
+/** Returns the text that actors of one module share; it is made once for all of them. */
 function codeText(canister: Canister, texts: Map<unknown, string>): string {
   const { module, candid, candidProblem } = canister;
   // An interface belongs to one module; where there is none, the module alone decides.

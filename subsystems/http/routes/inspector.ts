@@ -13,7 +13,7 @@ export function inspectorHandlers({ inspector, responder }: RouteHost): Pick<Han
   return { 'GET /inspector': page, 'GET /': page };
 }
 
-/** Whether the client has the page with this tag (RFC 9110, 13.1.2: tags are compared weakly). */
+/** Returns true if the client has the page with this tag (RFC 9110, 13.1.2: tags are compared weakly). */
 function isCurrent(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   return ifNoneMatch.split(',').some((tag) => ['*', etag, `W/${etag}`].includes(tag.trim()));

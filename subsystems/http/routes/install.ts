@@ -4,8 +4,8 @@ import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 /**
- * `POST /install/<name>`, the body a module, raw or gzip, or a form with it; `?arg=0x<hex>` the Candid argument of its init hook. With
- * `?mode=reinstall` an actor that is there gets the module and starts afresh.
+ * `POST /install/<name>`: the body is a module, raw or gzip, or a form with one; `?arg=0x<hex>` is the Candid
+ * argument of its init hook. With `?mode=reinstall` an existing actor gets the module and starts afresh.
  */
 export function installHandlers({
   canisters,

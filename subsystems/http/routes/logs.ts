@@ -16,7 +16,10 @@ export function logsHandlers({ canisters, jobs, responder }: RouteHost): Pick<Ha
   };
 }
 
-/** Whether `Accept` names JSON with a higher weight than plain text; of equal weights, the one named first. */
+/**
+ * Returns true if `Accept` names JSON with a higher weight than plain text; of equal weights, the one named first
+ * counts.
+ */
 export function prefersJson(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   let best = { isJson: false, weight: 0 };

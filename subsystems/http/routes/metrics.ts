@@ -3,8 +3,8 @@ import { ServerError } from '../../../kernel/index.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 /**
- * Answers under way at once: each may keep a page in memory for as long as its client takes to read it, 2 MB with 10,000
- * actors.
+ * Answers under way at once: each may keep a page in memory for as long as its client takes to read it, 2 MB with
+ * 10,000 actors.
  */
 const SCRAPES_MAX = 16;
 

@@ -4,8 +4,9 @@ import type { Handlers, RouteHost } from '../route.ts';
 import { reportJson, reportOf } from '../upgrade-report.ts';
 
 /**
- * `POST /upgrade/<ACTOR>`, the body a module, raw or gzip, a form with it, or nothing to read the manifest's file again; `?arg=0x<hex>`
- * the Candid argument of its hook. `?report=1`: what changed, as JSON; `?force=true`: without checking what the module would lose.
+ * `POST /upgrade/<ACTOR>`: the body is a module, raw or gzip, or a form with one, or nothing to read the manifest's
+ * file again; `?arg=0x<hex>` is the Candid argument of its hook. `?report=1` answers with what changed, as JSON;
+ * `?force=true` does not check what the module would lose.
  */
 export function upgradeHandlers({
   canisters,

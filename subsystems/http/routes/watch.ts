@@ -1,7 +1,10 @@
 import type { Handlers, RouteHost } from '../route.ts';
 import { LiveQueries } from '../watch/live-queries.ts';
 
-/** `GET /watch/<ACTOR>/<METHOD>?args=<JSON array>`: a query's answer, and each further one when it changes, as server-sent events. */
+/**
+ * `GET /watch/<ACTOR>/<METHOD>?args=<JSON array>`: a query's answer, and each further one when it changes, as
+ * server-sent events.
+ */
 export function watchHandlers(host: RouteHost): Pick<Handlers, 'GET /watch/:actor/:method'> {
   const queries = new LiveQueries(host);
   const { canisters, callers } = host;

@@ -5,8 +5,9 @@ const SLICE_MS = 2;
 /** And has at least so long for everybody else before it goes on. */
 const PAUSE_MS_MIN = 4;
 /**
- * So many times as long as the slice took with what Node does behind its writes, which is as long again: telling takes a third of
- * the main thread at most, and all are told within three times what that takes (10,000 clients: half a second).
+ * The pause lasts so many times as long as the slice took together with Node's work behind its writes, which takes as
+ * long again: telling takes a third of the main thread at most, and all are told within three times what that takes
+ * (10,000 clients: half a second).
  */
 const PAUSE_FACTOR = 2;
 /** Whatever else happened while the slice was measured. */

@@ -1,7 +1,7 @@
 /**
- * Live queries: a client names a query and gets its answer now, and again whenever a message has changed the actor and the
- * answer with it. One execution serves everybody who watches the same. Nothing of it keeps an actor awake: a query is asked
- * when it is first watched, and after a change, when the actor was awake anyway.
+ * Live queries: a client names a query and gets its answer now, and again whenever a message has changed the actor
+ * and the answer with it. One execution serves everybody who watches the same query. Live queries keep no actor
+ * awake: a query is asked when it is first watched, and after a change, when the actor was awake anyway.
  */
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -41,8 +41,8 @@ export class LiveQueries {
   }
 
   /**
-   * Answers a request with the stream of a query. Rejects with a ServerError when the query cannot be asked: `invalid` (no
-   * query, or arguments that do not fit), `missing`, `unavailable`.
+   * Answers a request with the stream of a query. Rejects with a ServerError when the query cannot be asked:
+   * `invalid` (no query, or arguments that do not fit), `missing`, `unavailable`.
    */
   async open(request: IncomingMessage, response: ServerResponse, query: WatchedQuery): Promise<void> {
     const call = await this.#preparedCall(query);
@@ -53,7 +53,10 @@ export class LiveQueries {
     });
   }
 
-  /** By the types of the code that the actor has when this resolves: it may change while they are asked for, or a large argument is encoded. */
+  /**
+   * Prepares a call by the types of the code that the actor has when this resolves: the code may change while its
+   * types are asked for, or while a large argument is encoded.
+   */
   async #preparedCall(query: WatchedQuery): Promise<PreparedCall> {
     for (;;) {
       const { module } = query.canister;
@@ -147,7 +150,10 @@ export class LiveQueries {
   }
 }
 
-/** By the bytes that the actor gets, so that however the arguments are written they are the same. */
+/**
+ * Returns the key of a query, by the bytes that the actor gets, so that arguments have the same key however they are
+ * written.
+ */
 function keyOf({ canister, method, caller, isLossless }: WatchedQuery, argument: Uint8Array): string {
   const hash = createHash('sha256').update(argument).digest('base64');
   return [canister.idHex, method, Buffer.from(caller).toString('hex'), isLossless ? '1' : '0', hash].join('\0');

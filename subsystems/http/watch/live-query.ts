@@ -9,13 +9,16 @@ import type { RouteHost } from '../route.ts';
 import type { Broadcast } from './broadcast.ts';
 import { type Answer, type Scene, type Viewer, Viewers } from './viewers.ts';
 
-/** Where the actor could not answer now (its queue is full, its thread has stopped), it is asked again after so long, and then after twice as long each time. */
+/**
+ * Milliseconds until an actor that could not answer now (its queue is full, its thread has stopped) is asked again;
+ * doubled each time.
+ */
 const RETRY_MS = 100;
 const RETRY_MAX_MS = 5000;
 /** 64 bits of a SHA-256. */
 const ID_CHARACTERS = 16;
 
-/** What is watched. Everybody who watches the same shares one execution. */
+/** A query that is watched. Everybody who watches the same query shares one execution. */
 export interface WatchedQuery {
   readonly canister: Canister;
   readonly method: string;
@@ -41,7 +44,7 @@ export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock'> & {
 export class LiveQuery {
   readonly #host: LiveQueryHost;
   readonly #query: WatchedQuery;
-  /** How often the actor has changed since it is watched. */
+  /** Returns the number of changes of the actor since it has been watched. */
   readonly #changes: () => number;
   readonly #ended: () => void;
   readonly #viewers: Viewers;
@@ -50,7 +53,7 @@ export class LiveQuery {
   #answer: Answer | undefined;
   #codeChanges = 0;
   #codeFrame: Uint8Array = new Uint8Array();
-  /** Its arguments by the types of the present code; undefined: not known yet. */
+  /** The query's arguments by the types of the present code; undefined while they are not known. */
   #call: PreparedCall | undefined;
   /** Changes of the actor that the answer knows of; none: there is no answer yet. */
   #seenChanges = -1;
@@ -71,8 +74,8 @@ export class LiveQuery {
   }
 
   /**
-   * Calls `join` when there is an answer that is not older than this call: whoever knows of a change sees it. Rejects with the
-   * ServerError why there is none.
+   * Calls `join` when there is an answer that is not older than this call, so a client that knows of a change sees
+   * it. Rejects with the ServerError that says why there is no answer.
    */
   async joining<T>(join: () => T): Promise<T> {
     this.#joining++;
@@ -106,7 +109,7 @@ export class LiveQuery {
     return this.#codeChanges;
   }
 
-  /** Its actor has other code: it must be asked again, perhaps with other types. */
+  /** Notes that the actor has other code: the query must be asked again, perhaps with other types. */
   codeChanged(): void {
     this.#call = undefined;
     this.#codeChanges++;
@@ -116,8 +119,9 @@ export class LiveQuery {
   }
 
   /**
-   * Asks its actor once. Resolves when it may be asked again; with a number: it should be, after so many milliseconds. Where the code
-   * changes meanwhile nothing comes of it: types and answer may be of different code, and the change has it asked again anyway. Never rejects.
+   * Asks the actor once. Resolves when the query may be asked again; with a number if it should be, after so many
+   * milliseconds. If the code changes meanwhile, the answer is dropped: types and answer may be of different code,
+   * and the change has the query asked again anyway. Never rejects.
    */
   async ask(): Promise<number | undefined> {
     const changes = this.#changes();
@@ -221,7 +225,10 @@ export class LiveQuery {
   }
 }
 
-/** Arguments by the types of the present code, which is asked for them if it has to be. Rejects with ServerError `invalid` or `missing`. */
+/**
+ * Returns the arguments by the types of the present code, which is asked for them if necessary. Rejects with
+ * ServerError `invalid` or `missing`.
+ */
 export async function preparedCall(
   { codec, canisters }: Pick<RouteHost, 'codec' | 'canisters'>,
   { canister, method, isLossless, caller, json }: WatchedQuery,

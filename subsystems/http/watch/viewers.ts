@@ -1,7 +1,7 @@
 import type { EventStream } from '../event-streams.ts';
 import type { Audience } from './broadcast.ts';
 
-/** What viewers are to have seen: the newest of each kind, what was before it need not be told any more. */
+/** The newest event of each kind, which viewers are to have seen; older ones need not be told any more. */
 export interface Scene {
   /** Counts changes of code; its event goes before the answer. */
   readonly codeChanges: number;
@@ -23,9 +23,9 @@ export class Viewer {
   stream: EventStream | undefined;
   seenId: string | undefined;
   seenCodeChanges: number;
-  /** It takes no more for now. */
+  /** True if the viewer takes no more for now. */
   isFull = false;
-  /** Its place among the viewers. */
+  /** The viewer's place among the viewers. */
   at = -1;
 
   constructor(lastEventId: string | undefined, codeChanges: number) {
@@ -34,7 +34,7 @@ export class Viewer {
   }
 }
 
-/** Everybody who watches one query. A viewer that is slow holds one answer; it gets the newest when it has taken that. */
+/** The viewers of one query. A slow viewer holds one answer, and gets the newest one when it has taken that. */
 export class Viewers implements Audience {
   readonly #viewers: Viewer[] = [];
   readonly #scene: () => Scene;

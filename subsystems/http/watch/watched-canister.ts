@@ -12,13 +12,13 @@ export class WatchedCanister implements CanisterWatcher {
   readonly #clock: Clock;
   readonly #canister: Canister;
   readonly #queries = new Set<LiveQuery>();
-  /** Those that have to be asked, in order. */
+  /** Queries that have to be asked, in order. */
   readonly #stale = new Set<LiveQuery>();
   readonly #asking = new Set<LiveQuery>();
-  /** Those that could not be asked: each is asked again once, unless a change has had it asked before. */
+  /** Queries that could not be asked: each is asked again once, unless a change has had it asked before. */
   readonly #retries = new Map<LiveQuery, Disposable>();
   #lookedMs = Number.NEGATIVE_INFINITY;
-  /** How often the actor has changed. */
+  /** Number of changes of the actor. */
   changes = 0;
   #look: Disposable | undefined;
 
@@ -68,7 +68,7 @@ export class WatchedCanister implements CanisterWatcher {
   #askSome(): void {
     for (const query of this.#stale) {
       if (this.#asking.size >= ASKING_MAX) return;
-      // What has changed while it is asked counts when that has ended.
+      // A change while the query is asked counts when that has ended.
       if (!this.#asking.has(query)) void this.#ask(query);
     }
   }
