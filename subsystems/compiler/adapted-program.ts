@@ -1,6 +1,6 @@
 /**
- * moc's program as it runs here. Two things differ from what the npm package holds, both known for one program only, by its
- * checksum (`known-program.ts`); any other runs as it is.
+ * moc's program as it runs here. It differs in two points from the npm package. Both changes are known for one
+ * program only, by its checksum (`known-program.ts`); any other program runs as it is.
  */
 import { createHash } from 'node:crypto';
 import { assert } from '../../kernel/index.ts';
@@ -10,8 +10,9 @@ import { KNOWN_PROGRAM, REBOUND, SOURCE_MAP_TEST, VARIABLES } from './known-prog
 const EXPORT = 'e.Motoko=';
 
 /**
- * The program's text, changed so that it exports its state (`ShownState`) as `state`, and that a compilation makes no source map,
- * which takes 3 to 5 % of it and which nobody reads. Of a program that is not known, the text as it is.
+ * Returns the program's text, changed so that it exports its state (`ShownState`) as `state`, and that a compilation
+ * makes no source map, which takes 3 to 5 % of it and which nobody reads. Returns the text of an unknown program as
+ * it is.
  */
 export function adaptedProgram(text: string): string {
   if (createHash('sha256').update(text).digest('hex') !== KNOWN_PROGRAM) return text;

@@ -25,7 +25,10 @@ export class ClosureWalk {
   readonly #missing = new ImportList();
   readonly #unusable = new ImportList<UnusableImport>();
   readonly #problems = new ImportProblems();
-  /** From the main file to where the walk is, each with the import that is next; not by recursion, whose depth has an end. */
+  /**
+   * Files from the main file to where the walk is, each with the index of the import that is next. The walk is not
+   * recursive, because the depth of a recursion is limited.
+   */
   readonly #way = new Map<SourceNode, number>();
 
   constructor(mainFile: string, graph: SourceGraph) {
@@ -205,7 +208,10 @@ function nameIn(root: string, { path, package: owner }: SourceNode): string {
   return posix.join(mountOf(owner), posix.relative(owner.root, path));
 }
 
-/** Where the compiler sees a package that mops has fetched: by the folder's name, which has the version; two names may mean one folder. */
+/**
+ * Returns the compiler's path of a package that mops has fetched: it is made of the folder's name, which has the
+ * version; two names may mean one folder.
+ */
 function mountOf({ root }: MopsPackage): string {
   return `mo:${posix.basename(root)}`;
 }

@@ -6,10 +6,13 @@ import type { FileNote, MopsOptions, MopsPackage } from './mops/mops-packages.ts
 
 /** Everything one actor is compiled from. */
 export interface SourceClosure {
-  /** The folder that all files of the project share; paths below are relative to it, so that nothing depends on where a project lies. */
+  /**
+   * The folder that all files of the project share; paths below are relative to it, so that nothing depends on where
+   * a project lies.
+   */
   readonly root: string;
   readonly main: string;
-  /** Texts by path, in the order in which they are met; those of packages that mops has fetched begin with `mo:<package>@<version>/`. */
+  /** Texts by path, in the order in which they are met; paths of packages that mops has fetched begin with `mo:`. */
   readonly files: ReadonlyMap<string, string>;
   /** Files that are imported as bytes (`blob:file:`), by path as above. */
   readonly blobs: ReadonlyMap<string, Uint8Array>;

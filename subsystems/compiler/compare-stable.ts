@@ -7,7 +7,7 @@ import type { MocProcesses, MocProcessesOptions } from './moc-processes.ts';
 
 /** The category of what makes a signature unfit to follow another; anything else keeps the compiler from comparing. */
 const UNFIT = 'Compatibility';
-/** Of what the compiler says of one variable; the types in it may be long. */
+/** Characters of the compiler's message about one variable that are shown; the types in it may be long. */
 const MESSAGE_CHARACTERS_MAX = 1_000;
 const MESSAGES_MAX = 10;
 

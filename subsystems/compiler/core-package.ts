@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { scanImports } from './import-scanner.ts';
 
-/** Where `mo:core` lies in the compiler's file system; diagnostics inside the library then read `mo:core/Map.mo:3.5`. */
+/** Root of `mo:core` in the compiler's file system; diagnostics inside the library then read `mo:core/Map.mo:3.5`. */
 export const CORE_ROOT = 'mo:core';
 
 const require = createRequire(import.meta.url);

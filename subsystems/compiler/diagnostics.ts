@@ -1,5 +1,5 @@
 /**
- * What is wrong with a source file, and how a terminal shows it:
+ * Problems of a source file, and how a terminal shows them:
  *
  *     src/Counter.mo:12.7-12.10: type error [M0050] literal of type Text does not have expected type Nat
  *       12 |   let x : Nat = "a";
@@ -88,7 +88,10 @@ function pointOf(line: string | undefined, byte: number): Point {
   return { offset, column };
 }
 
-/** The line and, below, carets under so many columns behind `offset`. Only what is near it is looked at: a line may have megabytes. */
+/**
+ * Returns the line and, below it, carets under so many columns behind `offset`. Only the text near `offset` is looked
+ * at: a line may have megabytes.
+ */
 function excerpt(line: string, lineNumber: number, offset: number, columns: number): string {
   const nearFrom = Math.max(0, offset - NEAR_UNITS - (isInCharacter(line, offset - NEAR_UNITS) ? 1 : 0));
   const nearTo = Math.min(line.length, offset + NEAR_UNITS);
@@ -110,7 +113,7 @@ function excerpt(line: string, lineNumber: number, offset: number, columns: numb
   ].join('\n');
 }
 
-/** Whether an offset is between the two units of one character. */
+/** Returns true if an offset is between the two units of one character. */
 function isInCharacter(line: string, offset: number): boolean {
   return offset > 0 && (line.codePointAt(offset - 1) ?? 0) > 0xffff;
 }

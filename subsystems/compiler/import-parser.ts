@@ -1,10 +1,11 @@
 /**
  * The imports of files as the compiler's own parser reads them.
  *
- * Of its entries, `printDeps` leaves out `blob:` imports and ends where a relative one finds no file, and `parseMotokoWithDeps`
- * gives nothing where any import cannot be resolved; so the syntax tree is asked (`parseMotoko`). Parsing whole files would
- * take 2 s for a megabyte. Imports stand at the head of a file, so the parser is given the head as the scanner finds it, as
- * long as no `import` follows that the scanner did not understand; else it is given all. Places are the scanner's, where the two agree.
+ * The syntax tree is asked for them (`parseMotoko`), because the compiler's other entries do not tell all:
+ * `printDeps` leaves out `blob:` imports and ends where a relative import finds no file, and `parseMotokoWithDeps`
+ * gives nothing where any import cannot be resolved. Parsing whole files would take 2 s for a megabyte. Imports stand
+ * at the head of a file, so the parser is given the head as the scanner finds it, unless an `import` follows that the
+ * scanner did not understand; then the parser is given the whole file. Places are the scanner's, where the two agree.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { mocProgramFile } from './core-package.ts';
@@ -14,14 +15,17 @@ import type { ParsedImport } from './moc-protocol.ts';
 
 /** Reads the imports of many files at once. */
 export interface ImportParser {
-  /** By file, in order; what the parser refuses has the imports that the scanner sees. */
+  /**
+   * Returns the imports of each text, in order; for a text that the parser refuses, the imports that the scanner
+   * sees.
+   */
   importsOf(texts: readonly string[]): Promise<readonly (readonly ImportReference[])[]>;
 }
 
 /** Heads whose imports are remembered, and how long one of them may be. A head takes some 300 bytes. */
 const KNOWN_MAX = 8192;
 const KNOWN_CHARACTERS_MAX = 8192;
-/** What one process is given at a time; it answers all of it at once. */
+/** Characters that one process is given at a time; it answers all of them at once. */
 const BATCH_CHARACTERS_MAX = 4_000_000;
 
 export class CompilerImportParser implements ImportParser {

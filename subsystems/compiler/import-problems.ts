@@ -7,11 +7,11 @@ export interface ImportPlace {
   readonly reference: ImportReference;
 }
 
-/** What is wrong with imports, for a person. */
+/** Problems of imports, for a person. */
 export interface ProblemList {
   /** So many as are shown. */
   readonly first: readonly Diagnostic[];
-  /** Of all. */
+  /** Number of all problems. */
   readonly count: number;
 }
 
@@ -20,12 +20,15 @@ interface FoundProblem {
   readonly message: (show: (file: string) => string, line: number) => string;
 }
 
-/** Gathers what is wrong with imports. Of a hundred thousand that a generated source may have, only those are worked out that are shown. */
+/**
+ * Gathers problems of imports. A generated source may have a hundred thousand; only those that are shown are worked
+ * out.
+ */
 export class ImportProblems {
   readonly #first: FoundProblem[] = [];
   #count = 0;
 
-  /** What is added from now on is only counted. */
+  /** True if problems that are added from now on are only counted. */
   get isFull(): boolean {
     return this.#first.length === DIAGNOSTICS_SHOWN_MAX;
   }
@@ -49,7 +52,7 @@ export class ImportProblems {
   }
 }
 
-/** Those of two lists. */
+/** Returns the problems of two lists. */
 export function joined(one: ProblemList, other: ProblemList): ProblemList {
   return { first: [...one.first, ...other.first], count: one.count + other.count };
 }

@@ -1,6 +1,7 @@
 /**
- * Finds the imports of a Motoko file without the compiler, so that a cached actor is recognised in milliseconds. Where nothing
- * is cached, and wherever sources are handed out, the compiler's own parser has the last word (import-parser.ts).
+ * Finds the imports of a Motoko file without the compiler, so that a cached actor is recognised in milliseconds.
+ * Where nothing is cached, and wherever sources are handed out, the compiler's own parser has the last word
+ * (import-parser.ts).
  *
  * Motoko allows imports only at the head of a file: `import pattern "url";`, again and again, with comments between
  * (block comments nest). The scanner reads exactly that and stops at the first token that is something else. It never

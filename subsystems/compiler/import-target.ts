@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { parsePrincipal } from '../ic/index.ts';
 
-/** What an import's text means, before any file is looked for. */
+/** The meaning of an import's text, before any file is looked for. */
 export type ImportTarget =
   /** Part of the compiler. */
   | { readonly kind: 'builtin' }
@@ -23,7 +23,7 @@ const BLOB_SCHEME = 'blob:file:';
 const PACKAGE_SCHEME = 'mo:';
 const BUILT_IN: readonly string[] = ['mo:⛔', 'mo:prim'];
 
-/** Of an import of anything but a package. */
+/** Returns the target of an import of anything but a package. */
 export function targetOf(url: string): Exclude<ImportTarget, { readonly kind: 'package' | 'core' }> {
   if (BUILT_IN.includes(url)) return { kind: 'builtin' };
   if (url.startsWith(ACTOR_SCHEME)) return { kind: 'actor', name: url.slice(ACTOR_SCHEME.length) };
@@ -39,7 +39,10 @@ export function isPackageImport(url: string): boolean {
   return url.startsWith(PACKAGE_SCHEME) && !BUILT_IN.includes(url);
 }
 
-/** `hasPackage` says whether the project has a package of that name: one called `core` goes before the compiler's own. */
+/**
+ * Returns the target of an import of a package. `hasPackage` says whether the project has a package of that name: a
+ * package called `core` goes before the compiler's own.
+ */
 export function packageTargetOf(
   url: string,
   hasPackage: (name: string) => boolean,

@@ -13,8 +13,9 @@ export const NO_ACTORS = (name: string): Promise<ActorReference> =>
 const UNKNOWN: ReadonlySet<string> = new Set(['actor-unknown', 'import-unknown']);
 
 /**
- * The actors a source imports, in the order of their names, then those by principal; what cannot be found is a problem at the place of
- * its import. Who answers for a name goes before what `--actor-alias` says of it, and before a file about its principal.
+ * Returns the actors that a source imports, in the order of their names, then those by principal; an actor that
+ * cannot be found is a problem at the place of its import. An actor that `importActor` finds goes before what
+ * `--actor-alias` says of its name, and before a file about its principal.
  */
 export async function importedActors(
   { actors, files, aliases, principals }: SourceClosure,

@@ -13,20 +13,20 @@ export interface CompiledActor {
   readonly stableTypes: string;
   /** Warnings of the compiler, formatted as on a terminal (file:line.column, message, the line and a caret). */
   readonly warnings: readonly string[];
-  /** Whether the module came from the cache. */
+  /** True if the module came from the cache. */
   readonly isCached: boolean;
 }
 
-/** Where an actor is that a source imports by name, and what it offers. */
+/** An actor that a source imports by name: where it is and what it offers. */
 export interface ActorReference {
-  /** Its id as text. */
+  /** The actor's id as text. */
   readonly principal: string;
   /** .did text. */
   readonly candid: string;
 }
 
 export interface CompileOptions {
-  /** What progress lines call the actor; the file's name without `.mo` if left out. */
+  /** Name of the actor in progress lines; the file's name without `.mo` if left out. */
   readonly name?: string;
   /**
    * Finds an actor that the source imports as `canister:<name>`; asked once a name, before anything is compiled. A
@@ -35,9 +35,12 @@ export interface CompileOptions {
   readonly importActor?: (name: string) => Promise<ActorReference>;
 }
 
-/** What the compiler would read for an actor. */
+/** Files and actors that the compiler would read for an actor. */
 export interface ActorSources {
-  /** Absolute paths: the main file, all that it imports, and those that are missing but would be imported if they were there. */
+  /**
+   * Absolute paths: the main file, all that it imports, and those that are missing but would be imported if they were
+   * there.
+   */
   readonly files: readonly string[];
   /** The actors that are imported by name. */
   readonly actors: readonly string[];
@@ -50,16 +53,20 @@ export interface Compiler {
    * Rejects with a ServerError of kind `invalid`; its message holds the diagnostics with file, line and caret.
    */
   compile(mainFile: string, options?: CompileOptions): Promise<CompiledActor>;
-  /** What the actor in `mainFile` (absolute path) is made of now, as far as it can be found out; compiles nothing. */
+  /**
+   * Returns what the actor in `mainFile` (absolute path) is made of now, as far as that can be found out; compiles
+   * nothing.
+   */
   sourcesOf(mainFile: string): Promise<ActorSources>;
   /**
-   * Everything that `mainFile` (absolute path) depends on, as `compile` would see it, read by `reader` alone. Rejects with a
-   * ServerError: `source-unreadable` without a main file, `source-too-large`, `mops-invalid`, what the reader rejects with.
+   * Returns everything that `mainFile` (absolute path) depends on, as `compile` would see it, read by `reader` alone.
+   * Rejects with a ServerError: `source-unreadable` without a main file, `source-too-large`, `mops-invalid`, what the
+   * reader rejects with.
    */
   closureOf(mainFile: string, reader: SourceReader, options: ClosureOfOptions): Promise<ClosureWithLibrary>;
   /**
-   * Compares two stable signatures, which may be any text. Never rejects: what keeps the compiler from comparing is `unknown`. For a
-   * comparison a process of its own is kept for a while; compilations do not hold it up.
+   * Compares two stable signatures, which may be any text. Never rejects: what keeps the compiler from comparing is
+   * `unknown`. For a comparison a process of its own is kept for a while; compilations do not hold it up.
    */
   compareStable(before: string, after: string): Promise<StableVerdict>;
 }
@@ -71,13 +78,13 @@ export interface ClosureOfOptions {
 
 export interface ClosureWithLibrary {
   readonly closure: SourceClosure;
-  /** Of the library that comes with the compiler, what the closure needs: texts by path in the package. */
+  /** The part of the compiler's library that the closure needs: texts by path in the package. */
   readonly library: { readonly version: string; readonly files: ReadonlyMap<string, string> };
   /** Modules that the library does not have, as they are imported. */
   readonly unknownModules: readonly { readonly url: string; readonly from: string }[];
 }
 
-/** Whether a program with the second signature takes over the variables of one with the first. */
+/** Verdict on whether a program with the second signature takes over the variables of one with the first. */
 export type StableVerdict =
   /** `message`: warnings, if there are any. */
   | { readonly kind: 'compatible'; readonly message: string | undefined }

@@ -1,10 +1,13 @@
 /** Made by `npm run build:known-program`: SHA-256 of the program that this is about. */
 export const KNOWN_PROGRAM = '5ff5816a3067821cdd567c6dddea60289c5d4a9f6e1dd12ad77d034fdb88db66';
 
-/** Its variables, of which functions give these other values. */
+/** Variables of the program to which functions give other values. */
 export const REBOUND: readonly string[] = ['v', 'xt', 'Zt'];
 
-/** This text of it, which stands there once, asks whether an instruction goes into the source map; undefined: it was not found. */
+/**
+ * This text of it, which stands there once, asks whether an instruction goes into the source map; undefined: it was
+ * not found.
+ */
 export const SOURCE_MAP_TEST: string | undefined = 'if(du(u[1],u5)){';
 
 /** All of them. */

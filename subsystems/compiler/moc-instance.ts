@@ -2,11 +2,12 @@
  * One run of the Motoko compiler.
  *
  * The npm package holds moc translated to JavaScript, with all its state in module variables: the virtual files, the
- * flags, and counters for generated names that never go back. Two compilations in one instance would therefore disturb each
- * other: the second module differs in some bytes from what it would be alone, and an enhanced actor after a classical
- * one ends in `Fatal error (exit 1)`. So what a compilation leaves behind, and what reading imports does, is taken back (moc-state.ts), and the next one finds
- * an instance as if new: the bytes are a function of the source, which upgrades rely on to tell whether a module changed. An instance
- * that the compiler gave up in is not used again.
+ * flags, and counters for generated names that never go back. Two compilations in one instance would therefore
+ * disturb each other: the second module differs in some bytes from what it would be alone, and an enhanced actor
+ * after a classical one ends in `Fatal error (exit 1)`. So what a compilation leaves behind, and what reading imports
+ * does, is taken back (moc-state.ts), and the next one finds an instance as if new: the bytes are a function of the
+ * source, which upgrades rely on to tell whether a module changed. An instance that the compiler gave up in is not
+ * used again.
  *
  * The instance lives in a bare V8 context: it has JavaScript's own objects and a text codec, but no `process`, no
  * `require`, no network. What it can read is exactly the files it is given.
@@ -74,19 +75,25 @@ interface Instance {
 interface ReusableInstance extends Instance {
   /** Undefined: it cannot. */
   readonly state: MocState | undefined;
-  /** It has read texts since it was as if new. Nothing that this leaves behind is seen by the next reading. */
+  /**
+   * True if the instance has read texts since it was as if new. The next reading sees nothing of what this leaves
+   * behind.
+   */
   hasRead: boolean;
 }
 
 /** For the next compilation, and for what is read before. */
 let spare: ReusableInstance | undefined;
-/** It has compiled: what that has left is still there. */
+/** The instance that has compiled, with what the compilation has left. */
 let used: ReusableInstance | undefined;
 let program: (Program & { readonly file: string }) | undefined;
-/** Of this process so far: V8 keeps what it has compiled for all instances of a program. */
+/** Compilations of this process so far: V8 keeps what it has compiled for all instances of a program. */
 let compilations = 0;
 
-/** For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them all. */
+/**
+ * For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them
+ * all.
+ */
 let comparing: Instance | undefined;
 
 export function runMoc(request: MocRequest): MocResponse {
@@ -133,7 +140,7 @@ function warmInstance({ program: file, like }: WarmRequest): ReusableInstance {
     }
     return instance;
   } catch {
-    // It overflowed its stack, say: nobody knows what it has left behind.
+    // The compiler has overflowed its stack, for example: what it has left behind is not known.
     return reusable(file);
   }
 }
@@ -178,7 +185,8 @@ function compile(request: CompileRequest): MocResponse {
 export function takeBack(): void {
   const instance = used;
   used = undefined;
-  // What a large project has left is garbage only when this is done: another one is made instead, and the next answer does not pay for it.
+  // The remains of a large project become garbage only when this is done: another instance is made instead, so that the
+  // next answer does not pay for it.
   if (instance?.state === undefined || getHeapStatistics().used_heap_size > HEAP_BYTES_MAX) return;
   try {
     instance.state.restore();
@@ -217,8 +225,8 @@ function readImports({ program: file, texts }: ImportsRequest): MocResponse {
 }
 
 /**
- * Imports are declarations of the program itself: `LetD` with an `ImportE` on its right side, within `@` nodes, which say where
- * it begins, and, behind a comment that documents it, a `*` node.
+ * Imports are declarations of the program itself: `LetD` with an `ImportE` on its right side, within `@` nodes, which
+ * say where it begins, and, behind a comment that documents it, a `*` node.
  */
 function importsIn(tree: unknown): readonly ParsedImport[] | null {
   if (tree === null || tree === undefined) return null;
@@ -280,7 +288,10 @@ function instantiate(file: string): Instance {
   return { program: file, moc, shown: state };
 }
 
-/** What the compiler returns is checked field by field: its face is not typed and may change between releases. */
+/**
+ * Returns the compiler's result, checked field by field: the compiler's interface is not typed and may change between
+ * releases.
+ */
 function readResult(result: unknown): MocResponse {
   const diagnostics = arrayOf(field(result, 'diagnostics')).map(readDiagnostic);
   const code = field(result, 'code');

@@ -1,8 +1,10 @@
 /**
- * Entry of the compiler's process: hands requests to the compiler's thread, and its answers back, each with its bytes.
+ * Entry of the compiler's process: hands requests to the compiler's thread, and its answers back, each with its
+ * bytes.
  *
- * The thread is for the stack, which a main thread has from the system, too small for the compiler; and while it compiles, this
- * thread sees that the server is gone, and ends the process. Imported elsewhere, it does nothing.
+ * The compiler runs in a thread because it needs a large stack; a main thread has its stack from the system, too
+ * small for the compiler. While the compiler's thread compiles, this thread notices that the server is gone, and ends
+ * the process. Imported elsewhere, this file does nothing.
  */
 import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
@@ -30,7 +32,7 @@ function serve(): void {
   thread.on('message', (response: MocResponse) => reply({ response }));
   thread.on('error', fail);
   thread.on('exit', (code) => fail(new Error(`its thread ended with code ${code}`)));
-  // Whoever stops the server from a terminal means the whole group: the server ends us when it is ready.
+  // A signal from a terminal goes to the whole process group: the server ends this process when it is ready.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
     process.on(signal, () => undefined);
   process.on('disconnect', () => process.exit());

@@ -8,14 +8,14 @@ import { MOC_MEMORY_MB, type MocReply, type MocRequest, type MocResponse } from 
 import { lowerPriority } from './process-priority.ts';
 
 export interface MocProcessesOptions {
-  /** How long one compilation may take. */
+  /** Milliseconds that one compilation may take. */
   readonly timeLimitMs: number;
-  /** How long an idle process is kept for the next source file. */
+  /** Milliseconds that an idle process is kept for the next source file. */
   readonly idleMs: number;
   readonly processesMax: number;
   /**
-   * Whether a process keeps what memory a compilation has needed for the next one, for two minutes: some 650 MB. To take it from the
-   * system again, page by page, is a tenth of a compilation.
+   * True if a process keeps the memory that a compilation has needed for the next one, for two minutes: some 650 MB.
+   * Taking it from the system again, page by page, is a tenth of a compilation.
    */
   readonly keepsMemory: boolean;
 }
@@ -31,17 +31,23 @@ export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
 };
 
 /**
- * V8 is to collect the old generation first when it has 768 MB, which most compilations never reach, and to note from a function's
- * first call on what it may be compiled for: an eighth of a compilation (ADR 50).
+ * V8 is to collect the old generation first when it has 768 MB, which most compilations never reach, and to collect
+ * type feedback from a function's first call on: an eighth of a compilation (ADR 50).
  */
 const V8_FLAGS = ['--initial-heap-size=768', '--no-lazy-feedback-allocation'];
 /** Node opens no debugger to every user of this machine for a signal. */
 const NODE_FLAGS = ['--disable-sigusr1', ...V8_FLAGS];
 /** V8 gives idle memory back after seconds otherwise. */
 const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
-/** Of the smaller of two compilations: the larger one uses more than one processor while V8, in threads of its own, compiles the compiler's code. */
+/**
+ * Niceness of the smaller of two compilations: the larger one uses more than one processor while V8, in threads of
+ * its own, compiles the compiler's code.
+ */
 const SMALLER_NICENESS = 10;
-/** What comes later is to find processes that are not lowered: such a one does not stay long, even where others do. */
+/**
+ * Milliseconds that a lowered process stays at most, even where others stay longer: later work is to find processes
+ * that are not lowered.
+ */
 const LOWERED_IDLE_MS_MAX = 2000;
 
 interface Job {
@@ -52,17 +58,20 @@ interface Job {
 interface MocProcess {
   readonly child: ChildProcess;
   job: Job | undefined;
-  /** It has done a job: if it dies now, that may have happened before it saw the next one. */
+  /** True if the process has done a job: if it dies now, that may have happened before it saw the next one. */
   hasAnswered: boolean;
-  /** It has what others leave of the processors, until it ends: only root could raise its priority again. */
+  /**
+   * True if the process has only what others leave of the processors, until it ends: only root could raise its
+   * priority again.
+   */
   isLowered: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
 /**
- * Runs compilations in processes that are started when there is work and end when there is none for a while, and with them their
- * memory: what a thread has left behind V8 and the C library keep for the rest of the server's life (ADR 50). An idle process never
- * keeps the server alive, and none outlives it.
+ * Runs compilations in processes that are started when there is work and end when there is none for a while. Their
+ * memory ends with them: V8 and the C library would keep what a thread has left behind for the rest of the server's
+ * life (ADR 50). An idle process never keeps the server alive, and no process outlives it.
  */
 export class MocProcesses {
   readonly #options: MocProcessesOptions;
@@ -107,7 +116,10 @@ export class MocProcesses {
     }
   }
 
-  /** One without a job, whose priority is not lowered if possible; undefined: there are as many as there may be. Throws when none can be started. */
+  /**
+   * Returns a process without a job, whose priority is not lowered if possible, or undefined if there are as many
+   * processes as there may be. Throws when none can be started.
+   */
   #free(): MocProcess | undefined {
     const free = [...this.#processes].filter(({ job }) => job === undefined);
     const unlowered = free.find(({ isLowered }) => !isLowered);
@@ -151,7 +163,10 @@ export class MocProcesses {
     if (job.request.kind === 'compile') this.#lowerSmaller();
   }
 
-  /** Of two compilations whose priorities are not lowered the larger one, which the server waits for at the end, has the processors first. */
+  /**
+   * Lowers the priority of the smaller of two compilations, so that the larger one, which the server waits for at the
+   * end, has the processors first.
+   */
   #lowerSmaller(): void {
     const unlowered = [...this.#processes].filter(
       (moc) => moc.child.pid !== undefined && !moc.isLowered && sizeOf(moc) > 0,
@@ -164,14 +179,14 @@ export class MocProcesses {
   }
 
   #finish(moc: MocProcess, response: MocResponse): void {
-    // It has been ended, and somebody waits until it is gone.
+    // The process has been ended, and somebody waits until it is gone.
     if (!this.#processes.has(moc)) return;
     clearTimeout(moc.timer);
     const { job } = moc;
     moc.job = undefined;
     moc.hasAnswered = true;
     if (response.kind === 'crashed') {
-      // What overflowed or failed once may have left the process's heap large: start afresh.
+      // A failure, such as an overflow, may have left the process's heap large: start afresh.
       void this.#end(moc, closedError());
     } else {
       refer(moc, false);
@@ -184,7 +199,10 @@ export class MocProcesses {
     this.#dispatch();
   }
 
-  /** Nobody has ended it. A job that was given to one that had nothing to do gets another process, which is new: it dies once at most. */
+  /**
+   * Handles a process that died by itself. A job that was given to an idle process gets another process, which is
+   * new: the job dies once at most.
+   */
   #died(moc: MocProcess, reason: string): void {
     const { job } = moc;
     if (job !== undefined && moc.hasAnswered && !this.#isClosed) {
@@ -223,7 +241,7 @@ function lateError(request: MocRequest, timeLimitMs: number): ServerError {
   return new ServerError('invalid', 'compile-timeout', message);
 }
 
-/** Whether a job was given up because of `close`. */
+/** Returns true if a job was given up because of `close`. */
 export function isClosed(error: unknown): boolean {
   return error instanceof ServerError && error.code === 'compiler-closed';
 }
@@ -257,7 +275,7 @@ function sizeOf({ job }: MocProcess): number {
   return [...job.request.files.values()].reduce((size, text) => size + text.length, 0);
 }
 
-/** Whether the server stays for what the process does. */
+/** Keeps the server alive for the process, or lets the server end without it. */
 function refer({ child }: MocProcess, isNeeded: boolean): void {
   if (isNeeded) {
     child.ref();

@@ -1,7 +1,7 @@
 import type { Diagnostic } from './diagnostics.ts';
 
 /**
- * How an actor's variables survive upgrades: `enhanced` keeps the 64-bit heap (what Motoko does by default),
+ * The way in which an actor's variables survive upgrades: `enhanced` keeps the 64-bit heap (Motoko's default),
  * `classical` writes them to stable memory and runs on a 32-bit heap.
  */
 export type Persistence = 'enhanced' | 'classical';
@@ -10,7 +10,7 @@ export type Persistence = 'enhanced' | 'classical';
 export interface ImportedActor {
   /** Undefined: it has none. */
   readonly name?: string;
-  /** Its id as text. */
+  /** The actor's id as text. */
   readonly principal: string;
   /** .did text. */
   readonly candid: string;
@@ -44,7 +44,7 @@ export interface SourceParts {
   readonly actors: readonly ImportedActor[];
 }
 
-/** What a compilation's result is a function of. */
+/** Everything that a compilation's result is a function of. */
 export interface Compilation extends SourceParts {
   readonly persistence: Persistence;
   /** Flags that say which warnings there are, and what `actor` means. */
@@ -61,7 +61,7 @@ export interface CompileRequest extends Compilation {
   readonly program: string;
 }
 
-/** Whether one stable signature may follow another. */
+/** Question whether one stable signature may follow another. */
 export interface StableRequest {
   readonly kind: 'stable';
   readonly program: string;
@@ -73,7 +73,7 @@ export interface StableRequest {
 export interface WarmRequest {
   readonly kind: 'warm';
   readonly program: string;
-  /** What the next source will be like: the one that was compiled last. */
+  /** The source that was compiled last; the next one will be like it. */
   readonly like: Compilation | undefined;
 }
 
@@ -89,7 +89,7 @@ export type MocResponse = CompileResponse | ImportsResponse | ComparedResponse |
 
 export interface ImportsResponse {
   readonly kind: 'imports';
-  /** By text; null where the parser refuses it. */
+  /** Imports of each text; null where the parser refuses the text. */
   readonly imports: readonly (readonly ParsedImport[] | null)[];
 }
 
@@ -99,7 +99,7 @@ export interface CrashedResponse {
   readonly reason: string;
 }
 
-/** What the compiler's process sends for each request; behind a failure it ends. */
+/** Message that the compiler's process sends for each request; after a failure the process ends. */
 export type MocReply =
   | { readonly response: MocResponse }
   /** Why its thread has ended: it needed more memory than it may have, or the reason. */

@@ -1,11 +1,11 @@
 /**
- * Takes back what a compilation has left in moc's program, so that the next one finds an instance that has compiled nothing, and V8
- * has compiled well. All of the program's state is in its ten thousand variables and what they lead to, 82,000 objects, which are
- * what they were again in some 25 ms. Where nothing is known of the program (`adapted-program.ts`), nothing is taken back, and its
- * instances are used once.
+ * Takes back what a compilation has left in moc's program, so that the next one finds an instance that has compiled
+ * nothing, and that V8 has compiled well. All of the program's state is in its ten thousand variables and what they
+ * lead to: 82,000 objects, which are restored in some 25 ms. Where the program is not known (`adapted-program.ts`),
+ * nothing is taken back, and its instances are used once.
  */
 
-/** What the program shows of its state. */
+/** State of the program, as the program exports it. */
 export interface ShownState {
   /** The values of its variables. */
   readonly values: readonly unknown[];
@@ -14,7 +14,7 @@ export interface ShownState {
   set(values: readonly unknown[]): void;
 }
 
-/** What the state was when it was shown. */
+/** The program's state at the time when it was shown. */
 export class MocState {
   readonly #shown: ShownState;
   readonly #rebound: readonly unknown[];
@@ -64,7 +64,7 @@ function restoreFields(object: object, copy: object): void {
     if (!Object.is(Reflect.get(object, key), value)) Reflect.set(object, key, value);
 }
 
-/** Of whatever context the array is. */
+/** Returns the bytes of an array of any context. */
 function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

@@ -1,4 +1,7 @@
-/** Entry of the thread in the compiler's process that compiles: one request after the other. Imported on a main thread, it does nothing. */
+/**
+ * Entry of the thread in the compiler's process that compiles: one request after the other. Imported on a main
+ * thread, it does nothing.
+ */
 import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';

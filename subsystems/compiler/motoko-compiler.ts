@@ -42,8 +42,8 @@ export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
   /** Where compiled modules are kept; nothing is kept without it. It is created when needed. */
   readonly cacheDirectory: string | undefined;
   /**
-   * Sources are compiled again and again, as with `--watch`: what can be done before the next one comes is done when there is
-   * nothing to compile, and processes stay for ten minutes after the last one unless `idleMs` is told.
+   * True if sources are compiled again and again, as with `--watch`: the next compilation is prepared while there is
+   * nothing to compile, and processes stay for ten minutes after the last one unless `idleMs` is given.
    */
   readonly isKeptWarm?: boolean;
   readonly onProgress?: (progress: CompileProgress) => void;
@@ -78,26 +78,29 @@ interface Source {
   readonly importActor: NonNullable<CompileOptions['importActor']>;
   readonly mainFile: string;
   readonly reader: SourceReader;
-  /** How a person names a file of the closure. */
+  /** Returns a file's name for people. */
   readonly displayName: (absolutePath: string) => string;
 }
 
-/** What a module is a function of, with the compiler's version. */
+/** Inputs that a module is a function of, together with the compiler's version. */
 interface Prepared {
   readonly closure: SourceClosure;
   readonly actors: readonly ImportedActor[];
   readonly persistence: Persistence;
   readonly args: CompilerArgs;
   readonly view: SourceView;
-  /** What the cache has the module under. */
+  /** Key of the module in the cache. */
   readonly key: string;
 }
 
-/** Whoever edits saves again within that; an idle process holds some 160 MB, for two minutes some 800 where it keeps memory. */
+/**
+ * Milliseconds for which a process stays: people who edit save again within that time. An idle process holds some 160
+ * MB, for two minutes some 800 where it keeps memory.
+ */
 const WARM_IDLE_MS = 10 * 60_000;
-/** By then what was compiled is served. */
+/** Milliseconds between a compilation and the preparation of the next one: by then the compiled module is served. */
 const WARM_AFTER_MS = 1000;
-/** What takes longer is not compiled ahead again. */
+/** Milliseconds of a compilation above which the source is not compiled ahead again. */
 const WARM_LIKE_MS_MAX = 10_000;
 const NO_SIGNATURE = '// Version: 1.0.0\nactor {\n};\n';
 const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
@@ -118,7 +121,7 @@ class CachingCompiler implements MotokoCompiler {
   /** Compilations under way: they need the processes. */
   #compiling = 0;
   #warming: NodeJS.Timeout | undefined;
-  /** What compiled last, and quickly. */
+  /** The last compilation that was quick. */
   #last: Compilation | undefined;
 
   constructor(options: MotokoCompilerOptions) {
@@ -156,7 +159,7 @@ class CachingCompiler implements MotokoCompiler {
       const closure = await collectClosure(file, reader, { mops, args, builtIn: BUILT_IN });
       const { places, actors } = closure;
       await this.#warmFirst({ closure, args });
-      // What mops has fetched stays as it is: another version has another folder.
+      // Packages that mops has fetched stay as they are: another version has another folder.
       const fetched = [...places.values()].flatMap(({ package: owner }) =>
         owner?.isLocal === false ? [owner.root] : [],
       );
@@ -226,14 +229,14 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   async #compileNow(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {
-    // It may be prepared twice.
+    // The source may be prepared twice.
     const source: Source = { ...given, importActor: askedOnce(given.importActor) };
     const startMs = performance.now();
     const report = (phase: CompileProgress['phase'], text: string): void =>
       this.#options.onProgress?.({ phase, name: source.name, file: source.mainFile, text });
     try {
-      // The scanner alone, so that a cached module is found without a process: what was compiled from exactly these files had
-      // no other imports then, as the compiler's parser saw.
+      // The scanner alone reads the imports, so that a cached module is found without a process: when the module was
+      // compiled from exactly these files, the compiler's parser saw that they have no other imports.
       let prepared = await this.#prepare(source, persistence, undefined);
       let cached = await this.#cache?.read(prepared.key);
       if (cached === undefined) {
@@ -259,7 +262,7 @@ class CachingCompiler implements MotokoCompiler {
         warnings: [...notes, ...entry.warnings.map((warning) => renderDiagnostic(warning, view))],
       };
     } catch (error) {
-      // What a stop has cut short may well compile.
+      // A compilation that a stop has cut short may well succeed.
       if (!isClosed(error)) report('failed', `${source.name} does not compile`);
       throw error;
     }
@@ -279,7 +282,7 @@ class CachingCompiler implements MotokoCompiler {
     return { closure, actors, persistence, args, view, key: keyOf(closure, actors, persistence, args) };
   }
 
-  /** Whoever asks for sources wants to compile them when they change. */
+  /** Prepares for a caller that asks for sources: it wants to compile them when they change. */
   async #warmFirst(
     source: { readonly closure: SourceClosure; readonly args: CompilerArgs } | undefined,
   ): Promise<void> {
@@ -298,14 +301,15 @@ class CachingCompiler implements MotokoCompiler {
     if (this.#options.isKeptWarm !== true || this.#isClosed || this.#compiling > 0) return;
     this.#isWarm = true;
     clearTimeout(this.#warming);
-    // What was compiled is taken up first: that needs the processor, too.
-    // What cannot be done now is done, or told, when something is compiled.
+    // A compiled module is taken up first: that needs the processor, too. Work that fails now is done, or its failure
+    // told, when something is compiled.
     this.#warming = setTimeout(() => void this.#warm().catch(() => undefined), WARM_AFTER_MS).unref();
   }
 
   async #warm(): Promise<void> {
     const program = mocProgramFile();
-    // A save that changes a stable variable waits for the second otherwise: its process takes as long to start as the compiler's.
+    // A save that changes a stable variable would wait for the second process otherwise, which takes as long to start
+    // as the compiler's.
     const nothing = { before: NO_SIGNATURE, after: NO_SIGNATURE };
     await Promise.all([
       this.#processes.run({ kind: 'warm', program, like: this.#last }),
@@ -392,7 +396,8 @@ function entryOf(
     throw new ServerError('invalid', 'compile-failed', message);
   }
   const { wasm, candid, stableTypes, diagnostics } = response;
-  // What is to count as an error (`-E`) does not keep this entry of the compiler from making a module, and these two are left to its caller.
+  // This entry of the compiler makes a module in spite of warnings that are to count as errors (`-E`, and the flag
+  // below); both cases are left to its caller.
   if (hasError(diagnostics)) throw compileError(diagnostics, source, view);
   if (flags.includes(WARNINGS_ARE_ERRORS) && diagnostics.length > 0) {
     const errors = diagnostics.map((warning) => ({ ...warning, severity: 'error' as const }));

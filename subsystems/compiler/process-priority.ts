@@ -4,15 +4,16 @@ import { getPriority, setPriority } from 'node:os';
 const NICENESS_MAX = 19;
 
 /**
- * Makes all threads of a process nicer by `niceness`, and so those that they start: they then have what others leave of the
- * processors. Linux only, elsewhere it does nothing; a process or a thread that is gone is left out. Only root can take it back.
+ * Makes all threads of a process, and the threads that they start, nicer by `niceness`: they then have what others
+ * leave of the processors. Does nothing except on Linux; a process or a thread that is gone is left out. Only root
+ * can raise the priority again.
  */
 export function lowerPriority(pid: number, niceness: number): void {
   for (const thread of threadsOf(pid)) {
     try {
       setPriority(thread, Math.min(NICENESS_MAX, getPriority(thread) + niceness));
     } catch {
-      // It has ended.
+      // The thread has ended.
     }
   }
 }

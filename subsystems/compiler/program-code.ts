@@ -1,12 +1,13 @@
 /**
- * The compiler's program, 2.8 MB of JavaScript, as a script, and what V8 made of it, kept between processes: parsing it and
- * compiling what a compilation runs takes half a second of CPU, reading the result 50 ms.
+ * The compiler's program, 2.8 MB of JavaScript, as a script, and the code that V8 made of it, kept between processes:
+ * parsing the program and compiling what a compilation runs takes half a second of CPU, reading the kept code 50 ms.
  *
- * It lies in the folder where Node keeps what it made of sources (config/code-cache.ts), which is one for each version of Node
- * and set of V8's flags; where Node keeps nothing, nothing is kept. V8 trusts such bytes, so they are taken only if their
- * checksum, which covers the program as well, holds. The layout: checksum (SHA-256, 32 bytes), then what V8 made.
+ * The code lies in the folder where Node keeps what it made of sources (config/code-cache.ts), which is one for each
+ * version of Node and set of V8's flags; where Node keeps nothing, nothing is kept. V8 trusts such bytes, so they are
+ * taken only if their checksum, which covers the program as well, holds. The layout: checksum (SHA-256, 32 bytes),
+ * then V8's code.
  *
- * A shortcut only: no failure to read or write it is an error.
+ * The kept code is a shortcut only: no failure to read or write it is an error.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -20,7 +21,10 @@ const DIGEST_BYTES = 32;
 const DRAFT_MS_MAX = 60_000;
 
 export interface Program {
-  /** Evaluates to a function of the CommonJS `module` that the program exports itself into, and what is known to change in it (moc-state.ts). */
+  /**
+   * Evaluates to a function of the CommonJS `module` that the program exports itself into, and what is known to
+   * change in it (moc-state.ts).
+   */
   readonly script: vm.Script;
   /** False: it was parsed anew. */
   readonly isFromKept: boolean;

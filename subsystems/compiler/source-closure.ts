@@ -1,9 +1,9 @@
 /**
- * Everything that a Motoko file depends on: the one closure that the compilation of a manifest's `main` and
- * `GET /mops/closure/<ENTRY>` are made from.
+ * Everything that a Motoko file depends on: the one closure that the compilation of a manifest's `main` and `GET
+ * /mops/closure/<ENTRY>` are made from.
  *
- * Files are read first (`source-graph.ts`). When all is there, the graph is walked depth first (`closure-walk.ts`), so that the order
- * of files and the files of a cycle do not depend on which of them was read first.
+ * Files are read first (`source-graph.ts`). When all is there, the graph is walked depth first (`closure-walk.ts`),
+ * so that the order of files and the files of a cycle do not depend on which of them was read first.
  */
 import { ServerError } from '../../kernel/index.ts';
 import type { ClosureOptions, SourceClosure } from './closure.ts';

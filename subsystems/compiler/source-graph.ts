@@ -1,6 +1,6 @@
 /**
- * The files of a program and who imports whom: read level by level, those of one level at once. What a file imports is proposed by
- * the scanner and decided by the given parser.
+ * The files of a program and who imports whom. Files are read level by level, those of one level at once. The scanner
+ * proposes a file's imports and the given parser decides.
  */
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';

@@ -10,7 +10,10 @@ export interface SourceReader {
   /** The same of any file, as it is. */
   readBytes(path: string): Promise<Uint8Array | undefined>;
   isFolder(path: string): Promise<boolean>;
-  /** Paths of all Motoko files in a folder and below it, sorted; not of links, nor below folders whose names begin with a dot. */
+  /**
+   * Returns the paths of all Motoko files in a folder and below it, sorted, without links, and without folders whose
+   * names begin with a dot.
+   */
   list(folder: string): Promise<readonly string[]>;
 }
 
@@ -22,7 +25,7 @@ const FOLDERS_MAX = 2000;
 /** Twice what a program may have. */
 const LISTED_MAX = 10_000;
 
-/** What a reader gives; where it refuses a path, the error also says who named that path. */
+/** Returns what a reader gives; if the reader refuses a path, the error also says who named that path. */
 export async function namingWho<T>(reading: Promise<T>, who: () => string): Promise<T> {
   try {
     return await reading;
@@ -57,7 +60,7 @@ export class NotedSources implements SourceReader {
     this.#reader = reader;
   }
 
-  /** What was read, and Motoko files that would have been if they were there. */
+  /** Returns the files that were read, and Motoko files that would have been read if they existed. */
   sources(): string[] {
     return [...this.#noted];
   }
@@ -127,8 +130,9 @@ export async function motokoFilesIn(folder: string): Promise<readonly string[]> 
 }
 
 /**
- * The bytes of a regular file; undefined if there is none, or if the path names a folder. `check` sees the open file before
- * it is read, and again behind that. Rejects with ServerError `source-unreadable`, or what `check` rejects with.
+ * The bytes of a regular file; undefined if there is none, or if the path names a folder. `check` sees the open file
+ * before it is read, and again behind that. Rejects with ServerError `source-unreadable`, or what `check` rejects
+ * with.
  */
 export async function readBounded(
   path: string,

@@ -7,8 +7,8 @@ export interface Position {
 }
 
 /**
- * The lines of a text. They are looked for once, when the first is asked for: a generated source has a hundred thousand, and as
- * many faults.
+ * The lines of a text. They are found once, when the first one is asked for: a generated source has a hundred
+ * thousand lines, and as many faults.
  */
 export class TextLines {
   readonly #text: string;

@@ -1,7 +1,8 @@
 /**
- * Says why a `mops.lock` may not be believed, as mops 3 decides it: offline, from the lock, the project's manifest and those of local
- * packages. A lock that passes names every package, and no other manifest is asked. In some points this is stricter than mops: paths of
- * the root are compared with what is locked, and what local packages want with what they would get.
+ * Says why a `mops.lock` may not be believed, as mops 3 decides it: offline, from the lock, the project's manifest
+ * and those of local packages. A lock that passes names every package, and no other manifest is read. In some points
+ * this is stricter than mops: paths of the root are compared with what is locked, and what local packages want with
+ * what they would get.
  */
 import { posix } from 'node:path';
 import { type Manifests, ownDependencies, rootHash } from './manifests.ts';

@@ -36,7 +36,10 @@ export class Manifests {
     this.#options = options;
   }
 
-  /** Undefined: there is none in that folder. Rejects with ServerError `mops-invalid`, or what the reader rejects with. */
+  /**
+   * Returns the manifest in a folder, or undefined if there is none. Rejects with ServerError `mops-invalid`, or with
+   * the reader's error.
+   */
   at(folder: string): Promise<MopsManifest | undefined> {
     let read = this.#read.get(folder);
     if (read === undefined) {

@@ -1,7 +1,7 @@
 /**
- * Reads `mops.lock` (version 3) as mops 3 does: one that is no JSON, or whose parts are not what they should be, is *stale*, with the
- * reason and its place. What is wrong with a lock never ends a compilation: manifests are read instead. `lock-validity.ts` says
- * whether one that can be read may be believed.
+ * Reads `mops.lock` (version 3) as mops 3 does: a lock that is no JSON, or whose parts are not what they should be,
+ * is *stale*, with the reason and its place. A bad lock never ends a compilation: manifests are read instead.
+ * `lock-validity.ts` says whether a lock that can be read may be believed.
  */
 import { createHash } from 'node:crypto';
 import { ServerError } from '../../../kernel/index.ts';
@@ -188,7 +188,10 @@ export function sha256(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-/** Why it is not the file that the lock means, as the rest of a sentence; undefined: it is, or the lock does not have it. */
+/**
+ * Returns why the content is not the file that the lock means, as the rest of a sentence; undefined if it is, or if
+ * the lock does not have it.
+ */
 export function lockProblem(content: string | Uint8Array, locked: string | undefined): string | undefined {
   if (locked === undefined) return undefined;
   const found = sha256(content);

@@ -1,9 +1,10 @@
 /**
- * Which folder a `mo:<package>` import means: what mops 3 would say (`mops sources`), from what lies on the disk.
+ * Finds the folder that a `mo:<package>` import means: what mops 3 would say (`mops sources`), from the files on the
+ * disk.
  *
- * The project is the nearest folder upwards with a `mops.toml`. A `mops.lock` that may be believed (`lock-validity.ts`) says all;
- * otherwise manifests do (`resolve-packages.ts`), and the closure has a note why. The manifest of a package that is not there is left
- * out: only what is imported has to be there.
+ * The project is the nearest folder upwards with a `mops.toml`. A `mops.lock` that may be believed
+ * (`lock-validity.ts`) decides alone; otherwise manifests do (`resolve-packages.ts`), and the closure has a note with
+ * the reason. The manifest of a missing package is left out: only packages that are imported have to be there.
  */
 import { posix } from 'node:path';
 import { namingWho, type SourceReader } from '../source-reader.ts';
@@ -18,7 +19,7 @@ export interface MopsOptions {
   readonly ceiling?: string;
   /** Folders besides the project's `.mops` where mops keeps packages. */
   readonly stores: readonly string[];
-  /** What `{MOPS_ENV}` in a path stands for. */
+  /** Value of `{MOPS_ENV}` in a path. */
   readonly environment: string;
 }
 
@@ -28,11 +29,14 @@ export interface MopsPackage {
   readonly version: string | undefined;
   /** The folder with all that belongs to it. */
   readonly root: string;
-  /** What imports are relative to; `root` or a folder inside. */
+  /** Folder that imports are relative to; `root` or a folder inside. */
   readonly base: string;
-  /** It is a part of the project, or of one beside it, and not one that mops has fetched. */
+  /** True if the package is a part of the project, or of one beside it, and was not fetched by mops. */
   readonly isLocal: boolean;
-  /** Of files that mops has fetched, by `<name of the root's folder>/<path in it>`: what `mops.lock` says, if it says something. */
+  /**
+   * Hashes of files that mops has fetched, by `<name of the root's folder>/<path in it>`: what `mops.lock` says, if
+   * it says something.
+   */
   readonly hashes: ReadonlyMap<string, string>;
 }
 
@@ -69,7 +73,7 @@ export class MopsPackages {
   #hashes: ReadonlyMap<string, string> = NO_HASHES;
   #notes: readonly FileNote[] = [];
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
-  /** By path: packages have the same packages, and each folder is looked for once. */
+  /** Folders by path: packages have the same packages, and each folder is looked for once. */
   readonly #folders = new Map<string, Promise<boolean>>();
 
   private constructor(reader: SourceReader, options: MopsOptions, root: string | undefined) {
@@ -92,7 +96,7 @@ export class MopsPackages {
     return this.#notes;
   }
 
-  /** Whether the project has a package of that name, there or not. */
+  /** Returns true if the project has a package of that name, even if its folder is missing. */
   has(name: string): boolean {
     return this.#resolved.packages.has(name);
   }

@@ -19,7 +19,7 @@ export type DependencySource =
   | { readonly kind: 'local'; readonly path: string };
 
 export interface Dependency {
-  /** What it is imported by; `name@0.1.0` is a name of its own. */
+  /** Name that imports use; `name@0.1.0` is a name of its own. */
   readonly name: string;
   /** As written. */
   readonly value: string;
@@ -58,14 +58,14 @@ export function parseMopsToml(text: string, file: string): MopsManifest {
   };
 }
 
-/** What is read, for errors. */
+/** The file that is read, for errors. */
 interface Origin {
   readonly file: string;
   /** ` (line N)` of a table or of a key in it; empty where that is not known. */
   readonly place: (section: string, key?: string) => string;
 }
 
-/** By how tables and keys are usually written, because the parser does not tell. */
+/** Returns the line of a key, found by how tables and keys are usually written, because the parser does not tell it. */
 function lineOf(text: string, section: string, key: string | undefined): string {
   let current = '';
   for (const [k, untrimmed] of text.split('\n').entries()) {
@@ -176,7 +176,7 @@ function sourceOf(value: string): DependencySource | undefined {
     const [branch = '', commit = ''] = value.split('#', 2)[1]?.split('@', 2) ?? [];
     return { kind: 'github', branch: branch === '' ? 'master' : branch, commit };
   }
-  // It becomes a part of a folder's name.
+  // The version becomes a part of a folder's name.
   return /^[\w.+-]{1,128}$/u.test(value) ? { kind: 'registry', version: value } : undefined;
 }
 

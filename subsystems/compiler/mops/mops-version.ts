@@ -1,6 +1,6 @@
 /**
- * The order of versions, as mops has it: semantic versions, read loosely (`v1.2`, `01.2.3`, `1.2.3rc1`). Of a text that is none
- * the first number in it counts, and a text without a number is `0.0.0`.
+ * The order of versions, as mops has it: semantic versions, read loosely (`v1.2`, `01.2.3`, `1.2.3rc1`). In a text
+ * that is no version, the first number counts; a text without a number is `0.0.0`.
  */
 interface Version {
   readonly numbers: readonly number[];

@@ -1,6 +1,6 @@
 /**
- * Which version of each package a project gets, as mops 3 decides it without a lock: manifests are walked depth first, the root's
- * entry wins, else the higher version; then only what winning versions name is there.
+ * Decides which version of each package a project gets, as mops 3 does without a lock: manifests are walked depth
+ * first, the root's entry wins, else the higher version; then only packages that winning versions name are there.
  */
 import type { Declared, Manifests } from './manifests.ts';
 import type { LockGraph } from './mops-lock.ts';
