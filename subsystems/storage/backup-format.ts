@@ -15,9 +15,9 @@
  *
  *     u8 families · families × u64 entries · 32 bytes SHA-256 of all bytes of the file before this block
  *
- * Numbers are little-endian. A block's checksum covers its length, kind and contents, and goes on from the checksum of the
- * block before it (the first from the header's): a block that is damaged, missing or out of place is noticed where it is,
- * and a file that lacks its end is not whole, wherever it was cut.
+ * Numbers are little-endian. A block's checksum covers its length, kind and contents, and goes on from the checksum
+ * of the block before it (the first from the header's): a block that is damaged, missing or out of place is noticed
+ * where it is, and a file that lacks its end is not whole, wherever it was cut.
  */
 import { crc32 } from 'node:zlib';
 import { FAMILIES } from './tables.ts';
@@ -27,7 +27,7 @@ export const MAGIC = 'svc-backup ';
 /** A header is shorter, whatever its numbers. */
 export const HEADER_BYTES_MAX = 128;
 
-/** What a block holds at most. */
+/** Bytes that a block has at most. */
 export const BLOCK_BYTES_MAX = 1 << 20;
 /** Checksum, length and kind. */
 export const BLOCK_HEADER_BYTES = 9;

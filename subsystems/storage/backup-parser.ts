@@ -1,6 +1,6 @@
 /**
- * Reads a backup and believes nothing in it: each length has a bound, each block its checksum, and the end must say what
- * came before. What is in memory is a block and one value, whatever the file claims. `backup-format.ts` has the layout.
+ * Reads a backup and believes nothing in it: each length has a bound, each block its checksum, and the end must say
+ * what came before. A block and one value are in memory, whatever the file claims. `backup-format.ts` has the layout.
  */
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -23,7 +23,7 @@ import { type Change, FAMILIES } from './tables.ts';
 
 /** Where the bytes come from. */
 export interface BackupSource {
-  /** What messages call it. */
+  /** Name of the source in messages. */
   readonly name: string;
   /** The next `length` bytes, valid until the next call; fewer only where the file ends. */
   take(length: number): Promise<Uint8Array>;
@@ -32,8 +32,8 @@ export interface BackupSource {
 const LINE_FEED = 0x0a;
 
 /**
- * The entries of a backup in their order, about a mebibyte at a time; their bytes are valid until the next ones are asked
- * for. That the file is whole is known when this has ended without an error, and not before. ServerErrors:
+ * The entries of a backup in their order, about a mebibyte at a time; their bytes are valid until the next ones are
+ * asked for. That the file is whole is known when this has ended without an error, and not before. ServerErrors:
  * `backup-foreign`, `backup-newer`, `backup-older`, `backup-truncated`, `backup-damaged`; they say where.
  */
 export class BackupParser {

@@ -1,6 +1,6 @@
 /**
- * Makes a backup: one walk over a snapshot of the tables, a piece at a time, in the order of the keys. What is in memory
- * is one piece and one value, however large the state is. `backup-format.ts` has the layout, `restore.ts` the way back.
+ * Makes a backup: one walk over a snapshot of the tables, a piece at a time, in the order of the keys. One piece and
+ * one value are in memory, however large the state is. `backup-format.ts` has the layout, `restore.ts` the way back.
  */
 import { createHash } from 'node:crypto';
 import { type Clock, ServerError, systemClock } from '../../kernel/index.ts';
@@ -20,7 +20,7 @@ import { FORMAT as STATE_FORMAT } from './state-directory.ts';
 import { FAMILIES, type Family, type TableReader } from './tables.ts';
 
 const EMPTY = new Uint8Array();
-/** Of the log beside these tables, which is not in the backup. */
+/** Key of the log's floor: the log beside these tables is not in the backup. */
 const LEFT_OUT = metaKey(META.logFloor);
 
 /** One backup on its way out. Close it, or the snapshot stays. */
@@ -34,7 +34,7 @@ export class BackupReader {
   #isBegun = false;
   #isEnded = false;
   #isClosed = false;
-  /** What of an entry is still to go into a piece. */
+  /** The part of an entry that is still to go into a piece. */
   #rest: Uint8Array = EMPTY;
 
   /** The snapshot is closed with the reader. */
@@ -87,7 +87,7 @@ export class BackupReader {
     this.#reader[Symbol.dispose]();
   }
 
-  /** How many bytes of entries went into `target`; 0: there are no more. */
+  /** Fills `target` and returns the number of bytes of entries in it; 0 if there are no more. */
   #fill(target: Uint8Array): number {
     let at = 0;
     while (at < target.length) {

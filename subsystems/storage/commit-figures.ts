@@ -4,7 +4,7 @@ import { bytesOf, type Unit } from './unit.ts';
 
 const UNITS_BOUNDS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
 
-/** How commits went, since the state was opened. */
+/** Figures of the commits since the state was opened. */
 export class CommitFigures {
   readonly #seconds = new Histogram(SECONDS_BOUNDS);
   readonly #units = new Histogram(UNITS_BOUNDS);

@@ -1,10 +1,10 @@
 /**
- * The main thread's end of storage: collects what one turn of the event loop changes, seals it as a unit, hands units and
- * requests in one order to whoever commits them, and lets go what waited for a unit when it is durable.
+ * The main thread's end of storage: collects what one turn of the event loop changes, seals it as a unit, hands units
+ * and requests in one order to whoever commits them, and releases what waited for a unit when the unit is durable.
  *
- * Whatever stands behind it, a thread or what a simulator puts in its place, this queue alone decides what is in a unit, in
- * which order units and requests go, and when somebody who waits is called. A port only carries: it may copy small units,
- * hand over large ones, and have no room for a while. Nothing of that changes the order, so no size does.
+ * Whatever stands behind the queue, a thread or a simulator's substitute, the queue alone decides what is in a unit,
+ * in which order units and requests go, and when waiting callers are called. A port only carries: it may copy small
+ * units, hand over large ones, and have no room for a while. None of that changes the order, so no size does.
  */
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
@@ -31,12 +31,12 @@ export interface StoragePort {
   /** Takes a message, a unit's bytes for good. False: there is no room now; nothing was taken. */
   send(message: ToStorage): boolean;
   /**
-   * Takes a large unit in pieces, each of whole operations, for good: in this order they are the unit, and each owns its buffer. False:
-   * there is no room now; nothing was taken. Without this method the queue copies such a unit together, for megabytes some
-   * tens of milliseconds in the main thread, and gives it to `send`.
+   * Takes a large unit for good, in pieces of whole operations: in this order they are the unit, and each owns its
+   * buffer. Returns false if there is no room now; then nothing was taken. Without this method the queue copies such
+   * a unit together, which takes the main thread some tens of milliseconds for megabytes, and gives it to `send`.
    */
   sendPieces?(pieces: readonly Uint8Array[]): boolean;
-  /** What was taken since the last time is to arrive: once for a burst. */
+  /** Has everything arrive that was taken since the last time: called once for a burst. */
   publish(): void;
   /** A unit is to come soon, as a rule: a hint, and nothing that is counted on. */
   expect?(): void;
@@ -45,8 +45,9 @@ export interface StoragePort {
 }
 
 /**
- * What comes back by a port. After each call there may be room again. Units are numbered in the order in which they were taken, from
- * the one behind `last` of the message `opened` on. Requests see all units that were taken before them.
+ * Receiver of what comes back by a port. After each call there may be room again. Units are numbered in the order in
+ * which they were taken, beginning behind `last` of the message `opened`. Requests see all units that were taken
+ * before them.
  */
 export interface StorageReceiver {
   /** All units up to that one are durable. */
@@ -56,8 +57,8 @@ export interface StorageReceiver {
 
 export interface CommitQueueOptions {
   /**
-   * The state can no longer be written: the process must end, and nothing must leave it. A plugin throws the error where nobody
-   * catches it (`setImmediate(() => { throw error; })`): the server logs it and ends with code 1.
+   * The state can no longer be written: the process must end, and nothing must leave it. A plugin throws the error
+   * where nobody catches it (`setImmediate(() => { throw error; })`): the server logs it and ends with code 1.
    */
   readonly onFailure: (error: ServerError) => void;
   /** Calls `seal` when everything that belongs to this turn of the event loop has happened. */
@@ -89,7 +90,7 @@ export class CommitQueue implements OpenableStorage {
   #holds = 0;
   /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
   readonly #held: ToStorage[] = [];
-  /** What the port had no room for, in order. */
+  /** Messages that the port had no room for, in order. */
   #spilled: (ToStorage | UnitPieces)[] = [];
   #state: 'new' | 'opening' | 'open' | 'closing' | 'closed' = 'new';
   readonly #opening = Promise.withResolvers<void>();
@@ -158,7 +159,7 @@ export class CommitQueue implements OpenableStorage {
     this.#isSealDue = false;
     const { unit } = this;
     for (const write of this.#writers) write(unit);
-    // What this turn has changed is written down, so that no turn has all of it to write.
+    // Changes of this turn are written now, so that no turn has all of them to write.
     if (this.#holds > 0) {
       this.markDirty();
       return;
@@ -225,7 +226,7 @@ export class CommitQueue implements OpenableStorage {
   }
 
   async *backup(): AsyncIterable<Uint8Array> {
-    // What was answered before is in it.
+    // Changes that were answered before are in the backup.
     await this.settled();
     const backup = await this.#ask({ kind: 'openBackup' });
     try {

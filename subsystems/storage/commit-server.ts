@@ -1,9 +1,9 @@
 /**
- * The other end of a commit queue: takes units and requests, commits all units it has taken with one flush, answers the
- * requests after them, and in between brings what is durable into the tables, slice by slice. Without a loop, a clock for
- * its decisions or a directory of its own: the storage thread runs it, and so does a simulator.
+ * The other end of a commit queue: takes units and requests, commits all units it has taken with one flush, answers
+ * the requests after them, and in between brings durable units into the tables, slice by slice. It has no loop, no
+ * clock for its decisions and no directory of its own: the storage thread runs it, and so does a simulator.
  *
- * A commit that fails throws: nobody knows what is on disk then, and only a new start finds out.
+ * A commit that fails throws: what is on disk then is not known, and only a new start finds out.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { assert, ServerError } from '../../kernel/index.ts';
@@ -27,7 +27,10 @@ import {
 import { buffersOf } from './stored-pages.ts';
 import { bytesOf, type Unit } from './unit.ts';
 
-/** Units that one flush makes durable have so many bytes, or the last one makes it more: a disk takes some tens of milliseconds for them. */
+/**
+ * Bytes of units that one flush makes durable, exceeded by the last unit at most: a disk takes some tens of
+ * milliseconds for them.
+ */
 const COMMIT_BYTES = 8 * 2 ** 20;
 
 /** A request that is answered at once. */
@@ -73,13 +76,16 @@ export class CommitServer {
     return this.#inbox.hasMore;
   }
 
-  /** Blocks the thread until something arrives; or less long, where it was roused for something that then does not come. */
+  /** Blocks the thread until something arrives, or for less if it was roused for something that then does not come. */
   wait(): void {
     this.#inbox.wait();
     if (!this.#inbox.hasMore) this.#inbox.spin(ROUSED_US);
   }
 
-  /** Takes what has arrived, as far as one flush is to make it durable; after each of it, `isEnough` may say that the rest has to wait. */
+  /**
+   * Takes what has arrived, as far as one flush is to make it durable. After each message, `isEnough` may say that
+   * the rest has to wait.
+   */
   take(isEnough: () => boolean = () => false): void {
     this.#inbox.drain(this.#take, () => this.#unitBytes >= COMMIT_BYTES || isEnough());
   }

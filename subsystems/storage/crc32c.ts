@@ -1,6 +1,6 @@
 /**
- * CRC-32C (Castagnoli, reflected), the checksum of RocksDB's log. Node.js has CRC-32 only. Sixteen bytes at a time: 1.5 GB/s,
- * three times as much as four bytes at a time.
+ * CRC-32C (Castagnoli, reflected), the checksum of RocksDB's log. Node.js has CRC-32 only. Sixteen bytes at a time:
+ * 1.5 GB/s, three times as much as four bytes at a time.
  */
 const POLYNOMIAL = 0x82f63b78;
 const SLICE_BYTES = 16;
@@ -28,7 +28,7 @@ export class Crc32c {
     this.#words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >>> 2);
   }
 
-  /** Of the bytes `from` ≤ at < `to`: 0 to 2³² − 1. */
+  /** Returns the checksum of the bytes `from` ≤ at < `to`: 0 to 2³² − 1. */
   of(from: number, to: number): number {
     const bytes = this.#bytes;
     const wordsFrom = Math.min((from + 3) & ~3, to);
@@ -51,7 +51,7 @@ export class Crc32c {
   }
 }
 
-/** What the four bytes of a word add, with so many bytes behind them. */
+/** Returns the share of a word's four bytes in the checksum, with so many bytes behind them. */
 function behind(word: number, bytes: number): number {
   const row = bytes << 8;
   return (

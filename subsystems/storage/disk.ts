@@ -10,7 +10,10 @@ import { messageOf, ServerError } from '../../kernel/index.ts';
 export interface Disk {
   /** Names of all files, in no order. */
   list(): readonly string[];
-  /** Opens for reading and writing. With `create` the file is made, or emptied if it is there; without, it must be there. */
+  /**
+   * Opens a file for reading and writing. With `create` the file is made, or emptied if it exists; without, it must
+   * exist.
+   */
   open(name: string, options: { readonly create: boolean }): DiskFile;
   remove(name: string): void;
   /** Replaces `to` if it is there. Files that are open stay open. */

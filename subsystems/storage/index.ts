@@ -11,12 +11,13 @@ export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
 export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
 
 /**
- * What is to survive, and when it does.
+ * Decides what survives, and from when on.
  *
- * Everything that one turn of the event loop changes is one unit: it becomes durable wholly or not at all, after all units
- * before it. Whoever changes something calls `markDirty`, and is asked by `onSeal` for the operations at the turn's end; or
- * adds them to `unit` at once. Execution does not wait for that: it runs ahead of the disk. What leaves the host does, by
- * `whenDurable`. A unit that cannot be written ends the process: recovery is the only way back.
+ * Everything that one turn of the event loop changes is one unit: it becomes durable wholly or not at all, after all
+ * units before it. A caller that changes something calls `markDirty`, and is asked by `onSeal` for the operations at
+ * the turn's end; or adds them to `unit` at once. Execution does not wait for that: it runs ahead of the disk. What
+ * leaves the host waits, by `whenDurable`. A unit that cannot be written ends the process: recovery is the only way
+ * back.
  */
 export interface CommitPort {
   /** False without a state directory: nothing is kept, and everything counts as durable at once. */
@@ -29,13 +30,16 @@ export interface CommitPort {
   readonly durable: number;
   /** The newest unit that there is, or will be at the end of this turn: what is known now may be in it. */
   readonly newest: number;
-  /** What is executed now will lead to a unit, as a rule within a moment: a storage whose thread sleeps may wake it meanwhile. */
+  /**
+   * Announces that what is executed now will lead to a unit, as a rule within a moment: a storage whose thread sleeps
+   * may wake it meanwhile.
+   */
   expectUnit?(): void;
   /** Something has changed in this turn: there will be a unit. */
   markDirty(): void;
   /**
-   * The unit goes on over several turns, until what this returns is called: what is changed meanwhile is all in it. Whoever waits
-   * for something to be durable waits for that. Optional: without it, turns are long.
+   * The unit goes on over several turns, until what this returns is called: what is changed meanwhile is all in it.
+   * Whoever waits for something to be durable waits for that. Optional: without it, turns are long.
    */
   holdUnit?(): () => void;
   /**
@@ -64,7 +68,7 @@ export interface StoredCanister {
   readonly globals: Uint8Array | undefined;
   readonly certifiedData: Uint8Array | undefined;
   readonly checkpoint: Uint8Array | undefined;
-  /** Of its log, in order. */
+  /** Records of the canister's log, in order. */
   readonly records: PackedRecords;
 }
 
@@ -74,14 +78,14 @@ export interface PackedRecords {
   readonly ends: Uint32Array;
 }
 
-/** What was committed since this process opened the state, and how that went. */
+/** Numbers of the commits since this process opened the state. */
 export interface CommitNumbers {
   readonly unitsCommitted: number;
-  /** Of all committed units. */
+  /** Bytes of all committed units. */
   readonly commitBytes: number;
-  /** How long commits took, the disk's flush with them. */
+  /** Seconds that commits took, including the disk's flush. */
   readonly commitSeconds: HistogramFigures;
-  /** How many units one commit made durable. */
+  /** Number of units that one commit made durable. */
   readonly commitUnits: HistogramFigures;
 }
 
@@ -106,15 +110,21 @@ export interface Storage extends CommitPort {
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
   /**
-   * All keys of a family in order, some at a time, and no values: those may be many megabytes. What is written meanwhile may be among
-   * them or not. Not for pages. Rejects with ServerError `state-corrupt`.
+   * Returns all keys of a family in order, some at a time, without values, which may be many megabytes. Keys that are
+   * written meanwhile may be among them or not. Not for pages. Rejects with ServerError `state-corrupt`.
    */
   keys(family: Family): AsyncIterable<readonly Uint8Array[]>;
-  /** What is under that key. Not for pages. Rejects with ServerError `state-corrupt`. */
+  /** Returns the value of that key. Not for pages. Rejects with ServerError `state-corrupt`. */
   get(family: Family, key: Uint8Array): Promise<Uint8Array | undefined>;
-  /** The values of entries whose key begins with `prefix`, in order: for many small ones. Rejects with ServerError `state-corrupt`. */
+  /**
+   * Returns the values of entries whose key begins with `prefix`, in order: for many small ones. Rejects with
+   * ServerError `state-corrupt`.
+   */
   values(family: Family, prefix: Uint8Array): Promise<PackedRecords>;
-  /** What execution has told of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */
+  /**
+   * Returns what execution has stored of one canister. Rejects with ServerError `state-corrupt`, which names the
+   * damaged key.
+   */
   canister(id: Uint8Array): Promise<StoredCanister>;
   figures(): Promise<StorageFigures>;
   /**
@@ -131,12 +141,13 @@ export const Storage = defineCapability<Storage>('storage');
 export interface BackupFile {
   readonly path: string;
   /**
-   * What is to be stored, in the order of families and keys, about a mebibyte at a time; bytes are valid until the next ones are
-   * asked for. The file is known to be whole when this has ended without an error, and not before. Errors are ServerErrors
-   * (`backup-unreadable`, `backup-foreign`, `backup-truncated`, `backup-damaged`, …) and say where.
+   * Returns the changes to be stored, in the order of families and keys, about a mebibyte at a time; bytes are valid
+   * until the next ones are asked for. The file is known to be whole when this has ended without an error, and not
+   * before. Errors are ServerErrors (`backup-unreadable`, `backup-foreign`, `backup-truncated`, `backup-damaged`, …)
+   * and say where.
    */
   changes(): AsyncIterable<readonly Change[]>;
-  /** How much has been read. */
+  /** Number of entries that have been read. */
   readonly entries: number;
   readonly bytes: number;
 }

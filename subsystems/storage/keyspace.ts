@@ -1,25 +1,28 @@
 /**
- * Who keeps what under which key. Keys of the families `heap` and `stable` are id · page number, of `log` id · number of
- * the record, of `module` the SHA-256 of the bytes, which are there for as long as the identity of a canister names them, of
- * `blob` id · letter · rest: `c` and `s` are the management canister's, `a` the scheduler's. A key of `meta` begins with one of
- * these letters.
+ * Owners of keys. Keys of the families `heap` and `stable` are id · page number, of `log` id · number of the record,
+ * of `module` the SHA-256 of the bytes, which are stored for as long as the identity of a canister names them, of
+ * `blob` id · letter · rest: `c` and `s` are the management canister's, `a` the scheduler's. A key of `meta` begins
+ * with one of these letters.
  */
 import { numberAt } from '../../kernel/index.ts';
 
 export const META = {
   /** Name, settings and code of a canister (canisters). */
   identity: 'i',
-  /** Its numbers as of its last step: balance, version, timer, status, sizes, counters (canisters). */
+  /** Numbers of a canister as of its last step: balance, version, timer, status, sizes, counters (canisters). */
   numbers: 's',
-  /** Its mutable globals (execution). */
+  /** Mutable globals of a canister (execution). */
   globals: 'g',
-  /** Its certified data (execution). */
+  /** Certified data of a canister (execution). */
   certifiedData: 'd',
-  /** What its log begins with, besides its memory (execution). */
+  /** The state that a canister's log begins with, besides its memory (execution). */
   checkpoint: 'k',
   /** Which of the two copies of its memory is the newest, a byte; without it, the first (execution). */
   copy: 'c',
-  /** The copy of its memory that does not count is written ahead of a change of code; deleted when that is true (execution). */
+  /**
+   * The copy of its memory that does not count is written ahead of a change of code; deleted when that is true
+   * (execution).
+   */
   ahead: 'w',
   /** Settings and history that the management canister keeps of it. */
   settings: 'S',
@@ -32,7 +35,7 @@ export const META = {
   unit: 'U',
   /** Has answers that are kept under keys of clients (scheduler). */
   answers: 'A',
-  /** What the step log beside the tables must have at least; not in backups, which have no log (storage). */
+  /** The least that the step log beside the tables must have; not in backups, which have no log (storage). */
   logFloor: 'L',
 } as const;
 export type MetaLetter = (typeof META)[keyof typeof META];
@@ -46,8 +49,9 @@ export function metaKey(letter: MetaLetter, rest: Uint8Array = new Uint8Array(0)
 }
 
 /**
- * A canister with a log may have two copies of its memory: a checkpoint of many pages is written to the other one, piece
- * by piece, before it counts. What stands for the id in keys of `heap` and `stable`: ids end with 01, so both are free.
+ * A canister with a log may have two copies of its memory: a checkpoint of many pages is written to the other one,
+ * piece by piece, before it counts. What stands for the id in keys of `heap` and `stable`: ids end with 01, so both
+ * are free.
  */
 export function memoryId(id: Uint8Array, copy: number): Uint8Array {
   if (copy === 0) return id;

@@ -14,8 +14,9 @@ interface Group {
 }
 
 /**
- * One family's entries in a layer; undefined: deleted. Keys are Latin-1 strings of their bytes, which sort like the bytes.
- * Where keys begin with an id they are in groups by it: what one canister has is found and cleared without the others'.
+ * One family's entries in a layer; undefined: deleted. Keys are Latin-1 strings of their bytes, which sort like the
+ * bytes. Where keys begin with an id they are in groups by it: what one canister has is found and cleared without the
+ * others'.
  */
 export class LayerTable {
   readonly #groupLength: number;
@@ -51,7 +52,7 @@ export class LayerTable {
     }
   }
 
-  /** Whether it says what is under a key; then `get` has it. */
+  /** Returns true if the layer says what is under a key; then `get` has it. */
   decides(key: string): boolean {
     const group = this.#groups.get(this.#nameOf(key));
     if (group?.entries.has(key) === true) return true;

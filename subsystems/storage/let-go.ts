@@ -1,14 +1,15 @@
 /** Smaller ones are not worth it. */
 const BYTES_MIN = 64 * 1024;
 
-/** Whether an array is large and has all of its buffer: one that can be handed on instead of copied. */
+/** Returns true if an array is large and has all of its buffer, so that it can be handed on instead of copied. */
 export function isLarge({ buffer, length }: Uint8Array): boolean {
   return length >= BYTES_MIN && buffer.byteLength === length && buffer instanceof ArrayBuffer;
 }
 
 /**
- * Gives the memory of a large array back at once, if it has all of its buffer: V8 counts what is behind buffers for little, and
- * megabytes that have been copied on would wait long for their collection. Nobody may look at it any more.
+ * Gives the memory of a large array back at once, if the array has all of its buffer: V8 counts the memory behind
+ * buffers for little, so megabytes that have been copied on would wait long for their collection. The array must not
+ * be used any more.
  */
 export function letGo(bytes: Uint8Array): void {
   if (isLarge(bytes)) (bytes.buffer as ArrayBuffer).transfer(0);

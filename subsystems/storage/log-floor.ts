@@ -1,10 +1,10 @@
 /**
- * What the step log must have at least, kept where the log is not: in the tables. Without it a log that lost its newest
- * segments, or all of them, looks like one that ended earlier.
+ * The least that the step log must have, kept where the log is not: in the tables. Without it a log that lost its
+ * newest segments, or all of them, looks like one that ended earlier.
  *
- * A segment is named here after its header is durable, and before anything is written behind that header; it is given up
- * here before it is freed. So whatever a crash interrupts, the segment that is named is there. `durable` is told now and
- * then (a newest segment that is an older copy of itself has less), never ahead of what is on disk.
+ * A segment is named here after its header is durable, and before anything is written behind that header; it is given
+ * up here before it is freed. So whatever a crash interrupts, the segment that is named exists. `durable` is updated
+ * now and then (a newest segment that is an older copy of itself has less), never ahead of what is on disk.
  */
 import { corrupt } from './step-log-format.ts';
 import type { StoredSegment } from './step-log-reader.ts';
@@ -45,7 +45,7 @@ export function checkNewest({ generation }: LogFloor, newest: StoredSegment | un
   throw corrupt(`segment ${generation} of the log is missing, ${found}; put the file back, or restore a backup`);
 }
 
-/** Throws ServerError `state-corrupt` if what is there, log and tables together, ends with a unit before one that was durable. */
+/** Throws ServerError `state-corrupt` if log and tables together end with a unit before one that was durable. */
 export function checkLast({ durable }: LogFloor, last: number, newest: StoredSegment | undefined): void {
   if (last >= durable) return;
   const where =

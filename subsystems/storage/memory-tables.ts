@@ -10,7 +10,7 @@ export class MemoryTables implements Tables {
     this.#families = families;
   }
 
-  /** What a reader has, copied. */
+  /** Returns tables with a copy of everything that a reader has. */
   static copyOf(reader: TableReader): MemoryTables {
     return new MemoryTables(
       byFamily((family) => new SortedEntries([...reader.range(family, new Uint8Array(0), undefined)])),
@@ -64,11 +64,14 @@ export class MemoryTables implements Tables {
   }
 }
 
-/** Entries in the order of their keys' bytes. An entry is replaced, never changed; the array is copied when it is shared. */
+/**
+ * Entries in the order of their keys' bytes. An entry is replaced, never changed; the array is copied when it is
+ * shared.
+ */
 class SortedEntries {
   #entries: Entry[];
   #isShared = false;
-  /** Of keys and values. */
+  /** Bytes of keys and values. */
   bytes: number;
 
   constructor(entries: Entry[] = []) {

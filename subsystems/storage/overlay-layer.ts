@@ -1,6 +1,6 @@
 /**
- * What units have changed and the tables do not have yet: entries by key, and of pages what was changed. A page of which
- * much has changed is made whole of the page below it, once; then patches cost a copy of the bytes that changed.
+ * Changes of units that the tables do not have yet: entries by key, and of pages the bytes that were changed. A page
+ * with many changes is made whole from the page below it, once; then patches cost a copy of the bytes that changed.
  */
 import { numberAt } from '../../kernel/index.ts';
 import { ENTRY_OVERHEAD_BYTES, LayerTable } from './layer-table.ts';
@@ -12,7 +12,7 @@ import { copyBytes, PAGE_BYTES } from '../bytes/index.ts';
 /** The page families: their entries are pages, by canister. */
 export type PageFamily = 'heap' | 'stable';
 
-/** What a layer has of a page: all of it, or what has changed over the page below. */
+/** A layer's part of a page: all of it, or what has changed over the page below. */
 export type LayerPage = Uint8Array | PageRuns;
 
 /** One canister's pages in a layer. */
@@ -93,14 +93,18 @@ export class OverlayLayer {
 
 const WHOLE_BYTES = PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
 
-/** What is free again when a page goes. The arena keeps the piece with its runs until the layer goes. */
+/**
+ * Returns the bytes that are free again when a page goes. The arena keeps the piece with its runs until the layer
+ * goes.
+ */
 function sizeOf(page: LayerPage): number {
   return page instanceof Uint8Array ? WHOLE_BYTES : RUNS_OVERHEAD_BYTES;
 }
 
 /**
- * A page as these layers, oldest first, make it of the one that is stored below them; undefined: nobody has it. A page that one of them has whole
- * comes out as it is there, so it is to be copied before it is changed.
+ * Returns a page as these layers, oldest first, make it of the one that is stored below them, or undefined if no
+ * layer and no table has it. A page that one of them has whole comes out as it is there, so it is to be copied before
+ * it is changed.
  */
 export function pageOver(
   layers: readonly LayerPages[],

@@ -1,6 +1,6 @@
 /**
- * The tables with the newest units on top. Units are applied to the upper layer; when that has become large it is frozen,
- * and its entries go to the tables slice by slice, while a new upper layer takes what comes.
+ * The tables with the newest units on top. Units are applied to the upper layer; when that has become large it is
+ * frozen, and its entries go to the tables slice by slice, while a new upper layer takes what comes.
  *
  *     units ─► active ─(freeze)─► frozen ─(fold, slices)─► tables
  *     reads look through the three of them, in this order
@@ -28,14 +28,20 @@ import { CHUNK_PAGES, PageCollector, type StoredPages } from './stored-pages.ts'
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 
-/** What goes to the tables in one write: about a megabyte of pages, and of anything else. */
+/** Changes that go to the tables in one write: about a megabyte of pages, and of anything else. */
 export const SLICE_CHANGES = 256;
 export const SLICE_BYTES = 2 ** 20;
 const PAGES_READ_AT_ONCE = 64;
-/** After so much of it what was written is synced: to sync a whole layer at once is to wait for all of it, and nothing is committed meanwhile. */
+/**
+ * Bytes that are written between two syncs: a single sync of a whole layer would take the time of all of it, and
+ * nothing is committed meanwhile.
+ */
 const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;
 
-/** What one answer of keys has at most, and what is read for it: a few milliseconds, in which nothing is committed. */
+/**
+ * Keys that one answer has at most, and bytes that are read for it: a few milliseconds, in which nothing is
+ * committed.
+ */
 const KEYS_AT_ONCE = 1024;
 const KEYS_BYTES_READ = 2 ** 20;
 
@@ -44,7 +50,7 @@ export class Overlay {
   #active = new OverlayLayer();
   #frozen: OverlayLayer | undefined;
   #folding: Iterator<Change | undefined> | undefined;
-  /** Of what is being folded. */
+  /** Bytes of the layer being folded that are not synced. */
   #unsyncedBytes = 0;
   #failure: Error | undefined;
   readonly #visitor: WriteBatchVisitor;
@@ -190,7 +196,7 @@ export class Overlay {
           next = keyAt(newer, ++at);
           order = next === undefined ? 1 : Buffer.compare(next, key);
         }
-        // What is in both is newer above, and comes in the next round.
+        // Keys that both have are newer above, and come in the next round.
         if (order > 0) packer.add(value);
       }
     }
@@ -290,8 +296,8 @@ export class Overlay {
   }
 
   /**
-   * Writes one slice of the frozen layer; `last` is written with the last one, synced. True: nothing is left of it. What it throws, it
-   * throws again at each later call: the layer is not in the tables.
+   * Writes one slice of the frozen layer; `last` is written with the last one, synced. Returns true if nothing of the
+   * layer is left. An error that it throws is thrown again at each later call: the layer is not in the tables.
    */
   foldSlice(last: Change): boolean {
     if (this.#failure !== undefined) throw this.#failure;
@@ -339,7 +345,10 @@ export function endOf<T>(slices: Generator<undefined, T>): T {
   }
 }
 
-/** What makes the tables say what the layer says; undefined: so much was read that the slice is to end. */
+/**
+ * Yields the changes that bring a layer into the tables, or undefined where so much was read that the slice is to
+ * end.
+ */
 function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change | undefined> {
   for (const [family, table] of layer.tables) {
     for (const prefix of table.cleared()) yield* deletions(tables, family, bytesOfLatin1(prefix));
@@ -356,7 +365,10 @@ function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change | und
   }
 }
 
-/** The pages of which only runs are there, over what the tables have: of many pages at a time, because one read of many is quicker. */
+/**
+ * Yields the pages of which the layer has only runs, over what the tables have: many pages at a time, because one
+ * read of many is quicker.
+ */
 function* patchedPages(all: ReadonlyMap<string, LayerPages>, tables: Tables, family: PageFamily): Generator<Change> {
   let keys: Uint8Array[] = [];
   let runs: PageRuns[] = [];
@@ -384,8 +396,8 @@ function* patchedPages(all: ReadonlyMap<string, LayerPages>, tables: Tables, fam
 }
 
 /**
- * Keys first, a bounded number at a time: the tables change while they are walked. The tables read the values with the keys, of a
- * snapshot a megabyte each.
+ * Yields the deletions of all keys with a prefix. Keys are read first, a bounded number at a time: the tables change
+ * while they are walked. The tables read the values with the keys; values of a snapshot have a megabyte each.
  */
 function* deletions(tables: Tables, family: Family, prefix: Uint8Array): Generator<Change | undefined> {
   const end = prefixEnd(prefix);

@@ -1,23 +1,24 @@
 /**
- * Few bytes of a page that have changed, over a page below that need not be read for that. A message changes some dozens of bytes of a
- * page: kept so, fifty times as many changed pages wait for the tables in the same memory, and each is read and written once for all of them.
+ * Few bytes of a page that have changed, over a page below that need not be read for that. A message changes some
+ * dozens of bytes of a page: kept so, fifty times as many changed pages wait for the tables in the same memory, and
+ * each is read and written once for all of them.
  *
- *     run: u16 offset · u16 length · bytes        little-endian; all runs of a page are one behind the other in an arena
+ *     run: u16 offset · u16 length · bytes     little-endian; all runs of a page are one behind the other in an arena
  */
 import { copyBytes } from '../bytes/index.ts';
 
 /** With their headers. A page whose runs would take more is kept whole. */
 const RUNS_BYTES_MAX = 1024;
-/** What a page's runs get at first; it doubles when they need more. */
+/** Bytes that a page's runs get at first; they double when they need more. */
 const FIRST_BYTES = 64;
 const HEADER_BYTES = 4;
-/** Of the arena: so small that a layer with few pages takes little. */
+/** Bytes of a piece of the arena: so few that a layer with few pages takes little. */
 const CHUNK_BYTES = 64 * 1024;
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * Where the runs of a layer's pages are: pieces of a few large buffers, which V8 need not look after one by one. Nothing is given
- * back before all of it is.
+ * Where the runs of a layer's pages are: pieces of a few large buffers, which V8 need not look after one by one.
+ * Nothing is given back before all of it is.
  */
 export class RunArena {
   #chunk = new Uint8Array(0);

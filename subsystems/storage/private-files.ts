@@ -1,6 +1,6 @@
 /**
- * The state is for nobody but the user who runs the server: the secrets of signing keys are among it. What the server makes
- * itself it makes closed; RocksDB's files follow the process's umask; and what was there before is closed here.
+ * The state is for nobody but the user who runs the server: the secrets of signing keys are among it. What the server
+ * makes itself it makes closed; RocksDB's files follow the process's umask; and what was there before is closed here.
  */
 import type { Dirent } from 'node:fs';
 import { chmod, readdir, stat } from 'node:fs/promises';
@@ -11,15 +11,15 @@ export const PRIVATE_FILE = 0o600;
 /** Bits of group and others. */
 const OTHERS = 0o077;
 
-/** From now on, whatever this process makes in any directory is its user's only. Of the main thread: other threads cannot. */
+/** Makes every file that this process creates from now on private to its user. Works in the main thread only. */
 export function keepNewFilesPrivate(): void {
   process.umask(OTHERS);
 }
 
 /**
- * Closes a directory and, of what is in it, these names with all that is below them. Links are followed where they are one
- * of these names, and nowhere else. Returns the names that others can still get at: what belongs to another user cannot be
- * closed, nor anything where the file system has no such rights.
+ * Closes a directory and, of its contents, these names with all that is below them. Links are followed where they are
+ * one of these names, and nowhere else. Returns the names that others can still get at: files of another user cannot
+ * be closed, nor anything where the file system has no such rights.
  */
 export async function closeToOthers(root: string, names: readonly string[]): Promise<readonly string[]> {
   // First the door, then the rooms.

@@ -27,7 +27,7 @@ export class RecordPacker {
     this.#ends[this.#records++] = this.#length;
   }
 
-  /** What was added, the caller's own: the buffers have nothing else in them. */
+  /** Returns the records that were added. The caller owns the result: the buffers have nothing else in them. */
   take(): PackedRecords {
     return { bytes: this.#bytes.slice(0, this.#length), ends: this.#ends.slice(0, this.#records) };
   }

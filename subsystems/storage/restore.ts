@@ -1,13 +1,13 @@
 /**
- * Makes a state directory of a backup. Everything goes into a subdirectory first, and `format`, which makes a directory a
- * state, is written last, when the whole file has been read and found right and everything is on disk:
+ * Makes a state directory of a backup. Everything goes into a subdirectory first, and `format`, which makes a
+ * directory a state, is written last, when the whole file has been read and found right and everything is on disk:
  *
  *     DIR/lock                          held meanwhile
  *     DIR/unfinished-restore/tables     ─(all is there, synced)─► DIR/tables ─► DIR/format
  *
- * A restore that fails takes away what it wrote. One that is killed leaves a directory that no start takes for a state, or a
- * whole state; `unfinished-restore` is there from the first step to the last, and until then another restore begins anew.
- * A start takes it away before it makes `log`: what has been served is never restored over.
+ * A restore that fails takes away what it wrote. One that is killed leaves a directory that no start takes for a
+ * state, or a whole state; `unfinished-restore` is there from the first step to the last, and until then another
+ * restore begins anew. A start takes it away before it makes `log`: what has been served is never restored over.
  */
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -20,7 +20,7 @@ import { FORMAT_FILE, HARMLESS, LOCK_FILE, syncDirectory, UNFINISHED_RESTORE, wr
 import { takeStateLock } from './state-lock.ts';
 import { codeOf, makePrivateDirectory, notDirectory, reasonOf } from './state-problems.ts';
 
-/** What a killed restore may have left beside `unfinished-restore`. */
+/** Entries that a killed restore may have left beside `unfinished-restore`. */
 const RESTORED: ReadonlySet<string> = new Set(['tables', FORMAT_FILE]);
 const NAMES_SHOWN = 5;
 const PROGRESS_MS = 5000;
@@ -33,14 +33,15 @@ export interface RestoreOptions {
 
 export interface Restored {
   readonly entries: number;
-  /** Of the file. */
+  /** Bytes of the file. */
   readonly bytes: number;
 }
 
 /**
- * Puts what `file` has into `directory`, which must be empty or not there. Rejects with ServerError `restore-not-empty`
- * before anything is touched; with `backup-unreadable`, `backup-foreign`, `backup-newer`, `backup-older`, `backup-truncated` or
- * `backup-damaged`, which say where; or with `state-unwritable` or `state-locked`. Then the directory is as it was before.
+ * Puts what `file` has into `directory`, which must be empty or not there. Rejects with ServerError
+ * `restore-not-empty` before anything is touched; with `backup-unreadable`, `backup-foreign`, `backup-newer`,
+ * `backup-older`, `backup-truncated` or `backup-damaged`, which say where; or with `state-unwritable` or
+ * `state-locked`. Then the directory is as it was before.
  */
 export async function restoreBackup(file: string, directory: string, options: RestoreOptions = {}): Promise<Restored> {
   const root = resolve(directory);
@@ -78,7 +79,7 @@ async function build(root: string, fill: (tables: RocksdbTables) => Promise<void
   const unfinished = join(root, UNFINISHED_RESTORE);
   const tables = join(root, 'tables');
   const format = join(root, FORMAT_FILE);
-  /** What says that it is unfinished goes last, whenever this ends. */
+  /** The directory that marks the restore as unfinished goes last, whenever this ends. */
   const remove = async (): Promise<void> => {
     await rm(format, { force: true });
     await syncDirectory(root);

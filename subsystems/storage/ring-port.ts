@@ -1,6 +1,6 @@
 /**
- * A port of rings: small units are copied into the ring, larger ones and requests are posted, with a mark in the ring where
- * they belong. One ring so decides the order of everything.
+ * A port of rings: small units are copied into the ring, larger ones and requests are posted, with a mark in the ring
+ * where they belong. One ring so decides the order of everything.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { createRing, RingListener, RingProducer } from '../threads/index.ts';

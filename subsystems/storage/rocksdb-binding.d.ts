@@ -1,8 +1,9 @@
 /**
  * The part of @nxtedition/rocksdb 12.2.12 that `rocksdb-tables.ts` uses: its native functions, without the JavaScript
- * classes around them, whose bookkeeping of iterators and deferred opening is of no use in a thread of its own. Nothing
- * here looks at a handle before it uses it: one of a closed database ends the process. Every function that does not take
- * a callback blocks. Errors carry `code` ('LEVEL_CORRUPTION', 'LEVEL_LOCKED', 'LEVEL_IO_ERROR') where RocksDB has one.
+ * classes around them, whose bookkeeping of iterators and deferred opening is of no use in a thread of its own.
+ * Nothing here looks at a handle before it uses it: one of a closed database ends the process. Every function that
+ * does not take a callback blocks. Errors carry `code` ('LEVEL_CORRUPTION', 'LEVEL_LOCKED', 'LEVEL_IO_ERROR') where
+ * RocksDB has one.
  */
 declare module '@nxtedition/rocksdb/binding.js' {
   type Handle = { readonly handle: unique symbol };

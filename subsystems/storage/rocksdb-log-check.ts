@@ -1,12 +1,14 @@
 /**
- * Looks at RocksDB's own log before RocksDB does. RocksDB takes what it can read of it, up to the first record that it
- * cannot, and then removes the file: damage in the middle would cost everything behind it, and nobody would be told.
+ * Looks at RocksDB's own log before RocksDB does. RocksDB takes what it can read of it, up to the first record that
+ * it cannot, and then removes the file: damage in the middle would cost everything behind it, and nobody would be
+ * told.
  *
- *     log      blocks of 32 KiB; a record does not cross their borders, and fewer bytes than a header at the end are unused
+ *     log      blocks of 32 KiB; a record does not cross their borders, and fewer bytes than a header at the end
+ *              are unused
  *     record   u32 masked checksum · u16 length · u8 type · u32 number of the log, with some types · bytes
  *
- * The checksum, CRC-32C, is over everything behind the length. A log may end in the middle of a record, where a process was
- * killed or the power failed: nothing that can be read stands behind it then.
+ * The checksum, CRC-32C, is over everything behind the length. A log may end in the middle of a record, where a
+ * process was killed or the power failed: nothing that can be read stands behind it then.
  */
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +17,7 @@ import { Crc32c } from './crc32c.ts';
 
 export interface LogDamage {
   readonly file: string;
-  /** Of the first record that cannot be read although others stand behind it. */
+  /** Place of the first record that cannot be read although others stand behind it. */
   readonly byte: number;
 }
 
@@ -28,7 +30,10 @@ const HEADER_BYTES = 7;
 const NO_RECORD = 0;
 const CHECKSUM_MASK = 0xa282ead8;
 
-/** Undefined: all logs can be read, but for an end that was not written wholly. Throws ServerError `state-corrupt` for one that is far too large. */
+/**
+ * Returns undefined if all logs can be read, except for an end that was not written wholly. Throws ServerError
+ * `state-corrupt` for a log that is far too large.
+ */
 export async function findLogDamage(directory: string): Promise<LogDamage | undefined> {
   // One buffer for all: a fresh one for each file costs four times as much as to read it.
   let buffer = Buffer.alloc(0);
@@ -71,7 +76,10 @@ function damageIn(bytes: Buffer): number | undefined {
   return undefined;
 }
 
-/** Right behind it, if its length is right, or at the beginning of a later block: elsewhere are bytes that guests have written. */
+/**
+ * Returns true if a record stands right behind this one, if its length is right, or at the beginning of a later
+ * block. Other places are not looked at: guests have written bytes there.
+ */
 function hasRecordBehind(bytes: Buffer, checksums: Crc32c, at: number): boolean {
   if (at + HEADER_BYTES <= bytes.length && recordBytes(bytes, checksums, afterRecord(endOf(bytes, at))) > 0)
     return true;

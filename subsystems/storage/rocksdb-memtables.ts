@@ -1,23 +1,27 @@
 /**
- * When RocksDB may remove its own log. It removes a file of it when each family has written out the memtables that have rows
- * from there. A family that is seldom written never fills its memtable, and would keep all of the log, 300 MiB, which
- * is read at every open. The binding cannot ask for a memtable to be written out; but one that is full is, together with
- * the next one. So those that do not fill by themselves are filled with a row that is deleted in the same batch, and that nobody ever sees.
+ * Decides when RocksDB may remove its own log. RocksDB removes a file of the log when each family has written out the
+ * memtables that have rows from there. A family that is seldom written never fills its memtable, and would keep all
+ * of the log, 300 MiB, which is read at every open. The binding cannot ask for a memtable to be written out; but a
+ * full one is written out, together with the next one. So memtables that do not fill by themselves are filled with a
+ * row that is deleted in the same batch, and that nobody ever sees.
  */
 import type { Family } from './tables.ts';
 
 /** RocksDB insists on one more family. */
 export type ColumnFamily = Family | 'default';
 
-/** Two to three times as much log is kept: memtables are written out by twos, and fillers are in it as well. It is read at some 1 GB/s. */
+/**
+ * Bytes of log that are due to go. Two to three times as much log is kept: memtables are written out by twos, and
+ * fillers are in it as well. It is read at some 1 GB/s.
+ */
 const LOG_BYTES = 32 << 20;
-/** One filler for so many bytes that were written: of eight families at most, all have theirs before others are due. */
+/** Bytes that are written for each filler: of eight families at most, all have theirs before others are due. */
 const BYTES_PER_FILLER = LOG_BYTES / 16;
-/** What RocksDB adds to a change in its log, about. */
+/** Bytes that RocksDB adds to a change in its log, about. */
 const CHANGE_BYTES = 16;
 /** A memtable may hold a part of a block, an eighth of it, more than its size before it counts as full. */
 const FULL_FACTOR = 1.25;
-/** Whoever wrote so many memtables full since the last filler has none left from before it. */
+/** Memtables that a family must have filled since the last filler to have none left from before it. */
 const MEMTABLES_KEPT = 3;
 
 export interface Filler {
@@ -47,7 +51,10 @@ export class Memtables {
     this.#bytesSinceTaken += bytes;
   }
 
-  /** What has to be written next, for the log to go: a few after each write, so that none takes long. */
+  /**
+   * Returns the fillers that have to be written next, for the log to go: a few after each write, so that none takes
+   * long.
+   */
   takeFillers(): readonly Filler[] {
     const taken = this.#fillers.splice(0, Math.max(1, Math.ceil(this.#bytesSinceTaken / BYTES_PER_FILLER)));
     this.#bytesSinceTaken = 0;

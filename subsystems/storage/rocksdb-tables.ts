@@ -1,15 +1,15 @@
 /**
- * Tables in RocksDB, one column family a Family. The step log and its overlay stand in front: writes come late, in large
- * batches of mostly 4 KiB pages; reads are points and short ranges.
+ * Tables in RocksDB, one column family a Family. The step log and its overlay stand in front: writes come late, in
+ * large batches of mostly 4 KiB pages; reads are points and short ranges.
  *
  * Settings, measured with 400 MiB of page writes over 20,000 pages on two cores: universal compaction without
  * compression took 1.3 s and 1.6 s of CPU time, 0.014 ms a get and 0.24 ms for a range of 32 pages; with ZSTD 1.9 s,
- * 2.7 s, 0.014 and 0.52 ms; level compaction 1.8 s, 1.7 s, 0.024 and 0.38 ms. So only modules, written once and seldom
- * read, are compressed. Blocks of 16 KiB keep the index, which stays in memory, a quarter of the size. Small memtables
- * bound what is in memory; `rocksdb-memtables.ts` bounds RocksDB's own log, replayed at every open.
+ * 2.7 s, 0.014 and 0.52 ms; level compaction 1.8 s, 1.7 s, 0.024 and 0.38 ms. So only modules, written once and
+ * seldom read, are compressed. Blocks of 16 KiB keep the index, which stays in memory, a quarter of the size. Small
+ * memtables bound what is in memory; `rocksdb-memtables.ts` bounds RocksDB's own log, replayed at every open.
  *
- * Blocks carry checksums, verified whenever one is read. RocksDB reports a damaged one by its file; the family and the
- * key are found by reading again in smaller steps.
+ * Blocks carry checksums, verified whenever one is read. RocksDB reports a damaged one by its file; the family and
+ * the key are found by reading again in smaller steps.
  */
 import { mkdir, readdir } from 'node:fs/promises';
 import { readdirSync, statSync } from 'node:fs';
@@ -38,7 +38,7 @@ const ROW_MEMTABLE_BYTES = MIB;
 const LEAST_MEMTABLE_BYTES = 65_536;
 /** A batch keeps the room that it once needed: larger ones are not kept. */
 const KEPT_BATCH_BYTES = 64 * MIB;
-/** What one step of a range reads at most; the first row is always read. */
+/** Rows that one step of a range reads at most; the first row is always read. */
 const STEP_ROWS = 1024;
 const STEP_BYTES = MIB;
 /** The column family that RocksDB insists on. */
@@ -75,8 +75,8 @@ export class RocksdbTables implements Tables {
   #closed: Promise<void> | undefined;
 
   /**
-   * Creates the directory and the tables where there are none. Rejects with ServerError `state-locked`, `state-corrupt`,
-   * `state-unwritable`, or `state-unsupported` where RocksDB has no binary for the platform.
+   * Creates the directory and the tables where there are none. Rejects with ServerError `state-locked`,
+   * `state-corrupt`, `state-unwritable`, or `state-unsupported` where RocksDB has no binary for the platform.
    */
   static async open(directory: string, options: RocksdbOptions = {}): Promise<RocksdbTables> {
     const binding = await loadBinding();
@@ -278,7 +278,8 @@ class Cursor implements Disposable {
       binding.iterator_seek(this.#iterator, from);
       return binding.iterator_nextv_sync(this.#iterator, count);
     } catch (error) {
-      // An iterator that met damage repeats its error after a seek to between two blocks nearby; one elsewhere ends that.
+      // An iterator that met damage repeats its error after a seek to a place between two blocks nearby; a seek to
+      // another place ends that.
       binding.iterator_seek(this.#iterator, BEYOND_ALL_KEYS);
       throw error;
     }
@@ -380,7 +381,7 @@ function openOptions(pageCacheBytes: number): Parameters<Binding['db_open']>[1] 
   };
 }
 
-/** What runs on a closed database would end the process. */
+/** Asserts that a database is open: a call on a closed one would end the process. */
 function checkOpen(database: Database): Database {
   assert(!database.isClosed, 'the tables are closed');
   return database;

@@ -6,8 +6,8 @@ const WINDOW_BYTES = 2 ** 20;
 const ZEROS = Buffer.alloc(64 * 1024);
 
 /**
- * A piece of a segment in memory, which follows whoever reads. All places are bytes from the segment's beginning and multiples
- * of 8. The next `load` may overwrite what the one before it returned.
+ * A piece of a segment in memory, which follows whoever reads. All places are bytes from the segment's beginning and
+ * multiples of 8. The next `load` may overwrite what the one before it returned.
  */
 export class SegmentWindow {
   readonly #windowBytes: number;
@@ -31,15 +31,18 @@ export class SegmentWindow {
     this.#from = this.#to = 0;
   }
 
-  /** What is at `from`: at least `length` bytes, or all up to the segment's end. Throws ServerError `state-corrupt`. */
+  /**
+   * Returns the bytes at `from`: at least `length` bytes, or all up to the segment's end. Throws ServerError
+   * `state-corrupt`.
+   */
   load(from: number, length: number): Buffer {
     this.#reach(from, length);
     return this.#buffer.subarray(from - this.#from, this.#to - this.#from);
   }
 
   /**
-   * The first place from `from` on whose first six bytes are a number from `lowest`, not 0, to `highest`, or the segment's end.
-   * Throws ServerError `state-corrupt`.
+   * The first place from `from` on whose first six bytes are a number from `lowest`, not 0, to `highest`, or the
+   * segment's end. Throws ServerError `state-corrupt`.
    */
   seek(from: number, lowest: number, highest: number): number {
     const end = this.#segment?.bytes ?? 0;

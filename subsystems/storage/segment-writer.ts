@@ -13,7 +13,7 @@ import {
 import type { SegmentFile } from './step-log-reader.ts';
 
 const FIRST_BYTES = 2 ** 16;
-/** What one flush needed may be a lot; so much is kept for the next. */
+/** Bytes of the buffer that are kept for the next flush; one flush may need a lot more. */
 const KEPT_BYTES = 2 ** 22;
 /** Longer pieces are written from where they are. */
 const COPIED_BYTES_MAX = 2 ** 16;
@@ -27,7 +27,10 @@ export class SegmentWriter {
   #slot: SegmentFile | undefined;
   #usedBytes = HEADER_BLOCK_BYTES;
   #writtenBytes = HEADER_BLOCK_BYTES;
-  /** What is used and not written, in its order; behind it comes what of `#buffer` is in none of these yet. */
+  /**
+   * Pieces that are used and not written, in their order; behind them comes what of `#buffer` is in none of these
+   * yet.
+   */
   #unwritten: Uint8Array[] = [];
   /** Small pieces, one behind the other. */
   #buffer = Buffer.alloc(0);
@@ -55,7 +58,7 @@ export class SegmentWriter {
     return this.#usedBytes > this.#writtenBytes;
   }
 
-  /** How long the bytes of one more part may be; negative: there is no room for another. */
+  /** Bytes that one more part may have; negative if there is no room for another part. */
   get roomBytes(): number {
     return this.#segmentBytes - this.#usedBytes - PART_HEADER_BYTES;
   }

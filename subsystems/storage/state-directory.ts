@@ -8,8 +8,8 @@
  *     motoko/    what the compiler made
  *     modules/   what the instrumenter made
  *
- * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is closed to
- * other users, also what an earlier version left open (private-files.ts).
+ * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is
+ * closed to other users, also what an earlier version left open (private-files.ts).
  */
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -23,7 +23,7 @@ export interface StateDirectory {
   readonly path: string;
   readonly tables: string;
   readonly log: string;
-  /** Of what is in it, what other users can get at, because its rights cannot be changed. */
+  /** Entries of the directory that other users can get at, because their rights cannot be changed. */
   readonly exposed: readonly string[];
   /** Nothing was kept here before. */
   readonly isNew: boolean;
@@ -36,7 +36,10 @@ export const FORMAT = 2;
 export const FORMAT_FILE = 'format';
 const NEW_FORMAT_FILE = 'format.new';
 export const LOCK_FILE = 'lock';
-/** What a directory may hold that is to become ours: left of a start that broke off, or put there by a file system. */
+/**
+ * Names that a directory may hold that is to become a state: left by a start that broke off, or put there by a file
+ * system.
+ */
 export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found)$/;
 const DIRECTORIES = ['tables', 'log', 'motoko', 'modules'] as const;
 /** There from the beginning of a restore to its end, or, when it was killed after its end, to the first start. */

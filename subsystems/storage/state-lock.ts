@@ -1,11 +1,12 @@
 /**
- * One process a state directory. The lock is a file that is there whole or not at all: written under another name, then
- * linked. What a killed process left is told from a live one's by the process's start time, since numbers of processes
- * are used again; where the system does not tell it, by the number alone. RocksDB's own lock, which the system drops with
- * the process, stands behind it: it also holds between containers that do not see each other's processes.
+ * Lets one process at a time use a state directory. The lock is a file that exists wholly or not at all: it is
+ * written under another name, then linked. A lock that a killed process left is told from a live one's by the
+ * process's start time, since numbers of processes are used again; where the system does not tell it, by the number
+ * alone. RocksDB's own lock, which the system drops with the process, stands behind it: it also holds between
+ * containers that do not see each other's processes.
  *
- * A stale lock is replaced by whoever holds `<lock>.next`, taken in the same way, and finds it unchanged then: so two
- * that met the same stale lock cannot both replace it, nor one the other's.
+ * A stale lock is replaced by the process that holds `<lock>.next`, taken in the same way, and finds the stale lock
+ * unchanged then: so two processes that met the same stale lock cannot both replace it, nor one the other's.
  */
 import { randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';

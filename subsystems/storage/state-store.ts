@@ -1,10 +1,10 @@
 /**
  * The state of a host: units come in, durable when `commit` returns; the tables get them later.
  *
- *     commit: units ─► step log, one flush          settle: applied to the overlay, folded into the tables, segments reused
+ *     commit: units ─► step log, one flush     settle: applied to the overlay, folded into the tables, segments reused
  *
- * Folding begins at `foldBytes` of log, half as many again of overlay, or many pages, and goes on slice by slice behind commits. Runs in the
- * thread `storage`.
+ * Folding begins at `foldBytes` of log, half as many again of overlay, or many pages, and goes on slice by slice
+ * behind commits. Runs in the thread `storage`.
  *
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
@@ -24,7 +24,7 @@ import { bytesOf, piecesOf, type Unit } from './unit.ts';
 export interface StateStoreOptions {
   /** From how many bytes of log or overlay on they go to the tables. */
   readonly foldBytes?: number;
-  /** Whether a commit waits for the disk. */
+  /** True if a commit waits for the disk. */
   readonly isSynced: boolean;
   /** Called when some megabytes are garbage. */
   readonly garbage?: () => void;
@@ -32,7 +32,7 @@ export interface StateStoreOptions {
   readonly ownsUnits?: boolean;
 }
 
-/** What the tables know of the log. */
+/** The tables' knowledge of the log. */
 export type KnownLog = Required<Pick<StepLogOptions, 'firstUnit' | 'floor' | 'keepFloor'>>;
 
 type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
@@ -40,28 +40,37 @@ type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
 const FOLD_BYTES = 48 * 2 ** 20;
 /** The overlay may hold more than the log: a page of which much has changed is whole there. */
 const OVERLAY_FACTOR = 1.5;
-/** And so many pages, 65,536 of FOLD_BYTES: each is written whole, all of them in 3 to 5 s, which a stop has to wait for. */
+/**
+ * Bytes of `foldBytes` per page: folding also begins at so many pages, 65,536 of FOLD_BYTES. Each page is written
+ * whole, all of them in 3 to 5 s, which a stop has to wait for.
+ */
 const BYTES_PER_PAGE = 768;
 /**
- * Where commits come faster than one slice after each brings to the tables: so many slices. It is tens of milliseconds, which
- * whoever commits a little meanwhile waits for.
+ * Slices after one commit where commits come faster than one slice after each brings to the tables. They take tens of
+ * milliseconds, for which a caller that commits a little meanwhile waits.
  */
 const SLICES_WHEN_LARGE = 4;
-/** Or a little more than has been committed, up to so many: several who store megabytes piece by piece do not bring it to what comes next. */
+/**
+ * Upper bound of slices in that case: a little more than has been committed goes to the tables, up to so many.
+ * Several clients that store megabytes piece by piece then do not make log and overlay too large (TOO_LARGE_FACTOR).
+ */
 const SLICES_WHEN_LARGE_MAX = 16;
-/** One slice of what is applied, of FOLD_BYTES: 2 MiB take a few milliseconds. A unit of 16 MiB at once took 20, and 50 to 80 on a busy machine. */
+/**
+ * Share of `foldBytes` that is applied in one slice: 2 MiB of FOLD_BYTES take a few milliseconds. A unit of 16 MiB at
+ * once took 20, and 50 to 80 on a busy machine.
+ */
 const APPLY_SHARE = 1 / 24;
 /**
- * Where they come faster than that, too: so many slices, or as much as has been committed. So log and overlay take little more than twice
- * as much, and nobody waits until the tables have everything, which is seconds.
+ * Where commits come faster than that, too: so many slices, or as much as has been committed. Log and overlay then
+ * take little more than twice as much, and nobody waits until the tables have everything, which takes seconds.
  */
 const TOO_LARGE_FACTOR = 2;
 const SLICES_WHEN_TOO_LARGE = 32;
 /** The newest unit that the tables have: the step log goes on from there. */
 const LAST_UNIT_KEY = metaKey(META.unit);
-/** What the step log must have at least. */
+/** Key of the least that the step log must have. */
 const FLOOR_KEY = metaKey(META.logFloor);
-/** After so many commits the tables are told how far the log is durable: for each of these that costs nothing that shows. */
+/** Commits after which the tables are told how far the log is durable: told so seldom, the cost does not show. */
 const COMMITS_UNTOLD_MAX = 64;
 
 export class StateStore {
@@ -80,7 +89,9 @@ export class StateStore {
   #bytesSinceFreeze = 0;
   /** Committed since the last slice. */
   #bytesUnsettled = 0;
-  /** What the log may reuse when the frozen layer is folded, and the last unit in it. */
+  /**
+   * The mark up to which the log may reuse segments when the frozen layer is folded, and the last unit in that layer.
+   */
   #mark = 0;
   #lastFrozen = 0;
   #last: number;
@@ -120,7 +131,10 @@ export class StateStore {
     return this.#last;
   }
 
-  /** Makes units durable, all with one flush; returns the number of the last. Whoever catches an error of it must end the process. */
+  /**
+   * Makes units durable, all with one flush; returns the number of the last. A caller that catches an error of this
+   * must end the process.
+   */
   commit(units: readonly Unit[]): number {
     this.#isFolded = false;
     for (const unit of units) {
@@ -158,7 +172,9 @@ export class StateStore {
     if (this.#options.isSynced) this.#log.confirm();
   }
 
-  /** How many slices may be done after one commit; `owed`: a little more than it was. */
+  /**
+   * Returns the number of slices that may be done after one commit; `owed` is a little more than what was committed.
+   */
   #slicesMax(owed: number): number {
     if (this.#isLarge(TOO_LARGE_FACTOR)) return Math.max(SLICES_WHEN_TOO_LARGE, owed);
     return this.#isLarge() ? Math.max(SLICES_WHEN_LARGE, Math.min(owed, SLICES_WHEN_LARGE_MAX)) : 1;
@@ -203,7 +219,8 @@ export class StateStore {
   #foldSlice(): boolean {
     const last: Change = { family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#lastFrozen) };
     if (!this.#overlay.foldSlice(last)) return false;
-    // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is there.
+    // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is at
+    // the end.
     this.#tables.write([], { isSynced: false });
     this.#log.release(this.#mark);
     for (const taken of this.#folding.splice(0)) taken(this.#tables.snapshot());
@@ -243,7 +260,9 @@ export class StateStore {
     return endOf(this.readingCanister(id));
   }
 
-  /** The same of a canister that no executor has: a slice at a time, since it may have gigabytes. Commits may come between. */
+  /**
+   * Reads a canister that no executor has, a slice at a time, since it may have gigabytes. Commits may come between.
+   */
   *readingCanister(id: Uint8Array): Generator<undefined, StoredCanister> {
     this.#apply();
     const overlay = this.#overlay;
@@ -260,14 +279,14 @@ export class StateStore {
   }
 
   /**
-   * Everything committed so far, unchanged by what is committed later: handed to `taken` by `settle`, when it has brought
-   * all that into the tables. Commits go on meanwhile.
+   * Everything committed so far, unchanged by what is committed later: handed to `taken` by `settle`, when it has
+   * brought all that into the tables. Commits go on meanwhile.
    */
   takeSnapshot(taken: SnapshotTaker): void {
     this.#wanted.push(taken);
   }
 
-  /** How long the last commit took, by the clock of whoever has one. */
+  /** Notes how long the last commit took, by the caller's clock. */
   commitTook(ms: number): void {
     this.#commits.took(ms);
   }

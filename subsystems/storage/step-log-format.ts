@@ -4,14 +4,16 @@
  *     segment   header block of 4096 bytes · parts, each at a multiple of 8 · zeros or leftovers of earlier uses
  *     header    8 bytes magic · u32 version · u32 checksum · u48 generation · u16 0 · u48 start unit · u16 start part ·
  *               u48 durable · u16 0 · u48 segment bytes · u16 0 · 8 bytes salt · zeros up to 512
- *     part      u48 unit · u16 part · u32 behind · u32 length · u32 checksum of the bytes · u32 checksum of the 20 before · bytes
+ *     part      u48 unit · u16 part · u32 behind · u32 length · u32 checksum of the bytes ·
+ *               u32 checksum of the 20 before · bytes
  *
- * A segment of generation 0 is free. `start` is where the segment goes on: no unit before it is in here. The u16 of a part
- * is its index within the unit (14 bits), MARK, and LAST. `behind` is how far the unit was ahead of the newest durable one
- * when it was written.
+ * A segment of generation 0 is free. `start` is where the segment goes on: no unit before it is in here. The u16 of a
+ * part is its index within the unit (14 bits), MARK, and LAST. `behind` is how far the unit was ahead of the newest
+ * durable one when it was written.
  *
- * A part's checksum begins with that of its segment's header, salt and all: what was left by another generation never fits,
- * nor does what a guest puts into a unit to look like a part. The header has one sector, so it is there wholly or not at all.
+ * A part's checksum begins with that of its segment's header, salt and all: what was left by another generation never
+ * fits, nor does what a guest puts into a unit to look like a part. The header has one sector, so it is there wholly
+ * or not at all.
  */
 import { crc32 } from 'node:zlib';
 import { ServerError } from '../../kernel/index.ts';
@@ -127,8 +129,8 @@ export function encodePartHeader(
 }
 
 /**
- * The part header that bytes begin with, if there is an intact one of the segment with this seed; its bytes may still be damaged.
- * `roomBytes`: from there to the segment's end.
+ * Returns the part header that bytes begin with, if there is an intact one of the segment with this seed; its bytes
+ * may still be damaged. `roomBytes`: from there to the segment's end.
  */
 export function decodePart(bytes: Buffer, roomBytes: number, seed: number): PartHeader | undefined {
   if (PART_HEADER_BYTES > roomBytes) return undefined;
@@ -155,7 +157,7 @@ export function decodeBody(bytes: Buffer, length: number): Uint8Array | undefine
   return crc32(body) === bytes.readUInt32LE(16) ? body : undefined;
 }
 
-/** What a part with so many bytes takes in its segment. */
+/** Returns the bytes that a part of this length takes in its segment. */
 export function partBytes(length: number): number {
   return alignedUp(PART_HEADER_BYTES + length);
 }

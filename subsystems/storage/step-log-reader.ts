@@ -28,16 +28,17 @@ export type UnitVisitor = (unit: Uint8Array, number: number) => void;
 /**
  * Reads the segments of a log, oldest first, a window at a time.
  *
- * The log ends at the first part that cannot be read. That is where the last write was torn, unless something behind it
- * says that this unit had been durable by then: the header of a later segment, or a part, anywhere. Then the log is damaged.
+ * The log ends at the first part that cannot be read. That is where the last write was torn, unless something behind
+ * it says that this unit had been durable by then: the header of a later segment, or a part, anywhere. Then the log
+ * is damaged.
  */
 export class StepLogReader {
   readonly #segments: readonly StoredSegment[];
   readonly #window: SegmentWindow;
 
   /**
-   * `segments`: all that are in use; `windowBytes`: see SegmentWindow. Throws ServerError `state-corrupt` if one is missing
-   * between others.
+   * `segments`: all that are in use; `windowBytes`: see SegmentWindow. Throws ServerError `state-corrupt` if one is
+   * missing between others.
    */
   constructor(segments: readonly StoredSegment[], windowBytes?: number) {
     this.#window = new SegmentWindow(windowBytes);
@@ -132,7 +133,10 @@ export class StepLogReader {
     return { at, reached: { unit, part } };
   }
 
-  /** Whether anything behind this place says that the unit was durable. Parts may begin anywhere: what is before them is damaged. */
+  /**
+   * Returns true if anything behind this place says that the unit was durable. Parts may begin anywhere: the bytes
+   * before them are damaged.
+   */
   #isDurable(unit: number, index: number, at: number): boolean {
     for (const [later, segment] of this.#segments.slice(index).entries()) {
       if (later > 0 && segment.header.durable >= unit) return true;

@@ -1,24 +1,29 @@
 /**
  * The step log: units of bytes in the order in which they happened, durable after one write and one flush.
  *
- * Segments are files that are filled with zeros once and then used again and again: a flush of one changes no metadata of the
- * file system. Each use has a generation, one more than the segment before it, and a salt; parts of units carry a checksum
- * that depends on both (step-log-format.ts), so that what an earlier use left behind never reads as a part of this one.
+ * Segments are files that are filled with zeros once and then used again and again: a flush of one changes no
+ * metadata of the file system. Each use has a generation, one more than the segment before it, and a salt; parts of
+ * units carry a checksum that depends on both (step-log-format.ts), so that what an earlier use left behind never
+ * reads as a part of this one.
  *
  * What is guaranteed:
- * - After `flush({ isSynced: true })` everything appended before comes back, in order, whatever happens to the process or
- *   the machine. Of what was appended later, a prefix does; never a unit in part, never one without those before it.
- * - Damage to a unit that had been durable refuses the recovery. Every part says which unit was durable when it was written,
- *   and so does every segment's header: whatever stands behind a unit that cannot be read tells whether it was only torn.
- *   The last flush before a crash has nothing behind it; there, damage cannot be told from a torn write. `close` writes a
- *   mark behind it, and so does the header of the segment that recovery begins.
+ * - After `flush({ isSynced: true })` everything appended before comes back, in order, whatever happens to the
+ *   process or the machine. Of what was appended later, a prefix does; never a unit in part, never one without those
+ *   before it.
+ * - Damage to a unit that had been durable refuses the recovery. Every part says which unit was durable when it was
+ *   written, and so does every segment's header: whatever stands behind a unit that cannot be read tells whether it was
+ *   only torn. The last flush before a crash has nothing behind it; there, damage cannot be told from a torn write.
+ *   `close` writes a mark behind it, and so does the header of the segment that recovery begins.
  * - Loss of segments refuses the recovery, too. Between others the numbers of their uses tell, at the log's old end
- *   `firstUnit`, at its new end `floor`: what whoever opens the log keeps elsewhere of what must be there (log-floor.ts).
- * - Recovery always begins a new segment, so a torn unit's number is used again in another segment, or at least with another
- *   salt. Segments behind the torn unit, which have nothing to offer, are freed before, the newest first, so that the
- *   generations in use are without gaps at every moment. Releasing frees the oldest first, for the same reason.
+ *   `firstUnit`, at its new end `floor`: what whoever opens the log keeps elsewhere of what must be there
+ *   (log-floor.ts).
+ * - Recovery always begins a new segment, so a torn unit's number is used again in another segment, or at least with
+ *   another salt. Segments behind the torn unit, which have nothing to offer, are freed before, the newest first, so
+ *   that the generations in use are without gaps at every moment. Releasing frees the oldest first, for the same
+ *   reason.
  * - Before a unit is visited, it is flushed: a process that was killed may have left it in the system's memory only.
- * - After an error nothing works any more: what a failed flush left on the disk is unknown, and a second flush would lie.
+ * - After an error nothing works any more: what a failed flush left on the disk is unknown, and a second flush would
+ *   lie.
  */
 import { assert, messageOf, ServerError, systemRandom, type Random } from '../../kernel/index.ts';
 import type { Disk, DiskFile } from './disk.ts';
@@ -34,15 +39,15 @@ export interface StepLogOptions {
    * A log that begins later is damaged; one that ends before is of no use any more, and goes on with this number.
    */
   readonly firstUnit?: number;
-  /** What `keepFloor` was told last, and is durable. Without it nothing is known. */
+  /** The floor that `keepFloor` was given last, and that is durable. Without it nothing is known. */
   readonly floor?: LogFloor | undefined;
   /** Keeps what must be there from now on; undefined: nothing. With `isSynced` it is durable when it returns. */
   readonly keepFloor?: (floor: LogFloor | undefined, options: { readonly isSynced: boolean }) => void;
   /** A multiple of 8, at least SEGMENT_BYTES_MIN. Segments of another size are replaced when they are free. */
   readonly segmentBytes?: number;
-  /** How many files there are normally, used or free. */
+  /** Number of files that there are normally, used or free. */
   readonly segmentsKept?: number;
-  /** How much of a segment is read at once when the log is recovered, a multiple of 8; see SegmentWindow. */
+  /** Bytes of a segment that are read at once when the log is recovered, a multiple of 8; see SegmentWindow. */
   readonly windowBytes?: number;
   /** For salts. */
   readonly random?: Random;
@@ -58,7 +63,7 @@ const SEGMENT_NAME = /^segment-\d+\.log$/;
 /** A segment that is being filled with zeros. */
 const UNFINISHED = '.new';
 
-/** What others know of the log, or have their own values for. */
+/** Options that others know from the log, or have their own values for. */
 type Optional = 'firstUnit' | 'floor' | 'keepFloor' | 'windowBytes';
 
 /** A segment that holds units. */
@@ -109,9 +114,9 @@ export class StepLog {
   }
 
   /**
-   * Visits all complete units of segments that were not released, oldest first; `unit` is valid until `visit` returns. Once,
-   * before anything else. None is visited if the log is damaged, or if all of them are before `firstUnit`.
-   * Throws ServerErrors `state-corrupt`, `state-newer` and `state-unwritable`.
+   * Visits all complete units of segments that were not released, oldest first; `unit` is valid until `visit`
+   * returns. Once, before anything else. None is visited if the log is damaged, or if all of them are before
+   * `firstUnit`. Throws ServerErrors `state-corrupt`, `state-newer` and `state-unwritable`.
    */
   recover(visit: UnitVisitor): void {
     assert(this.#writer === undefined, 'the step log was recovered before');
@@ -162,7 +167,7 @@ export class StepLog {
     });
   }
 
-  /** What was appended so far lies in segments up to the mark that is returned; what follows, in others. */
+  /** Returns a mark: everything that was appended so far lies in segments up to it; what follows, in others. */
   rotate(): number {
     return this.#attempt(() => {
       const { generation, usedBytes } = this.#current;
@@ -177,7 +182,8 @@ export class StepLog {
     this.#attempt(() => {
       const current = this.#current;
       assert(mark < current.generation, `segment ${mark} of the step log is still being written`);
-      // Its header says where the log goes on, also while it is empty: tables that have lost something are found out by it.
+      // The current segment's header says where the log goes on, also while the segment is empty: it reveals tables
+      // that have lost something.
       this.#begin([...this.#unwritten, current]);
       for (let oldest = this.#live[0]; oldest !== undefined && oldest.generation <= mark; oldest = this.#live[0]) {
         const { slot } = oldest;
@@ -198,7 +204,7 @@ export class StepLog {
     });
   }
 
-  /** What was written is durable then; what was not flushed is lost. */
+  /** Ends the log. Parts that were written are durable then; parts that were not flushed are lost. */
   close(): void {
     if (this.#isClosed) return;
     try {

@@ -1,6 +1,6 @@
 /**
- * The storage thread: opens the state directory when it is told to, and commits what comes (`commit-server.ts`) until it is told to close. It
- * sleeps in `Atomics.wait` when there is nothing to do.
+ * The storage thread: opens the state directory when it is told to, and commits what comes (`commit-server.ts`) until
+ * it is told to close. It sleeps in `Atomics.wait` when there is nothing to do.
  */
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
@@ -23,7 +23,7 @@ const LOCK_RETRY_MS = 50;
 flushCompileCache();
 const options = workerData as StorageThreadOptions;
 
-// Its code is loaded by now, while the server did something else.
+// The thread's code is loaded by now, while the server did something else.
 if (parentPort !== null) await once(parentPort, 'message');
 
 let directory: StateDirectory | undefined;
@@ -32,7 +32,7 @@ try {
   warnOfExposed(directory);
   await serve(new CommitServer(options.end, await openStore(directory)), directory);
 } catch (error) {
-  // What goes wrong now (no descriptor is left to read the lock) must not stand in the error's place.
+  // A failure now (no descriptor is left to read the lock) must not replace the error.
   await directory?.close().catch(() => undefined);
   options.end.port.postMessage({ kind: 'failed', error: carried(error) } satisfies FromStorageThread);
 }

@@ -1,5 +1,5 @@
 /**
- * What crosses between the main thread and the storage thread.
+ * Messages between the main thread and the storage thread.
  *
  *   main → storage
  *     UNIT      a unit's operations
@@ -17,7 +17,10 @@ export const RING_BYTES = 4 << 20;
 /** Larger units are handed over instead of copied. */
 export const INLINE_BYTES_MAX = 64 * 1024;
 
-/** So long the storage thread looks for a unit that it was woken for: a short message takes about 100 µs until there is one. */
+/**
+ * Microseconds that the storage thread looks for a unit that it was woken for: a short message takes about 100 µs
+ * until there is one.
+ */
 export const ROUSED_US = 250;
 
 /** Posted to the thread: the directory is to be opened. */
@@ -29,7 +32,7 @@ export const DURABLE = 3;
 
 /** One end of the way between the two: rings that both have, and its port. */
 export interface StorageEnd {
-  /** Of the storage thread. */
+  /** Ring of the storage thread. */
   readonly inbox: SharedArrayBuffer;
   readonly outbox: SharedArrayBuffer;
   readonly port: MessagePort;
@@ -48,7 +51,7 @@ export interface KeyPage {
   readonly next: Uint8Array | undefined;
 }
 
-/** What is asked of the storage thread. */
+/** Requests to the storage thread. */
 export type StorageRequest =
   | { readonly kind: 'range'; readonly family: Family; readonly prefix: Uint8Array }
   /** Keys from `from` on, as many as one answer is to have. */
@@ -64,7 +67,7 @@ export type StorageRequest =
   /** Brings everything into the tables and lets the directory go. */
   | { readonly kind: 'close' };
 
-/** What a request of each kind is answered. */
+/** Answers to requests of each kind. */
 export interface StorageAnswers {
   range: readonly Entry[];
   keys: KeyPage;
@@ -79,7 +82,7 @@ export interface StorageAnswers {
   close: undefined;
 }
 
-/** By the port, to the storage thread. */
+/** Messages by the port, to the storage thread. */
 export type ToStorage =
   | { readonly kind: 'unit'; readonly unit: Uint8Array }
   | { readonly kind: 'request'; readonly call: number; readonly request: StorageRequest };
@@ -97,11 +100,11 @@ export interface CarriedError {
   readonly message: string;
 }
 
-/** By the port, from the storage thread. */
+/** Messages by the port, from the storage thread. */
 export type FromStorage =
   /** The directory is open; `last`: the newest unit in it. */
   | { readonly kind: 'opened'; readonly last: number }
-  /** It cannot be opened, or a commit has failed: nothing more will come. */
+  /** The directory cannot be opened, or a commit has failed: nothing more will come. */
   | { readonly kind: 'failed'; readonly error: CarriedError }
   | { readonly kind: 'answer'; readonly call: number; readonly answer: unknown }
   | { readonly kind: 'refusal'; readonly call: number; readonly error: CarriedError };
@@ -116,5 +119,5 @@ export function carried(error: unknown): CarriedError {
   };
 }
 
-/** What the thread itself says besides: what an operator should know of the directory. */
+/** Messages of the thread itself besides: what an operator should know of the directory. */
 export type FromStorageThread = FromStorage | { readonly kind: 'warning'; readonly text: string };

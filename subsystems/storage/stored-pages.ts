@@ -6,8 +6,8 @@ const MAPPED_BYTES_MIN = 2 ** 20;
 export const CHUNK_PAGES = 1024;
 
 /**
- * Pages of one memory, as they go from thread to thread. Chunks have buffers of their own: whoever takes gigabytes over lets go of
- * each as it is done with it, and never has all of it twice.
+ * Pages of one memory, as they go from thread to thread. Chunks have buffers of their own: a receiver of gigabytes
+ * releases each chunk when it is done with it, and never has all of them twice.
  */
 export interface StoredPages {
   /** Ascending. */

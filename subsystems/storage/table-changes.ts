@@ -1,4 +1,4 @@
-/** What units do to tables, as the changes of one write: the last operation on a key counts. */
+/** Turns units into the changes of one write of tables: the last operation on a key counts. */
 import { PAGE_BYTES } from '../bytes/index.ts';
 import { bytesOfLatin1, latin1Of, pageKey, prefixEnd } from './overlay-layer.ts';
 import { type Change, FAMILIES, type Family, type TableReader } from './tables.ts';

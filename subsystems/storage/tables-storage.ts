@@ -1,10 +1,11 @@
 /**
- * A storage on any ordered tables of bytes: whoever has `Tables` has a storage. What the shortest plugin is made of.
+ * A storage on any ordered tables of bytes: an implementation of `Tables` is enough to have a storage. The shortest
+ * plugin is made of this.
  *
- * It works in the thread that it is made in. Each turn of the event loop it writes what has come as one change of the tables,
- * durable when that returns, and answers what was asked. So nothing goes on while the tables write: they are to be a store on
- * the same machine, whose writes take a millisecond or two. Units are never divided, so one of 16 MiB takes as long as the tables
- * take for 4096 pages.
+ * It works in the thread that it is made in. In each turn of the event loop it writes what has come as one change of
+ * the tables, durable when that returns, and answers requests. So nothing goes on while the tables write: they are to
+ * be a store on the same machine, whose writes take a millisecond or two. Units are never divided, so one of 16 MiB
+ * takes as long as the tables take for 4096 pages.
  */
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { BackupReader } from './backup.ts';
@@ -21,7 +22,10 @@ import { applyWriteBatch } from './write-batch.ts';
 export interface TablesStorageOptions {
   /** Opens the tables, those that were there before if there are any. Throws a ServerError that says why it cannot. */
   readonly openTables: () => Tables | Promise<Tables>;
-  /** The state can no longer be written, and the process must end; by default the error is thrown where nobody catches it. */
+  /**
+   * Called when the state can no longer be written, and the process must end; by default the error is thrown where
+   * nobody catches it.
+   */
   readonly onFailure?: (error: ServerError) => void;
 }
 
@@ -41,8 +45,9 @@ export class TablesStorage extends CommitQueue {
   }
 
   /**
-   * Puts what the backup has into tables that are empty; before `open`. Rejects with ServerError `restore-not-empty`, or with what is
-   * wrong with the file. What a restore that has failed or was killed has left is no state, and is taken away by the next one.
+   * Puts the backup's entries into tables that are empty; to be called before `open`. Rejects with ServerError
+   * `restore-not-empty`, or with an error that says what is wrong with the file. The remains of a restore that has
+   * failed or was killed are no state, and the next restore takes them away.
    */
   restore(backup: BackupFile): Promise<{ readonly entries: number; readonly bytes: number }> {
     return this.#port.restore(backup);

@@ -1,6 +1,7 @@
 /**
- * Ordered tables of bytes: what a store must offer to hold this host's state. Synchronous, because it lives in the storage
- * thread, which does nothing else. `plugins/api/contracts/tables.ts` is what every implementation has to pass.
+ * Ordered tables of bytes: the operations that a store must offer to hold this host's state. Synchronous, because it
+ * lives in the storage thread, which does nothing else. `plugins/api/contracts/tables.ts` is what every
+ * implementation has to pass.
  */
 
 /** Kinds of keys; each is ordered by itself. */
@@ -16,7 +17,7 @@ export interface Change {
 
 export type Entry = readonly [key: Uint8Array, value: Uint8Array];
 
-/** What can be read, in the tables as they are or in a snapshot. Buffers that come out belong to the caller. */
+/** Read operations, on the tables as they are or on a snapshot. Buffers that come out belong to the caller. */
 export interface TableReader {
   get(family: Family, key: Uint8Array): Uint8Array | undefined;
   /** In the order of `keys`. */
@@ -27,12 +28,21 @@ export interface TableReader {
 
 /** All errors are ServerErrors: `state-corrupt` names family and key, `state-unwritable` says what the system said. */
 export interface Tables extends TableReader {
-  /** All changes or none, in their order; on disk before it returns if `isSynced`. What was written before is on disk then, too. */
+  /**
+   * Makes all changes or none, in their order. If `isSynced`, they are on disk before this returns, and so is what
+   * was written before.
+   */
   write(changes: readonly Change[], options: { readonly isSynced: boolean }): void;
-  /** The tables as they are now, whatever is written afterwards. It may be disposed of more than once; then it refuses to be read. */
+  /**
+   * Returns the tables as they are now, whatever is written afterwards. The snapshot may be disposed of more than
+   * once; then it refuses to be read.
+   */
   snapshot(): TableReader & Disposable;
   /** About what they take on disk. */
   readonly bytes: number;
-  /** More than once, also with snapshots that are still there. Whatever is asked of them afterwards throws an error that says so. */
+  /**
+   * Closes the tables. May be called more than once, also while snapshots exist. Every later operation throws an
+   * error that says so.
+   */
   close(): Promise<void>;
 }

@@ -8,11 +8,11 @@ import { type FromStorageThread, OPEN, ROUSED_US, type StorageEnd, type StorageT
 
 export interface ThreadedStorageOptions {
   readonly directory: string;
-  /** Whether a commit waits for the disk. */
+  /** True if a commit waits for the disk. */
   readonly isSynced: boolean;
   /** The state can no longer be written: the process must end, and nothing must leave it. */
   readonly onFailure: (error: ServerError) => void;
-  /** What an operator should know of the directory. */
+  /** Called with what an operator should know of the directory. */
   readonly onWarning: (message: string) => void;
 }
 
@@ -79,7 +79,7 @@ class ThreadPort extends RingPort {
     worker.unref();
     worker.on('error', (error) => this.#fail(String(error)));
     worker.on('exit', () => {
-      // It may have said something that is not read yet.
+      // The thread may have sent messages that are not read yet.
       for (let said = receiveMessageOnPort(this.port); said !== undefined; said = receiveMessageOnPort(this.port)) {
         this.#receive(said.message as FromStorageThread);
       }

@@ -1,6 +1,6 @@
 /**
- * A unit's operations: all of them in one array, or pieces of whole operations, in their order. What is large comes in pieces, which
- * nobody copies together; in the step log there is no difference.
+ * A unit's operations: all of them in one array, or pieces of whole operations, in their order. Large units come in
+ * pieces, which are never copied together; in the step log there is no difference.
  */
 export type Unit = Uint8Array | readonly Uint8Array[];
 

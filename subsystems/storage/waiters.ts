@@ -15,7 +15,10 @@ export class Waiters {
     return this.#units.length - this.#first;
   }
 
-  /** Calls those whose units are durable. One that waits for an older unit than the one before it waits for that, too. */
+  /**
+   * Calls the waiters whose units are durable. A waiter that waits for an older unit than the one before it waits for
+   * that, too.
+   */
   release(durable: number): void {
     while (
       this.#first < this.#units.length &&

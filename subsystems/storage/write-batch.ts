@@ -1,6 +1,6 @@
 /**
- * What a unit changes, as bytes: made in executors and on the main thread, carried to the storage thread, written to the
- * step log as it is. Every operation says what is there afterwards, so a unit may be applied twice.
+ * The changes of a unit, as bytes: made in executors and on the main thread, carried to the storage thread, written
+ * to the step log as they are. Every operation says what is there afterwards, so a unit may be applied twice.
  *
  *     PUT     1 · family · u16 key length · u32 value length · key · value
  *     DELETE  2 · family · u16 key length · key
@@ -23,17 +23,17 @@ const CLEAR = 3;
 const PATCH = 4;
 
 const FIRST_BYTES = 4096;
-/** What is collected here ends a piece at so many bytes, unless a single operation is longer. So much room is kept for what comes. */
+/** Bytes at which a piece ends, unless a single operation is longer. So much room is kept for what comes. */
 const PIECE_BYTES = 1 << 20;
 const PATCH_HEADER_BYTES = 4 + ID_BYTES;
 export const PATCH_PAGES_MAX = 0xffff;
 
 /**
- * Collects operations; `take` hands them out. What is large is collected in pieces, each of whole operations, so that megabytes are not
- * copied again whenever more comes: in the main thread everybody would wait for that.
+ * Collects operations; `take` hands them out. Large amounts are collected in pieces, each of whole operations, so
+ * that megabytes are not copied again whenever more comes: in the main thread everybody would wait for that.
  */
 export class WriteBatch {
-  /** What comes before `#bytes`. Each owns its buffer. */
+  /** Pieces before `#bytes`. Each owns its buffer. */
   #pieces: Uint8Array[] = [];
   #pieceBytes = 0;
   #bytes = new Uint8Array(FIRST_BYTES);
@@ -91,12 +91,15 @@ export class WriteBatch {
     return this.#pieces.length === 0 ? this.#bytes.subarray(0, this.#length) : undefined;
   }
 
-  /** What was collected, the caller's own; the set is empty then. */
+  /** Returns what was collected, which the caller owns; the set is empty then. */
   take(): Uint8Array {
     return joinPieces(this.takePieces());
   }
 
-  /** The same in pieces of whole operations, in their order. The caller owns their buffers. At least one, which may be empty. */
+  /**
+   * Returns the same in pieces of whole operations, in their order. The caller owns their buffers. There is at least
+   * one piece, which may be empty.
+   */
   takePieces(): readonly Uint8Array[] {
     this.#endPiece();
     const pieces = this.#pieces;
@@ -138,7 +141,7 @@ export class WriteBatch {
     return at;
   }
 
-  /** What comes is not put behind what there is. */
+  /** Ends the piece: operations that come later begin another one. */
   #endPiece(): void {
     if (this.#length === 0) return;
     if (2 * this.#length < PIECE_BYTES) this.#addPiece(this.#bytes.slice(0, this.#length));
@@ -170,22 +173,23 @@ export function joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
   return joined;
 }
 
-/** What a unit's operations are applied to. Buffers are views of the unit. */
+/** Receiver of a unit's operations. Buffers are views of the unit. */
 export interface WriteBatchVisitor {
   put(family: Family, key: Uint8Array, value: Uint8Array): void;
   delete(family: Family, key: Uint8Array): void;
   /** Deletes what is under keys that begin with `prefix`. */
   clear(family: Family, prefix: Uint8Array): void;
   /**
-   * A run of bytes of the page that is under `pageKey(id, page)` in the family `heap` or `stable`; a page that is not there is
-   * zeros. `offset + bytes.length` ≤ PAGE_BYTES.
+   * A run of bytes of the page that is under `pageKey(id, page)` in the family `heap` or `stable`; a page that is not
+   * there is zeros. `offset + bytes.length` ≤ PAGE_BYTES.
    */
   patch(family: Family, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void;
 }
 
 /**
- * Applies a unit's operations in order, those from byte `from` on, until `bytesMax` bytes of them are applied or more; an operation
- * has at most 256 pages. Returns where the next one begins. Throws ServerError `state-corrupt` when they are not as they should be.
+ * Applies a unit's operations in order, those from byte `from` on, until `bytesMax` bytes of them are applied or
+ * more; an operation has at most 256 pages. Returns where the next one begins. Throws ServerError `state-corrupt`
+ * when they are not well formed.
  */
 export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor, from = 0, bytesMax = Infinity): number {
   let at = from;
