@@ -1,4 +1,7 @@
-/** A backup on its way out: one transaction that sees the tables as they were when it began, read ahead of the one who writes the file. */
+/**
+ * A backup on its way out: one transaction that sees the tables as they were when it began, and that reads ahead of the
+ * caller that writes the file.
+ */
 import { BackupReader, type Entry, FAMILIES, type Family, type TableReader } from '../api/storage.ts';
 import { assert } from '../api/plugin.ts';
 import type { Connection } from './connection.ts';
@@ -6,7 +9,10 @@ import { NotOwner } from './database.ts';
 import { type TableEntry, tableEntries } from './entries.ts';
 import { SQL } from './schema.ts';
 
-/** A piece of the file has at most so many bytes of entries; so many are there before it is made, or all that are left. */
+/**
+ * Bytes of entries that a piece of the file has at most. So many are read before the piece is made, or all that are
+ * left.
+ */
 const AHEAD_BYTES = 2 ** 20;
 
 export class Backup {
@@ -15,8 +21,9 @@ export class Backup {
   readonly #reader: BackupReader;
 
   /**
-   * The tables are to have everything; what is written to them from the moment on that this resolves is not in it. Rejects with
-   * NotOwner if another owned the namespace at that moment: a fold of his may have been in its middle.
+   * Begins a backup. The tables are to have everything; the backup does not have what is written to them after this has
+   * resolved. Rejects with NotOwner if another process owned the namespace at that moment: it may have been in the
+   * middle of a fold.
    */
   static async begin(connection: Connection, namespace: string, owner: string): Promise<Backup> {
     try {

@@ -3,7 +3,10 @@ import { ServerError } from '../api/plugin.ts';
 
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
 const SSL_VALUES = ['true', '1', '0', 'no-verify'];
-/** What the driver reads of a URL. It passes over all else, also over a `sslmode` that is written wrong, and would go on without TLS. */
+/**
+ * Parameters of a URL that the driver reads. It ignores all others, also an `sslmode` that is misspelled, and would go
+ * on without TLS.
+ */
 const URL_PARAMETERS = [
   'application_name',
   'client_encoding',
@@ -24,8 +27,8 @@ const URL_PARAMETERS = [
 ];
 
 /**
- * With that `sslmode`, where it says nothing of TLS. The driver reads PGSSLMODE by itself, and goes on without TLS if it does not
- * know the value, also libpq's `allow`: so it is given what was checked.
+ * Returns the URL with that `sslmode`, if it says nothing of TLS. The driver reads PGSSLMODE by itself, and goes on
+ * without TLS if it does not know the value, such as libpq's `allow`: so it is given the value that was checked.
  */
 export function withSslMode(url: string, mode: string | undefined): string {
   if (mode === undefined || mode === '' || !URL.canParse(url)) return url;
@@ -84,7 +87,7 @@ export function passwordsOf(url: string): readonly string[] {
   try {
     plain = decodeURIComponent(password);
   } catch {
-    // It is what it is.
+    // A password that cannot be decoded is taken as it is.
   }
   return [password, plain, searchParams.get('password') ?? ''].filter((each) => each !== '');
 }

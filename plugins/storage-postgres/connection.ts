@@ -23,7 +23,10 @@ export interface Outcome {
 export interface ConnectionOptions {
   readonly url: string;
   readonly clock: Pick<Clock, 'nowMs' | 'after' | 'every'>;
-  /** Milliseconds after which a transaction that waits for this process is given up by the database: it may have been stopped. */
+  /**
+   * Milliseconds after which a transaction that waits for this process is given up by the database: it may have been
+   * stopped.
+   */
   readonly idleTransactionMs: number;
   /** Milliseconds after which a statement is taken for lost, with its connection; default STATEMENT_MS. */
   readonly statementMs?: number;
@@ -37,7 +40,10 @@ export const CONNECT_MS = 10_000;
 export const STATEMENT_MS = 30_000;
 /** Milliseconds between looks whether one is. */
 const WATCH_MS = 1_000;
-/** How often the database looks whether this process is still there while it executes: what is given up here ends there. */
+/**
+ * Milliseconds between two looks of the database, while it executes, whether this process is still there: what is given
+ * up here ends there.
+ */
 const CHECK_CLIENT_MS = 5_000;
 const IDLE_LIMIT = 'idle_in_transaction_session_timeout';
 
@@ -123,7 +129,7 @@ export class Connection {
     }
   }
 
-  /** Whether transactions wait for this process however long that takes, or as long as the options say. */
+  /** Lets transactions wait for this process however long that takes, or only as long as the options say. */
   async setPatient(isPatient: boolean): Promise<void> {
     if (this.#hasIdleLimit) await this.#set(IDLE_LIMIT, isPatient ? 0 : this.#idleTransactionMs);
   }
@@ -153,7 +159,7 @@ export class Connection {
     }
   }
 
-  /** What the database has said stays as it is. */
+  /** Returns an error of the database as it is, and any other as ConnectionLost. */
   #lost(error: unknown): unknown {
     return isFromDatabase(error) ? error : new ConnectionLost(error);
   }

@@ -1,4 +1,4 @@
-/** What errors of the driver and the database mean, and their words. */
+/** Meanings of errors of the driver and the database, and their words. */
 import { ServerError } from '../api/plugin.ts';
 import { passwordsOf, placeOf } from './connection-url.ts';
 
@@ -23,7 +23,7 @@ function plainWordsOf(error: unknown): string {
   return words === '' ? codeOf(error) : words;
 }
 
-/** What it says, without the password. */
+/** Returns the error's words without the password. */
 export function wordsOf(error: unknown, url: string): string {
   let words = plainWordsOf(error);
   for (const password of passwordsOf(url)) words = words.replaceAll(password, '***');
@@ -32,17 +32,23 @@ export function wordsOf(error: unknown, url: string): string {
 
 /** The codes that the database itself gives: of five, the first two are the class. */
 const SQL_STATE = /^(?:[0-9][0-9A-Z]|F0|HV|P0|XX)[0-9A-Z]{3}$/;
-/** Connections, conflicts (40001, 40P01), resources, what somebody else uses, restarts and operators, the system below. */
+/**
+ * Classes of connections, conflicts (40001, 40P01), resources, objects that somebody else uses, restarts and operators,
+ * and the system below.
+ */
 const TRANSIENT_CLASSES = /^(?:08|40|53|55|57|58)/;
 /**
- * A database that has become a replica: another may be the first now. And a transaction that waited for this process, which was
- * stopped for a while: nobody else need want the namespace.
+ * Codes of a database that has become a replica, because another may be the first now, and of a transaction that waited
+ * for this process, which was stopped for a while: that does not mean that somebody else wants the namespace.
  */
 const TRANSIENT: ReadonlySet<string> = new Set(['25006', '25P03', '25P04']);
 /** A page, an index or a file of the database is not what it was: the same again at each try. */
 const DAMAGED: ReadonlySet<string> = new Set(['XX001', 'XX002', '58P01']);
 
-/** Of errors with which the database ends the connection: who is refused is refused again. */
+/**
+ * Classes of the errors with which the database ends the connection for good: a client that is refused is refused
+ * again.
+ */
 const REFUSED_CLASSES = /^(?:28|3D|42)/;
 
 /** The connection is gone with it, as poolers tell it with XX000: what is behind it may be there again soon. */
@@ -64,7 +70,10 @@ export function isDamage(error: unknown): boolean {
   return DAMAGED.has(codeOf(error));
 }
 
-/** Whether it may be better in a while. What is not known to be is not: a bug or a limit would be tried for ever, and all would wait. */
+/**
+ * Returns true if the error may be gone in a while. Unknown errors do not count as transient: a bug or a limit would be
+ * tried for ever, and all would wait.
+ */
 export function isTransient(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true;
   const code = codeOf(error);

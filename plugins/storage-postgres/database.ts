@@ -1,4 +1,7 @@
-/** What the owner of a namespace writes with: connections that are made again when they break, and nothing written twice. */
+/**
+ * The connections with which the owner of a namespace writes: they are made again when they break, and nothing is
+ * written twice.
+ */
 import { assert, type Clock, type Logger, messageOf, ServerError, sleep } from '../api/plugin.ts';
 import { META, metaKey } from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
@@ -19,8 +22,8 @@ export interface Batch {
 }
 
 /**
- * Two connections under one fence. When either breaks, both are given up, and the next session has a new fence: what the database
- * still has of the old one, on its way or waiting, is not done any more.
+ * Two connections under one fence. When either breaks, both are given up, and the next session has a new fence: the
+ * database then refuses statements of the old one that are on their way or waiting.
  */
 export interface Session {
   /** Units. */
@@ -81,8 +84,8 @@ export class Database {
   }
 
   /**
-   * Does it again until the database has answered: so `work` must be such that it may be done twice. Rejects with NotOwner, or
-   * with the ServerError that says why it never will, or with what is a bug.
+   * Does `work` again until the database has answered, so `work` must be such that it may be done twice. Rejects with
+   * NotOwner, with the ServerError that says why it will never succeed, or with the error of a bug.
    */
   async persist<T>(work: (session: Session) => Promise<T>, starting?: Starting): Promise<T> {
     let failures = 0;
@@ -113,7 +116,9 @@ export class Database {
     return this.#current();
   }
 
-  /** What was done by it is not what its units say: the next one sees what is there now. */
+  /**
+   * Ends a session after work that its units do not show, such as a restore: the next session sees what is there now.
+   */
   async leave(session: Session): Promise<void> {
     if (this.#session === session) this.#session = undefined;
     await Promise.all([session.commits.end(), session.entries.end()]);
@@ -147,7 +152,8 @@ export class Database {
       const [commits, entries] = made;
       assert(commits !== undefined && entries !== undefined, 'two connections');
       const { namespace } = this;
-      // What is seen in this transaction was committed before it, and has reached every replica that its own commit waits for.
+      // Rows that this transaction sees were committed before it, and have reached every replica that its own commit
+      // waits for.
       const { fence, last, folded } = await commits.transaction(async () => {
         const { rows } = await commits.query(SQL.nextFence, [namespace, this.#options.lease.owner]);
         if (rows[0] === undefined) throw new NotOwner();
@@ -166,7 +172,10 @@ export class Database {
     }
   }
 
-  /** What was answered is there still: a crash, or another machine that is the first now, may have taken the last transactions. */
+  /**
+   * Throws if the database has lost what it has answered: a crash, or another machine that is the first now, may have
+   * taken the last transactions.
+   */
   #mustHaveStayed(last: number, folded: number): void {
     if (last < this.#last) throw this.#wentBack(`unit ${last} as the newest`, `unit ${this.#last} was committed`);
     if (folded < this.#folded)
@@ -201,7 +210,7 @@ export class Database {
   /** Resolves when the units are committed. */
   commit(batch: Batch): Promise<void> {
     return this.persist(async (session) => {
-      // It was, and the answer was lost.
+      // The batch was committed, and the answer was lost.
       if (session.last === batch.last) return;
       if (session.last !== batch.first - 1)
         throw this.#wentBack(`unit ${session.last} as the newest`, `unit ${batch.first - 1} was committed last`);

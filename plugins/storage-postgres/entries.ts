@@ -1,4 +1,4 @@
-/** What is under keys, in the tables and in the layers over them: read in pieces, in the order of the keys. */
+/** Values of keys, in the tables and in the layers over them: read in pieces, in the order of the keys. */
 import { setImmediate } from 'node:timers/promises';
 import { ServerError } from '../api/plugin.ts';
 import {
@@ -82,7 +82,7 @@ class PieceJoiner {
     this.#pieces = [];
   }
 
-  /** What is whole; all, if there is nothing more to come. */
+  /** Returns the entries that are whole; all entries, if there is nothing more to come. */
   take(isLast: boolean): readonly TableEntry[] {
     const { length } = this.#pieces;
     // A last piece that is full may have another behind it; so may none be told from it.
@@ -215,7 +215,7 @@ export class EntryReader {
     return pages.take();
   }
 
-  /** What the layers say now: what is applied to them later is not in it. */
+  /** Returns what the layers say now, without what is applied to them later. */
   #said(family: Family, prefix: Uint8Array): Said {
     const said = new Said();
     for (const layer of this.#layers) layer.layOver(said, family, textOf(prefix));

@@ -1,12 +1,14 @@
 /**
- * Brings a frozen layer into the tables, step by step; each step is a few statements that may be done again. At the end the
- * tables know which unit they have, and the log is forgotten up to it. Broken off anywhere, the log has everything, and what is
- * read meanwhile is read through the layer: it says what is there, however much of that the tables know already.
+ * Brings a frozen layer into the tables, step by step; each step is a few statements that may be done again. At the end
+ * the tables know which unit they have, and the log is forgotten up to it. If the fold is broken off anywhere, the log
+ * has everything, and reads go through the layer meanwhile: it says what is there, however much of that the tables know
+ * already.
  *
- * A database that has crashed, or another machine that took its place, may lack what it has answered last, where it is set up so.
- * In the middle of a fold that does no harm: all steps are done again by the next session. Behind it the layer is gone, so the
- * session that finds the tables without their last unit ends the process (database.ts), and the log has it. Where the tables have
- * said that they have everything, no step before that is done again: one that clears would take away what no log has any more.
+ * A database that has crashed, or another machine that took its place, may lack what it has answered last, if it is set
+ * up so. In the middle of a fold that does no harm: all steps are done again by the next session. After the fold the
+ * layer is gone, so the session that finds the tables without their last unit ends the process (database.ts), and the
+ * log has that unit. Once the tables have said that they have everything, no earlier step is done again: a step that
+ * clears would remove what no log has any more.
  */
 import type { Family } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';
@@ -16,7 +18,7 @@ import { tableValues } from './entries.ts';
 import { bytesOf, type Content, type Layer, Page, prefixEnd } from './layer.ts';
 import { CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
-/** What one step writes: about a mebibyte, in at most so many entries. */
+/** Entries and bytes that one step writes at most; the bytes are about a mebibyte. */
 const STEP_ENTRIES = 512;
 const STEP_BYTES = 2 ** 20;
 
@@ -58,11 +60,11 @@ export class Fold {
   }
 
   /**
-   * With another session it begins again: what the database has answered to the one before, a crash may have taken. Unless the
-   * tables have everything: then only the log is to be forgotten.
+   * Begins again with another session, because a crash may have taken what the database has answered to the session
+   * before. If the tables have everything, only the log is to be forgotten.
    */
   #keepTo(session: Session): void {
-    // Its fence would not tell: a database that goes back gives the same number again.
+    // The fence would not tell: a database that goes back gives the same number again.
     if (this.#session !== undefined && this.#session !== session) {
       this.#steps = session.folded >= this.#last ? this.#end() : this.#all();
       this.#step = this.#next();
@@ -169,7 +171,7 @@ export class Fold {
   }
 }
 
-/** What the two statements are given beside namespace and fence. */
+/** Statements for pieces of entries; the values come after namespace and fence. */
 interface PieceStatements {
   remove(values: Value[]): Promise<unknown>;
   write(values: Value[]): Promise<unknown>;

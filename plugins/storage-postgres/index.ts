@@ -1,4 +1,7 @@
-/** `svc/storage-postgres`: the state of a server in PostgreSQL, and a standby that takes over (docs/postgres.md, ADR 55). */
+/**
+ * `svc/storage-postgres`: the state of a server in PostgreSQL, and a standby that takes over (docs/postgres.md, ADR
+ * 55).
+ */
 import { API_VERSION, Clock, definePlugin, Logger, Storage } from '../api/plugin.ts';
 import { withSslMode } from './connection-url.ts';
 import { PostgresStorage } from './postgres-storage.ts';
@@ -7,7 +10,10 @@ import { PostgresStorage } from './postgres-storage.ts';
 const LEASE_MS = 5_000;
 const LEASE_MS_MIN = 500;
 const LEASE_MS_MAX = 600_000;
-/** What is not committed waits for a database that comes back; a second signal ends it before. */
+/**
+ * Milliseconds that a stop may take: uncommitted units wait for a database that comes back; a second signal ends the
+ * stop before.
+ */
 const STOP_DEADLINE_MS = 3_600_000;
 
 export default definePlugin({

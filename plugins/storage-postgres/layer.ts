@@ -1,9 +1,9 @@
 /**
- * What units have changed and the tables do not have yet. Units that are committed are applied to the upper layer; when it has
- * become large it is frozen and brought into the tables (fold.ts), while a new upper layer takes what comes.
+ * Changes of units that the tables do not have yet. Units that are committed are applied to the upper layer; when it
+ * has become large it is frozen and brought into the tables (fold.ts), while a new upper layer takes what comes.
  *
- * Keys are Latin-1 strings of their bytes, which sort like the bytes. Of a page a layer may know some bytes only: those below
- * come from the layer or the tables beneath, when somebody needs them.
+ * Keys are Latin-1 strings of their bytes, which sort like the bytes. A layer may know only some bytes of a page: the
+ * others come from the layer or the tables beneath, when they are needed.
  */
 import { setImmediate } from 'node:timers/promises';
 import { applyWriteBatch, type Family, type WriteBatchVisitor } from '../api/storage.ts';
@@ -16,7 +16,7 @@ const GROUPED: ReadonlySet<Family> = new Set(['heap', 'stable', 'log', 'blob']);
 /** About what an entry costs besides its bytes. */
 const ENTRY_OVERHEAD_BYTES = 100;
 const ALL = '';
-/** What is applied in one turn of the event loop: some milliseconds. */
+/** Bytes that are applied in one turn of the event loop: some milliseconds. */
 export const SLICE_BYTES: number = 2 ** 20;
 
 /** A page of which some bytes are known. */
@@ -68,7 +68,7 @@ export class Page {
     return bytes;
   }
 
-  /** What is known here. */
+  /** Copies the known bytes to a page. */
   copyTo(bytes: Uint8Array): void {
     for (let at = 0; at < this.#runs.length; at += 2) {
       const start = this.#runs[at] ?? 0;
@@ -77,7 +77,7 @@ export class Page {
   }
 }
 
-/** What is under a key; undefined: nothing. Bytes are never changed, pages are. */
+/** Content of a key; undefined: none. Bytes are never changed, pages are. */
 export type Content = Uint8Array | Page | undefined;
 
 interface Group {
@@ -99,8 +99,9 @@ export class Layer {
   bytes = 0;
 
   /**
-   * Applies the operations of a unit from byte `from` on, until `bytesMax` bytes of them are applied or some more; returns where the next one
-   * begins. Keeps views of the unit. Throws ServerError `state-corrupt` when it is malformed.
+   * Applies the operations of a unit from byte `from` on, until `bytesMax` bytes of them are applied or some more;
+   * returns where the next one begins. Keeps views of the unit. Throws ServerError `state-corrupt` when it is
+   * malformed.
    */
   apply(unit: Uint8Array, from = 0, bytesMax = Infinity): number {
     const next = applyWriteBatch(unit, this.#visitor, from, bytesMax);
@@ -226,7 +227,10 @@ export class Layer {
   }
 }
 
-/** What layers know of one page, the oldest first. Nothing is copied before somebody wants the bytes: there may be thousands. */
+/**
+ * The layers' knowledge of one page, the oldest first. Nothing is copied before the bytes are wanted: there may be
+ * thousands of pages.
+ */
 class Laid {
   readonly #pages: Page[];
   readonly #below: Uint8Array | undefined;
@@ -252,7 +256,7 @@ class Laid {
   }
 }
 
-/** What layers say of some keys, the oldest laid down first. It does not change when they do. */
+/** The layers' content of some keys, the oldest laid down first. It does not change when the layers do. */
 export class Said {
   readonly #entries = new Map<string, Uint8Array | Laid | undefined>();
   readonly #hidden: string[] = [];
@@ -278,21 +282,21 @@ export class Said {
     return [...this.#entries.keys()].toSorted();
   }
 
-  /** What is under that key, where the tables have `stored`. */
+  /** Returns the content of that key, where the tables have `stored`. */
   over(key: string, stored: Uint8Array | undefined): Uint8Array | undefined {
     const content = this.#entries.get(key);
     if (content === undefined) return this.#entries.has(key) || this.hides(key) ? undefined : stored;
     return content instanceof Laid ? content.bytesOver(stored) : content;
   }
 
-  /** Whether what the tables have under that key counts. */
+  /** Returns true if the tables' content of that key counts. */
   needs(key: string): boolean {
     if (!this.#entries.has(key)) return !this.hides(key);
     const content = this.#entries.get(key);
     return content instanceof Laid && !content.isWhole;
   }
 
-  /** Whether nothing of the tables counts under that key, whatever is under it here. */
+  /** Returns true if nothing of the tables counts for that key, whatever the layers have for it. */
   hides(key: string): boolean {
     return beginsWithOne(key, this.#hidden);
   }

@@ -1,11 +1,12 @@
 /**
- * Who owns a namespace. The owner makes a number grow (`beat`); whoever wants the namespace looks at it, and takes over when it
- * has not grown for the length of the lease, by his own steady clock, or when it was handed over. No clock is compared with
- * another, so none can jump: the owner may count on a lease from the moment in which it sent a beat that was taken, and the
- * one who waits counts from when he saw that beat, which is later. What he counts is time in which the owner could be heard (watch.ts).
+ * Decides who owns a namespace. The owner makes a number grow (`beat`). A process that wants the namespace watches the
+ * number, and takes over when it has not grown for the length of the lease, by that process's own steady clock, or when
+ * the namespace was handed over. No clock is compared with another, so none can jump: the owner may count on a lease
+ * from the moment in which it sent a beat that was accepted, and the waiting process counts from the moment in which it
+ * saw that beat, which is later. It counts time in which the owner could be heard (watch.ts).
  *
- * Writes do not need this to be safe: they carry the fence (schema.ts). What needs it is what was only read: it leaves while
- * `holds`, and otherwise waits for the next beat, or for the end.
+ * Writes do not need this to be safe: they carry the fence (schema.ts). Results that were only read need it: they leave
+ * while `holds` is true, and otherwise wait for the next beat, or for the end.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -37,20 +38,24 @@ export type LeaseConnection = Pick<Connection, 'isBroken' | 'run' | 'query' | 't
 /** So many beats in a lease: one or two may be late. */
 const BEATS = 4;
 /**
- * This part of a lease a beat may be without an answer, then another one is sent over a connection of its own: one connection may hang
- * alone (half open behind a failover, or a router that has forgotten it) while the database is there for everybody else.
+ * Part of a lease for which a beat may be without an answer; then another one is sent over a connection of its own. One
+ * connection may hang alone (half open behind a failover, or a router that has forgotten it) while the database is
+ * there for everybody else.
  */
 const PATIENCE = 1 / 3;
-/** This part of a lease is not counted on: for clocks that do not run alike, and the way from the last look to the socket. */
+/**
+ * Part of a lease that is not counted on: for clocks that do not run alike, and the way from the last look to the
+ * socket.
+ */
 const MARGIN = 1 / 5;
-/** How often one who waits looks: so many times in a lease, and within these bounds in milliseconds. */
+/** Looks of a waiting process in one lease; their distance has bounds in milliseconds. */
 const LOOKS = 10;
 const LOOK_MS_MIN = 50;
 const LOOK_MS_MAX = 500;
 const RETRY_MS = 250;
 /**
- * This part of a lease a connection may take to be made, and at least so many milliseconds: one to a database that was away hangs for
- * long, and the owner has to be heard within a lease of its return.
+ * Part of a lease that a connection may take to be made, and at least so many milliseconds: a connection to a database
+ * that was away hangs for long, and the owner has to be heard within a lease of the database's return.
  */
 const CONNECTING = 1 / 2;
 const CONNECTING_MS_MIN = 1_000;
@@ -58,7 +63,7 @@ const CONNECTING_MS_MIN = 1_000;
 const STANDBY = 'standby, the namespace has another owner';
 
 export class Lease {
-  /** Of this process, and of no other. */
+  /** Id of this process, and of no other. */
   readonly owner: string = randomUUID();
   readonly #options: LeaseOptions;
   readonly #connectionOptions: ConnectionOptions;
@@ -66,7 +71,7 @@ export class Lease {
   #opening: Promise<LeaseConnection> | undefined;
   /** With a beat that may be answered yet; each ends with that, or when its statement counts as lost. */
   readonly #hanging = new Set<LeaseConnection>();
-  /** It is known to hold until then. */
+  /** Time until which the lease is known to hold. */
   #untilMs = 0;
   readonly #held: (() => void)[] = [];
   #isEnded = false;
@@ -85,7 +90,7 @@ export class Lease {
     };
   }
 
-  /** What was read may leave now. */
+  /** True if results that were read may leave now. */
   get holds(): boolean {
     return this.#options.clock.nowMs() < this.#untilMs;
   }
@@ -96,8 +101,9 @@ export class Lease {
   }
 
   /**
-   * Resolves when this process owns the namespace. Rejects with a ServerError that says why it cannot, or when the signal is
-   * aborted. `onLost` is told when it is lost later, `onStandby` whenever another process has been seen to own it.
+   * Resolves when this process owns the namespace. Rejects with a ServerError that says why it cannot, or when the
+   * signal is aborted. `onLost` is called when the namespace is lost later, `onStandby` whenever another process has
+   * been seen to own it.
    */
   async acquire(
     starting: Starting,
@@ -106,7 +112,7 @@ export class Lease {
   ): Promise<void> {
     this.#onLost = onLost;
     const { signal } = starting;
-    // What is asked for then is not waited for.
+    // After an abort, answers that are still due are not waited for.
     const stop = (): void => this.#dropAll();
     signal.addEventListener('abort', stop);
     try {
@@ -329,7 +335,7 @@ export class Lease {
     this.#untilMs = 0;
     await this.#connection?.end();
     this.#dropAll();
-    // It may be sleeping, and then finds that all is over.
+    // The loop of beats may be sleeping; it then finds that all is over.
     void this.#beating;
   }
 }

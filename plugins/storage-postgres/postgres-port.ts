@@ -2,10 +2,10 @@
  * The way of units and requests to the database, behind the commit queue.
  *
  *     units ─► batches ─► committed, one transaction after the other ─► durable is told ─► upper layer
- *                                         frozen layer ─► tables (fold.ts)        requests are answered from layers and tables
+ *                                         frozen layer ─► tables (fold.ts)     requests are answered from layers and tables
  *
- * Commits have a connection of their own. Reads and folds have the other and take turns, one at a time: so the tables do not
- * change under a read. A batch is applied while the next one is on its way.
+ * Commits have a connection of their own. Reads and folds have the other and take turns, one at a time: so the tables
+ * do not change under a read. A batch is applied while the next one is on its way.
  */
 import { type Clock, type Logger, ServerError } from '../api/plugin.ts';
 import {
@@ -34,11 +34,14 @@ export interface PostgresPortOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** From how many bytes on a layer goes to the tables. */
   readonly foldBytes?: number;
-  /** How many bytes of units wait for a database that is away. */
+  /** Bytes of units that may wait for a database that is away. */
   readonly waitingBytesMax?: number;
 }
 
-/** Units that are committed together have so many bytes, or the last one makes it more: a database takes some tens of milliseconds. */
+/**
+ * Bytes of units that are committed together, exceeded by the last unit at most: a database takes some tens of
+ * milliseconds for them.
+ */
 const BATCH_BYTES = 8 * 2 ** 20;
 /** A unit that has more is committed alone. */
 const LARGE_BYTES = 2 ** 20;
@@ -50,14 +53,17 @@ const FOLD_BYTES = 24 * 2 ** 20;
 const FOLD_SOON_MS = 1_000;
 /** Commits wait for the tables where the upper layer has become so many times larger than it is to be. */
 const TOO_LARGE_FACTOR = 3;
-/** Units wait in memory for a database that is away: what has no client waiting for it goes on, and has to end somewhere. */
+/**
+ * Bytes of units that wait in memory for a database that is away: work that no client waits for goes on, and has to end
+ * somewhere.
+ */
 const WAITING_BYTES_MAX = 512 * 2 ** 20;
 /** For one that takes them, but more slowly than they come. */
 const SLOW_FACTOR = 4;
-/** What the tables take is asked for at most so often. */
+/** Milliseconds between two questions for the size of the tables, at least. */
 const FIGURES_MS = 30_000;
 
-/** What is answered in the order of units and requests; the others at once. */
+/** A request that is answered in the order of units and requests; the others are answered at once. */
 type QueuedRequest = Exclude<StorageRequest, { readonly kind: 'figures' | 'nextPiece' }>;
 type OrderedRequest = Exclude<QueuedRequest, { readonly kind: 'close' }>;
 
@@ -305,7 +311,7 @@ export class PostgresPort implements StoragePort {
     let bytes = 0;
     for (; count < this.#waiting.length && bytes < BATCH_BYTES; count++) {
       const { length } = this.#waiting[count] ?? NO_UNIT;
-      // What is before a large one does not wait for it.
+      // Units before a large one do not wait for it.
       if (count > 0 && length > LARGE_BYTES) break;
       bytes += length;
     }
@@ -316,7 +322,10 @@ export class PostgresPort implements StoragePort {
     return { first, last: first + count - 1, bytes, units };
   }
 
-  /** What leaves because of it may have been read before: so it waits for the lease, too. */
+  /**
+   * Reports units as durable. Answers that leave because of that may have been read before, so this waits for the
+   * lease, too.
+   */
   #tell(): void {
     if (this.#lease.holds) this.#receiver?.durable(this.#committed);
     else if (!this.#isTellingDue) {
@@ -454,7 +463,7 @@ export class PostgresPort implements StoragePort {
       const { entries } = await this.#database.session();
       this.#tableBytes = await tableBytes(entries, this.#database.namespace);
     } catch {
-      // It is what it was.
+      // The size stays as it was.
     }
   }
 

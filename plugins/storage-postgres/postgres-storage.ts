@@ -21,7 +21,7 @@ export interface PostgresStorageOptions {
   readonly onFailure: (error: ServerError) => void;
   /** From how many bytes on what was committed goes to the tables. */
   readonly foldBytes?: number;
-  /** How many bytes wait for a database that is away, before the process ends. */
+  /** Bytes that may wait for a database that is away, before the process ends. */
   readonly waitingBytesMax?: number;
 }
 
@@ -30,7 +30,7 @@ export class PostgresStorage extends CommitQueue {
   readonly #lease: Lease;
   readonly #database: Database;
   readonly #port: PostgresPort;
-  /** What waits for the lease, in order. */
+  /** Callbacks that wait for the lease, in order. */
   #held: (() => void)[] = [];
   #isOwner = false;
   /** The family that is read while another process owns the namespace, and its reader. */
@@ -78,7 +78,10 @@ export class PostgresStorage extends CommitQueue {
     }
   }
 
-  /** Writes what is left and hands the namespace over; what takes too long is broken off, and the lease ends by itself. */
+  /**
+   * Writes what is left and hands the namespace over; if that takes too long it is broken off, and the lease ends by
+   * itself.
+   */
   async end(signal: AbortSignal): Promise<void> {
     const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     await Promise.race([this.close(), aborted]);
@@ -96,7 +99,9 @@ export class PostgresStorage extends CommitQueue {
     else this.#hold(callback);
   }
 
-  /** It was durable already; what it has seen may be another's by now. */
+  /**
+   * Keeps a callback until the lease holds. Its unit was durable already, but what it has seen may be another's by now.
+   */
   #hold(callback: () => void): void {
     this.#held.push(callback);
     if (this.#held.length === 1) this.#lease.whenHeld(this.#letGo);

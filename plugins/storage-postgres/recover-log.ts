@@ -3,7 +3,7 @@ import type { Connection } from './connection.ts';
 import { corrupt } from './entries.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, SQL } from './schema.ts';
 
-/** What the database has said of a namespace before its log is read. */
+/** The database's answers about a namespace before its log is read. */
 export interface Expected {
   /** The newest unit in the tables: the log goes on from there, or from before. */
   readonly folded: number;
@@ -11,7 +11,10 @@ export interface Expected {
   readonly last: number;
 }
 
-/** Hands out what each transaction has committed, and tells how many bytes were read. Rejects with ServerError `state-corrupt` where units are missing. */
+/**
+ * Hands out what each transaction has committed, and tells how many bytes were read. Rejects with ServerError
+ * `state-corrupt` where units are missing.
+ */
 export async function recoverLog(
   connection: Connection,
   namespace: string,
@@ -36,7 +39,8 @@ export async function recoverLog(
       read += bytes.length;
       if (Number(piece) === 0) {
         await applyWhole();
-        // What the tables have already may be there still; then all of it is applied again, up to what they lack.
+        // Units that the tables have already may be in the log still; then all of it is applied again, up to what the
+        // tables lack.
         const isNext = last === undefined ? Number(unit) <= expected.folded + 1 : Number(unit) === last + 1;
         if (!isNext) throw corrupt(`svc_log has no unit ${(last ?? expected.folded) + 1} before unit ${String(unit)}`);
         last = Number(until);

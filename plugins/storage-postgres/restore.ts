@@ -36,7 +36,7 @@ export async function restoreInto(
     const { rows } = await entries.query(SQL.own, [namespace, fence]);
     if (rows.length === 0) throw takenMeanwhile(namespace);
   });
-  // Its newest unit is that of a namespace that has nothing: units would be numbered as if there were none.
+  // The session's newest unit is that of an empty namespace: units would be numbered as if there were none.
   await database.leave(session);
   return { entries: backup.entries, bytes: backup.bytes };
 }

@@ -7,20 +7,20 @@
  *     svc_log       what was committed and is not in svc_entries yet: the operations of units `unit` to `last`, in pieces
  *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces
  *
- * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and does
- * nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so waits for the
- * writes that have begun, and ends those that come later.
+ * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and
+ * does nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so
+ * waits for the writes that have begun, and ends those that come later.
  */
 import { FAMILIES, type Family } from '../api/storage.ts';
 import { ServerError } from '../api/plugin.ts';
 import type { Connection, Statement } from './connection.ts';
 import { codeOf } from './database-errors.ts';
 
-/** It stands for the format of the state (ADR 48), too: whoever raises that raises this. */
+/** Version of the schema. It stands for the format of the state (ADR 48), too: a change of that raises this. */
 export const SCHEMA_VERSION = 1;
-/** What a row holds at most of a longer value. */
+/** Bytes of a longer value that one row has at most. */
 export const PIECE_BYTES = 2 ** 20;
-/** What one answer of the database holds at most, or one row more: rows by number, and about so many bytes. */
+/** Rows and, roughly, bytes that one answer of the database has at most; it may have one row more. */
 export const CHUNK_ROWS = 4096;
 export const CHUNK_BYTES = 2 ** 20;
 
@@ -105,7 +105,10 @@ export function familyNumber(family: Family): number {
   return FAMILIES.indexOf(family);
 }
 
-/** What a write begins with: parameters 1 and 2 are namespace and fence. `own` has a row if they are right, which is locked. */
+/**
+ * Beginning of a write: parameters 1 and 2 are namespace and fence. `own` has a row, which is locked, if they are
+ * right.
+ */
 const OWN = `WITH own AS (SELECT 1 FROM svc_fence WHERE namespace = $1 AND fence = $2 FOR SHARE)`;
 
 function reads(name: string, bounds: string): Statement {
@@ -202,7 +205,7 @@ export const SQL = {
         ON CONFLICT (namespace, family, key, piece) DO UPDATE SET value = excluded.value)
       SELECT 1 FROM own`,
   },
-  /** Of these keys, pieces from that number on. */
+  /** Removes the pieces of these keys from a number on. */
   remove: {
     name: 'svc_remove',
     text: `${OWN}, removed AS (
@@ -212,7 +215,10 @@ export const SQL = {
           AND entry.piece >= given.piece)
       SELECT 1 FROM own`,
   },
-  /** Some thousands of rows from one key on and before another, and what else is under their keys; the count is of the rows that were there. */
+  /**
+   * Removes some thousands of rows from one key on and before another, and the other rows of their keys; the count is
+   * the number of rows found.
+   */
   clearFrom: clears('clear_from', ''),
   clearBetween: clears('clear_between', ' AND key < $5'),
   forgetLog: {
