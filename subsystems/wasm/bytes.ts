@@ -9,7 +9,7 @@ const toUtf8 = new TextEncoder();
 export class ByteReader {
   readonly bytes: Uint8Array;
   readonly end: number;
-  /** What is being read, for messages: `the type section`. */
+  /** Name of the part that is read, for messages: `the type section`. */
   readonly what: string;
   position: number;
 
@@ -108,7 +108,9 @@ export function signedLeb(bytes: Uint8Array, from: number, to: number): number {
   return highScale === 1 ? low - lowScale : (high - highScale) * lowScale + low;
 }
 
-/** Grows while a section is written. Fields are public so that hot loops can write several bytes after one `reserve`. */
+/**
+ * Grows while a section is written. Fields are public so that hot loops can write several bytes after one `reserve`.
+ */
 export class ByteWriter {
   bytes: Uint8Array;
   length = 0;
@@ -192,7 +194,7 @@ export class ByteWriter {
     this.append(bytes);
   }
 
-  /** What was written; a view that the next write may invalidate. */
+  /** Returns the bytes that were written, as a view that the next write may invalidate. */
   written(): Uint8Array {
     return this.bytes.subarray(0, this.length);
   }

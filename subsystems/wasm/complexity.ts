@@ -1,17 +1,17 @@
 /**
- * What code costs V8 to check, bounded before V8 sees it.
+ * Bounds the work of V8 to check code, before V8 sees the code.
  *
- * V8 keeps the types of all operands, and of all parameters and results of blocks, until a function's end. With types of
- * a thousand parameters that is a thousand times the function's size, and running out of memory there ends the process,
- * no matter in which thread. Measured on Node 26:
+ * V8 keeps the types of all operands, and of all parameters and results of blocks, until a function's end. With types
+ * of a thousand parameters that is a thousand times the function's size, and running out of memory there ends the
+ * process, no matter in which thread. Measured on Node 26:
  *
  *     100,000 calls of a function with 1000 results (200 KB)          the process is dead after 2 s
  *     100,000 blocks with 1000 parameters and 1000 results (300 KB)   3.2 GB, 5.5 s
  *     3,000,000 nested blocks (6 MB)                                  0.7 GB
  *
  * So the operands moved are counted and bounded; what a compiler makes of a program stays far below. The walk trusts
- * nothing, since the code is not validated yet; bodies that are too small to reach a bound are not walked at all.
- * What code costs V8 to compile is bounded by the instrumenter (instrument/analyze/).
+ * nothing, since the code is not validated yet; bodies that are too small to reach a bound are not walked at all. What
+ * code costs V8 to compile is bounded by the instrumenter (instrument/analyze/).
  */
 import { numberAt } from '../../kernel/index.ts';
 import { decodeBody, InstructionBuffer } from './instructions.ts';
@@ -71,7 +71,8 @@ class ComplexityWalk {
     return functionIndex < this.#module.functionTypes.length ? typeOfFunction(this.#module, functionIndex) : NO_TYPE;
   }
 
-  // `?? 0`: for each instruction, and every element is there by the buffer's layout. Indices of types may lead nowhere still.
+  // `?? 0` without an assertion: this runs for each instruction, and every element is there by the buffer's layout.
+  // Indices of types may still lead nowhere.
   #walk(body: number): void {
     const module = this.#module;
     const buffer = this.#buffer;

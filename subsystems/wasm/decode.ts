@@ -22,8 +22,9 @@ const MODULE_BYTES_MAX = 100 * 1024 * 1024;
 /** Numbers of things beyond which a module is no program; they bound the memory that decoding takes. */
 const COUNT_MAX = {
   /**
-   * V8 keeps every different type of every module that the process ever saw, and ends the process at 2,000,000 (measured on
-   * Node 26: "too many canonicalized types"); an instrumented module has twice its own. Large programs have some 2,000.
+   * V8 keeps every different type of every module that the process ever saw, and ends the process at 2,000,000
+   * (measured on Node 26: "too many canonicalized types"); an instrumented module has twice its own. Large programs
+   * have some 2,000.
    */
   types: 5_000,
   /** V8's bound is 1000; the instrumenter adds two parameters and a result. */

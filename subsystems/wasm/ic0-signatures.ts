@@ -7,7 +7,7 @@
  * | letter  | in the module             | what the host function receives or returns                                 |
  * |---------|---------------------------|----------------------------------------------------------------------------|
  * | `I`     | i32 or i64 by the width   | Number, unsigned; above 2^53 rounded (no such address, size or index exists) |
- * | `bits`  | i32 or i64 by the width   | the exact bits: Number (signed) in 32-bit modules, BigInt (signed) in 64-bit ones |
+ * | `bits`  | i32 or i64 by the width   | exact bits: Number (signed) in 32-bit modules, BigInt (signed) in 64-bit ones |
  * | `u64`   | i64                       | Number; as an argument unsigned and rounded above 2^53, as a result −1 stays −1 |
  * | `i64`   | i64                       | BigInt, signed                                                               |
  * | `i32`   | i32                       | Number, signed                                                               |

@@ -26,8 +26,8 @@ export class InstructionBuffer {
   /** Offset of its first byte in the module; `at[count]` is the end of the body. */
   at = new Uint32Array(1025);
   /**
-   * First immediate: index, label, block type (negative: −64 none, else a value type), offset of a memory access, constant.
-   * Exact up to 2^53; of a `br_table` the place of its first label in `labels`.
+   * First immediate: index, label, block type (negative: −64 none, else a value type), offset of a memory access,
+   * constant. Exact up to 2^53; of a `br_table` the place of its first label in `labels`.
    */
   first = new Float64Array(1024);
   /** Second immediate: table, memory or number of labels without the default. */
@@ -67,7 +67,9 @@ export function decodeBody(module: WasmModule, body: number, into: InstructionBu
   decoder.instructions(into);
 }
 
-/** `?? 0`: reading goes on behind the last byte of the module, and `#tooShort` says so when the instruction has ended. */
+/**
+ * `?? 0`: reading goes on behind the last byte of the module, and `#tooShort` says so when the instruction has ended.
+ */
 class BodyDecoder {
   readonly #module: WasmModule;
   readonly #bytes: Uint8Array;
@@ -208,7 +210,8 @@ class BodyDecoder {
   #blockType(): number {
     const start = this.#p;
     const type = this.#signed();
-    // Others are references of the garbage collection proposal: V8 knows them, and reads more bytes behind some of them.
+    // Other types are references of the garbage collection proposal: V8 knows them, and reads more bytes behind some of
+    // them.
     if (type < 0 && type !== BLOCK_TYPE_EMPTY && !isValueType(type + 0x80))
       this.#refuse('wasm-unsupported', `block type ${hex(type + 0x80)} is not supported`, start);
     return type;

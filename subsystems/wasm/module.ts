@@ -31,7 +31,7 @@ export interface Import {
   readonly module: string;
   readonly name: string;
   readonly kind: ExternalKind;
-  /** Of a function: its type's index. */
+  /** Index of a function's type. */
   readonly typeIndex: number;
 }
 
@@ -43,7 +43,7 @@ export interface Export {
 
 /** A constant expression of one instruction. */
 export interface ConstantExpression {
-  /** Its bytes with the final `end`. */
+  /** The expression's bytes with the final `end`. */
   readonly bytes: Uint8Array;
   /** The function whose reference it is, for `ref.func`. */
   readonly functionIndex: number | undefined;
@@ -62,14 +62,14 @@ export interface ElementSegment {
   readonly mode: 'active' | 'passive' | 'declarative';
   readonly elementType: ValueType;
   readonly table: number;
-  /** Of an active segment. */
+  /** Offset of an active segment. */
   readonly offset: ConstantExpression | undefined;
   readonly functions: Uint32Array | undefined;
   readonly expressions: readonly ConstantExpression[] | undefined;
 }
 
 export interface DataSegment {
-  /** Of an active segment; undefined for a passive one. */
+  /** Offset of an active segment; undefined for a passive one. */
   readonly offset: ConstantExpression | undefined;
   readonly bytes: Uint8Array;
 }
@@ -93,7 +93,7 @@ export interface WasmModule {
   readonly exports: readonly Export[];
   readonly start: number | undefined;
   readonly elements: readonly ElementSegment[];
-  /** Whether the module has a data count section. */
+  /** True if the module has a data count section. */
   readonly hasDataCount: boolean;
   /** First and behind-the-last byte of each body, locals included. */
   readonly bodyStart: Uint32Array;

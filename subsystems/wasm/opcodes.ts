@@ -1,11 +1,12 @@
 /**
- * The allow-list: every instruction a canister may use, with its immediates, what it takes from and leaves on the operand
- * stack, and its name. What is not in here is refused, because nothing may run unmetered or write memory unseen.
+ * The allow-list: every instruction a canister may use, with its immediates, what it takes from and leaves on the
+ * operand stack, and its name. What is not in here is refused, because nothing may run unmetered or write memory
+ * unseen.
  *
  * Opcodes are one number: the byte itself, `0x100 + n` for the `0xfc` group, `0x200 + n` for SIMD (`0xfd`).
  */
 
-/** What follows an opcode in the binary. */
+/** Kinds of bytes that follow an opcode in the binary. */
 export const IMMEDIATE = {
   REFUSED: 0,
   NONE: 1,

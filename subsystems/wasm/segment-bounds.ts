@@ -5,11 +5,11 @@
 import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { DataSegment, ElementSegment, WasmModule } from './module.ts';
 
-/** What a trap at instantiation says, with the first segment that does not fit. */
+/** Messages of a trap at instantiation, with the first segment that does not fit. */
 export interface SegmentTraps {
-  /** Of element segments: at each instantiation. */
+  /** Message for element segments: at each instantiation. */
   readonly elements?: string;
-  /** Of data segments: only where a heap is made anew. */
+  /** Message for data segments: only where a heap is made anew. */
   readonly data?: string;
 }
 

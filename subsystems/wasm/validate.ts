@@ -1,5 +1,5 @@
 /**
- * What a canister's module must keep to, beyond being valid WebAssembly (docs/modules.md, "What is checked").
+ * Rules that a canister's module must keep, beyond being valid WebAssembly (docs/modules.md, "What is checked").
  * Opcodes are checked by the walk over the code, here only if the module is invalid, and always by the instrumenter.
  */
 import { at, messageOf } from '../../kernel/index.ts';
@@ -217,7 +217,10 @@ function metadata(module: WasmModule): void {
     throw refusal('wasm-limit', `the icp: sections have ${bytes} bytes, at most ${METADATA_BYTES_MAX} are allowed`);
 }
 
-/** Whether segments fit is known before anything runs, and is no matter of validity: segment-bounds.ts. */
+/**
+ * Checks the offsets of element segments. Whether segments fit is known before anything runs, and does not belong to
+ * validity: segment-bounds.ts.
+ */
 function elements(module: WasmModule): void {
   for (const [index, { mode, offset }] of module.elements.entries()) {
     if (mode === 'active' && offset?.value === undefined)
