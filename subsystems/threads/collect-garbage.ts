@@ -6,14 +6,18 @@ type Collect = (
   options?: { readonly type: 'minor' } | { readonly type: 'major'; readonly flavor: 'last-resort' },
 ) => void;
 
-/** Another thread may switch the flag off before the context is made, but not so often in a row. A context takes a millisecond. */
+/**
+ * Another thread may switch the flag off before the context is made, but not so often in a row. A context takes a
+ * millisecond.
+ */
 const ATTEMPTS_MAX = 50;
 
 let collect: Collect | undefined;
 
 /**
- * Stops the thread for a full collection; for one of what is young: a millisecond; or for full ones until nothing more goes, after which
- * the heap keeps no room for what is to come either. Does nothing where V8 was told another name for it (`--expose-gc-as`).
+ * Stops the thread for a full collection, for one of young objects (a millisecond), or for full ones until nothing more
+ * goes, after which the heap keeps no room for later objects either. Does nothing where V8 was told another name for
+ * the function (`--expose-gc-as`).
  */
 export function collectGarbage(which: 'full' | 'young' | 'all-there-is'): void {
   collect ??= exposed();

@@ -1,7 +1,7 @@
 /**
- * Wakes the thread at the other end of a ring before something is published for it: while that is being made elsewhere, a
- * sleeping core wakes up (30 to 50 µs), and the thread looks for the record until it comes. That only pays if it comes soon, as a
- * rule: by the same gate as all looking (spin-gate.ts).
+ * Wakes the thread at the other end of a ring before something is published for it: while the record is being made
+ * elsewhere, a sleeping core wakes up (30 to 50 µs), and the thread looks for the record until it comes. That pays only
+ * if the record comes soon, as a rule, so the same gate decides as for all looking (spin-gate.ts).
  *
  * Main thread.
  */
@@ -23,10 +23,13 @@ export class EarlyWake {
     this.#gate = gate;
   }
 
-  /** Something is to be published soon. The thread is woken behind what else this turn of the event loop sends: that leads to it. */
+  /**
+   * Announces that something is to be published soon. The thread is woken behind what else this turn of the event loop
+   * sends: that leads to it.
+   */
   expect(): void {
     if (this.#isDue || this.#ring.isHeard) return;
-    // It sleeps again.
+    // The thread sleeps again.
     this.#tell(false);
     if (!this.#gate.opens()) return;
     this.#isDue = true;

@@ -1,15 +1,20 @@
 /**
- * Memory that a thread has taken to start, and has no use for when little comes. V8 keeps the room of its young generation, and pages that
- * garbage was in, until it finds time in the thread's event loop: a thread that blocks never gives it any. It is 3 to 5 MB of each.
+ * Memory that a thread has taken to start, and has no use for when little comes. V8 keeps the room of its young
+ * generation, and pages that garbage was in, until it finds time in the thread's event loop, and a thread that blocks
+ * never gives it any. This is 3 to 5 MB of each thread.
  *
- * Not after work, and not in the main thread: a young generation does not grow again where most dies young, and with a megabyte of it each
- * durable update took an eighth more processor time, or a third with the main thread's.
+ * Memory is not given back after work, and not in the main thread: a young generation does not grow again where most
+ * objects die young, and with a megabyte of it each durable update took an eighth more processor time, or a third with
+ * the main thread's.
  */
 import { getHeapStatistics } from 'node:v8';
 import { threadId } from 'node:worker_threads';
 import { collectGarbage } from './collect-garbage.ts';
 
-/** Garbage counts as well. A heap that is larger is left as it is: what can be saved is a small part of it, and it would take longer. */
+/**
+ * Bytes of a heap, garbage included, above which the heap is left as it is: only a small part of it can be saved, and
+ * that would take longer.
+ */
 const HEAP_BYTES_MAX = 48 * 2 ** 20;
 /** Threads that fall idle together do it one after the other: at the same time each takes twice as long. */
 const STAGGER_MS = 500;

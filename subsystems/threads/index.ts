@@ -1,4 +1,7 @@
-/** Threads of this host: rings of records in shared memory, by which they talk; jobs for one of them; and what each does for itself. */
+/**
+ * Threads of this host: rings of records in shared memory, by which they talk; jobs for one of them; and each thread's
+ * care for its own memory.
+ */
 export { collectGarbage } from './collect-garbage.ts';
 export { EarlyWake } from './early-wake.ts';
 export { JobThread, type JobThreadOptions } from './job-thread.ts';

@@ -1,5 +1,6 @@
 /**
- * Jobs in one worker thread, one after the other, for work that is too long for the main thread and too rare for several.
+ * Jobs in one worker thread, one after the other, for work that is too long for the main thread and too rare for
+ * several.
  *
  * The worker is started by the first job and reused. A job that takes too long ends with its worker, as does one that
  * crashes it (out of memory); the next job gets a new worker. The worker keeps the process alive only while a job runs,
@@ -10,7 +11,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { JobOutcome } from './serve-jobs.ts';
 
 export interface JobThreadOptions {
-  /** What tools show. */
+  /** Name of the thread in tools. */
   readonly name: string;
   readonly script: URL;
   /** The longest that one job may take. */
@@ -20,11 +21,11 @@ export interface JobThreadOptions {
   /** The worker's heap, without the bytes of its jobs. */
   readonly heapMb: number;
   readonly stackMb: number;
-  /** What a job is rejected with that was not done. */
+  /** Errors with which a job is rejected that was not done. */
   readonly refusals: {
     /** As many wait as may. */
     readonly busy: () => ServerError;
-    /** It took longer than `jobDeadlineMs`. */
+    /** The job took longer than `jobDeadlineMs`. */
     readonly late: () => ServerError;
     /** The thread has ended under it; `what` says how. */
     readonly failed: (what: string, cause?: unknown) => ServerError;
@@ -51,14 +52,17 @@ export class JobThread<Request, Done> {
     this.#options = options;
   }
 
-  /** What a job would be refused with now: for those who have to copy much for one. */
+  /** Returns the error with which a job would be refused now, for callers that have to copy much for a job. */
   refusal(): ServerError | undefined {
     const { refusals, waitingJobsMax } = this.#options;
     if (this.#isClosed) return refusals.closed();
     return this.#waiting.length >= waitingJobsMax ? refusals.busy() : undefined;
   }
 
-  /** What the worker has made; rejects with the ServerError that its work threw. `transfer` is handed over to it. */
+  /**
+   * Returns the worker's result; rejects with the ServerError that its work threw. `transfer` is handed over to the
+   * worker.
+   */
   run(request: Request, transfer: readonly ArrayBuffer[] = []): Promise<Done> {
     const refusal = this.refusal();
     if (refusal !== undefined) return Promise.reject(refusal);

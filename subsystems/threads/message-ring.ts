@@ -11,8 +11,8 @@
  *   records, 8-aligned: [u32 payload length][u32 type][payload], padded to 8 bytes, never split;
  *   a record that does not fit before the end is preceded by a SKIP record.
  *
- * HEAD and TAIL wrap at 2^32, so only their differences are compared. `publish` stores HEAD before it looks at
- * ASLEEP, and the consumer sets ASLEEP before it looks at HEAD: one of the two always sees the other. The consumer waits on
+ * HEAD and TAIL wrap at 2^32, so only their differences are compared. `publish` stores HEAD before it looks at ASLEEP,
+ * and the consumer sets ASLEEP before it looks at HEAD: one of the two always sees the other. The consumer waits on
  * ASLEEP and not on HEAD: a producer that has seen it asleep may be held up, and clear the word only when the consumer
  * has been awake since, has taken everything, and is about to sleep again. Then it must not sleep.
  */
@@ -36,7 +36,7 @@ export function createRing(capacityBytes: number): SharedArrayBuffer {
 
 const paddedBytes = (payloadBytes: number): number => (payloadBytes + RECORD_HEADER_BYTES + 7) & ~7;
 
-/** What both ends see of the shared memory: payload fields are read and written through these views. */
+/** One end's view of the shared memory: payload fields are read and written through these views. */
 class RingEnd {
   readonly words: Int32Array;
   readonly floats: Float64Array;
@@ -192,7 +192,10 @@ export class RingConsumer extends RingEnd {
     return false;
   }
 
-  /** Blocks the thread until something is published, or it is roused. If that takes long, memory is given back meanwhile (idle-memory.ts). */
+  /**
+   * Blocks the thread until something is published, or it is roused. If that takes long, memory is given back meanwhile
+   * (idle-memory.ts).
+   */
   wait(): void {
     Atomics.store(this.words, ASLEEP, 1);
     if (!this.hasMore) this.#sleep();

@@ -1,13 +1,17 @@
 /**
- * A ring's consumer that cannot block, because its thread has an event loop: it is woken by an asynchronous wait, or, while something
- * is expected, looks for it in each turn of the event loop, so that the producer need not wake it (ADR 10).
+ * A ring's consumer that cannot block, because its thread has an event loop. It is woken by an asynchronous wait, or,
+ * while something is expected, looks for records in each turn of the event loop, so that the producer need not wake it
+ * (ADR 10).
  *
  * Main thread.
  */
 import { ASLEEP, RingConsumer } from './message-ring.ts';
 import { SpinGate } from './spin-gate.ts';
 
-/** Long enough for a thread that has to be woken and for a short message; with less, both sides miss each other for ever. */
+/**
+ * Long enough for a thread that has to be woken and for a short message; with less, both sides miss each other for
+ * ever.
+ */
 const LOOK_OUT_MS = 0.04;
 
 export class RingListener extends RingConsumer {
@@ -16,14 +20,14 @@ export class RingListener extends RingConsumer {
   readonly #gate = new SpinGate();
   /** A wait for ASLEEP has not ended: `publish` ends it, if it finds ASLEEP set. */
   #isWaiting = false;
-  /** It looks for something in each turn of the event loop, and ASLEEP is not set. */
+  /** True if the listener looks for records in each turn of the event loop, and ASLEEP is not set. */
   #isLooking = false;
   #lookUntilMs = 0;
 
   /**
-   * Calls `wake` whenever something is published, without blocking. `wake` must drain, and returns whether more is to come
-   * soon. Does not keep the process alive. Between two wakes the event loop gets its turn, also when something comes all
-   * the time.
+   * Calls `wake` whenever something is published, without blocking. `wake` must drain, and returns whether more is to
+   * come soon. Does not keep the process alive. Between two wakes the event loop gets its turn, also when something
+   * comes all the time.
    */
   listen(wake: () => boolean): void {
     this.#wake = wake;
@@ -65,12 +69,15 @@ export class RingListener extends RingConsumer {
     return isMoreExpected;
   }
 
-  /** What was published before is told as well, in a later turn of the event loop. */
+  /**
+   * Waits for the next record. Records that were published before are reported as well, in a later turn of the event
+   * loop.
+   */
   #sleep(): void {
     if (this.#isClosed) return;
     Atomics.store(this.words, ASLEEP, 1);
     if (this.#isWaiting) {
-      // It waits since before it looked, and has not been woken.
+      // The wait began before this look, and has not been woken.
       if (this.hasMore && Atomics.exchange(this.words, ASLEEP, 0) === 1) Atomics.notify(this.words, ASLEEP, 1);
       return;
     }
@@ -87,7 +94,7 @@ export class RingListener extends RingConsumer {
     this.#isWaiting = false;
     if (this.#isClosed) return;
     const isMoreExpected = this.#isMoreExpected();
-    // Whoever looks sleeps when that is over.
+    // A listener that looks goes to sleep when the look is over.
     if (this.#isLooking) return;
     if (isMoreExpected) this.expect();
     if (!this.#isLooking) this.#sleep();

@@ -2,13 +2,16 @@
 import { parentPort } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 
-/** What came of a job: what was made, or an error's parts (an error object would lose its class on the way). */
+/** Outcome of a job: its result, or an error's parts (an error object would lose its class on the way). */
 export type JobOutcome<Done> =
   | { readonly done: Done }
   | { readonly kind: ErrorKind; readonly code: string; readonly message: string }
   | { readonly bug: string };
 
-/** Does each job with `work`, which takes what the `JobThread` is given; the buffer of bytes that it makes is handed over, not copied. */
+/**
+ * Does each job with `work`, which takes what the `JobThread` is given. The buffer of bytes that it returns is handed
+ * over, not copied.
+ */
 export function serveJobs(work: (request: never) => unknown): void {
   parentPort?.on('message', (request: unknown) => {
     const outcome = outcomeOf(work, request);

@@ -3,7 +3,8 @@
  *
  * To be woken takes 15 to 35 µs where a core has to be woken as well, so a moment's looking pays when something mostly
  * comes within it. When it does not, the moment is lost: then the tries are further and further apart, up to
- * TRIES_APART_MAX. A thread to which something comes now and then loses a moment each 64 times, and an idle one nothing.
+ * TRIES_APART_MAX. A thread to which something comes now and then loses a moment each 64 times, and an idle one
+ * nothing.
  */
 import { availableParallelism } from 'node:os';
 
@@ -14,7 +15,7 @@ const HAS_CORES = availableParallelism() > 1;
 export class SpinGate {
   readonly #isOpen: boolean;
   #skipsLeft = 0;
-  /** How many times it is left out after the next failure. */
+  /** Number of times that looking is left out after the next failure. */
   #skips = 1;
 
   constructor(isOpen: boolean = HAS_CORES) {
@@ -29,7 +30,7 @@ export class SpinGate {
     return isFound;
   }
 
-  /** Whether it is worth looking now. Whoever does tells what came of it. */
+  /** Returns true if looking is worth it now. A caller that looks reports the outcome. */
   opens(): boolean {
     if (!this.#isOpen) return false;
     if (this.#skipsLeft === 0) return true;
