@@ -4,8 +4,8 @@ import { TimeSlices } from '../../kernel/index.ts';
 const PIECE_BYTES = 1 << 20;
 
 /**
- * A copy to give to another thread. What is posted without being transferred is copied at once, with all of the buffer that it
- * is a part of: 100 MiB hold the main thread for 60 ms. The source must stay as it is meanwhile.
+ * Returns a copy to give to another thread. A message that is posted without being transferred is copied at once, with
+ * all of the buffer that it is a part of: 100 MiB hold the main thread for 60 ms. The source must not change meanwhile.
  */
 export async function copyInSlices(source: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const { length } = source;

@@ -1,4 +1,4 @@
-/** How records and changes of memories are laid out in bytes: a leaf that stands on the kernel alone. */
+/** Layout of records and of changes of memories in bytes: a leaf that depends on the kernel alone. */
 export * from './copy-bytes.ts';
 export * from './copy-in-slices.ts';
 export * from './page.ts';

@@ -43,8 +43,9 @@ export class PageEntries {
   }
 
   /**
-   * The page that begins at `content[at]`, which was zeros: in one run from its first word to its last that are not, which is quicker than
-   * `addChanged`, unless most words between them seem to be zeros. Nothing if all are.
+   * Adds the page that begins at `content[at]` and was zeros before: in one run from its first nonzero word to its
+   * last, which is quicker than `addChanged`, unless most words between them seem to be zeros. Adds nothing if all
+   * words are zeros.
    */
   addFilled(page: number, content: Uint8Array, at: number): void {
     const words = wordsOf(content, at);
@@ -62,7 +63,10 @@ export class PageEntries {
     this.#finish(entry, page, 1);
   }
 
-  /** What differs between the page that begins at `before[beforeAt]`, zeros if undefined, and the one at `after[afterAt]`. */
+  /**
+   * Adds the differences between the page that begins at `before[beforeAt]`, zeros if undefined, and the one at
+   * `after[afterAt]`.
+   */
   addChanged(page: number, before: Uint8Array | undefined, beforeAt: number, after: Uint8Array, afterAt: number): void {
     const old = before === undefined ? ZEROS : wordsOf(before, beforeAt);
     const now = wordsOf(after, afterAt);
@@ -117,8 +121,8 @@ export class PageEntries {
 export type RunVisitor = (page: number, offset: number, bytes: Uint8Array) => void;
 
 /**
- * Reads `entries` page entries from `bytes[at]` on, which may be anything, and tells each run. Returns where they end, or −1
- * where they are cut off or a run leaves its page; runs before that have been told by then.
+ * Reads `entries` page entries from `bytes[at]` on, which may be anything, and calls `visit` for each run. Returns
+ * where the entries end, or −1 where they are cut off or a run leaves its page; earlier runs have been visited by then.
  */
 export function readPageEntries(bytes: Uint8Array, at: number, entries: number, visit: RunVisitor): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -149,14 +153,16 @@ const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 /** Halves between two words that are looked at, in no step with how objects lie. */
 const SPARSE_STRIDE = 38;
 
-/** Whether more than half of some words from `first` up to `end` are zeros; both are even. */
+/**
+ * Returns true if more than half of some words from `first` up to `end` seem to be zeros, by a sample; both are even.
+ */
 function seemsSparse(words: Int32Array, first: number, end: number): boolean {
   let balance = 0;
   for (let half = first; half < end; half += SPARSE_STRIDE) balance += isZero(words, half) ? 1 : -1;
   return balance > 0;
 }
 
-/** Whether both halves of a word are. */
+/** Returns true if both halves of a word are zeros. */
 function isZero(words: Int32Array, half: number): boolean {
   return words[half] === 0 && words[half + 1] === 0;
 }

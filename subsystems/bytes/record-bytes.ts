@@ -1,7 +1,7 @@
 /**
- * The bytes that stored records consist of. Numbers are little-endian and unaligned; a `count` has 7 bits in each byte,
- * the lowest first, and the highest bit where another follows (LEB128, which also writes larger numbers); bytes and texts (UTF-8) begin with their length as a count, or,
- * where they are `sized`, with their length in 32 bits.
+ * The bytes that stored records consist of. Numbers are little-endian and unaligned. A `count` has 7 bits in each byte,
+ * the lowest first, and the highest bit where another byte follows (LEB128, which also writes larger numbers). Bytes
+ * and texts (UTF-8) begin with their length as a count, or, where they are `sized`, with their length in 32 bits.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { copyBytes } from './copy-bytes.ts';
@@ -12,7 +12,7 @@ const KEPT_BYTES_MAX = 1 << 20;
 const COUNT_BITS_MAX = 32;
 const SHORT_LENGTH_MAX = 64;
 const U64_BITS = 64n;
-/** Of the nineteenth byte, which has the last two of 128 bits. */
+/** Shift of the nineteenth byte, which has the last two of 128 bits. */
 const LEB128_SHIFT_MAX = 126n;
 
 /** Puts one record after the other into a buffer that is used again. */
@@ -32,7 +32,7 @@ export class RecordWriter {
     return this.#at;
   }
 
-  /** What was written since `begin`; a view, valid until then. */
+  /** Returns what was written since `begin`, as a view that is valid until the next `begin`. */
   view(): Uint8Array {
     return this.#bytes.subarray(0, this.#at);
   }
@@ -45,7 +45,7 @@ export class RecordWriter {
   /** An integer below 2^48. */
   u48(value: number): void {
     const at = this.#room(6);
-    // What is beyond 32 bits is cut off; `%` of such numbers is a call into the C library.
+    // `setUint32` cuts off the bits beyond 32; `%` of such numbers is a call into the C library.
     this.#view.setUint32(at, value, true);
     this.#view.setUint16(at + 4, value / 2 ** 32, true);
   }
@@ -83,7 +83,7 @@ export class RecordWriter {
     this.u8(value ? 1 : 0);
   }
 
-  /** Whether there is a value, then the value. */
+  /** Writes whether there is a value, then the value. */
   optional<T>(value: T | undefined, write: (value: T) => void): void {
     this.truth(value !== undefined);
     if (value !== undefined) write(value);
@@ -169,13 +169,14 @@ function isShortAscii(text: string): boolean {
 }
 
 /**
- * Reads records out of bytes that may be anything: no read goes beyond the record, and nothing becomes larger than what the
- * record has bytes for. Every method throws ServerError `state-corrupt` where the bytes do not say what they should.
+ * Reads records out of bytes that may be anything: no read goes beyond the record, and nothing becomes larger than what
+ * the record has bytes for. Every method throws ServerError `state-corrupt` where the bytes do not say what they
+ * should.
  */
 export class RecordReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
-  /** What errors call a record. */
+  /** Name of the record in errors. */
   readonly #what: string;
   #start = 0;
   #at = 0;

@@ -7,7 +7,10 @@ export function sharedBytes(length: number): Uint8Array {
 
 const SLAB_BYTES = 1 << 20;
 
-/** Many small stretches of shared bytes, cut from larger ones: each buffer of its own takes a page, and a while to hand over. */
+/**
+ * Many small stretches of shared bytes, cut from larger ones: each buffer of its own takes a page, and a while to hand
+ * over.
+ */
 export class SharedSlabs {
   #slab: Uint8Array = new Uint8Array(0);
   #used = 0;
