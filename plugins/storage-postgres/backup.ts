@@ -44,7 +44,7 @@ export class Backup {
     this.#reader = new BackupReader(this.#tables);
   }
 
-  /** The next piece; undefined: that was all. */
+  /** Returns the next piece, or undefined after the last one. */
   async next(): Promise<Uint8Array | undefined> {
     await this.#tables.fill(AHEAD_BYTES);
     return this.#reader.next();
@@ -56,7 +56,7 @@ export class Backup {
   }
 }
 
-/** All entries in the order of families and keys, for one who walks over them once and cannot wait. */
+/** All entries in the order of families and keys, for a reader that walks over them once and cannot wait. */
 class ReadAhead implements TableReader, Disposable {
   readonly #source: AsyncGenerator<readonly [Family, readonly TableEntry[]], void, void>;
   readonly #ahead = new Map<Family, TableEntry[]>();
@@ -82,7 +82,7 @@ class ReadAhead implements TableReader, Disposable {
     }
   }
 
-  /** From the first key of the family to its last, and once. */
+  /** Yields the entries from the first key of the family to its last, once. */
   *range(family: Family): Generator<Entry, void, void> {
     for (;;) {
       const ahead = this.#ahead.get(family);

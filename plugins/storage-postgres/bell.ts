@@ -1,4 +1,4 @@
-/** One waits, others ring: a ring before somebody waits is heard, too. */
+/** A bell for one waiter: a ring before the waiter waits is heard, too. */
 export class Bell {
   #hasRung = false;
   #waiting: (() => void) | undefined;

@@ -71,7 +71,7 @@ function badUrl(problem: string): ServerError {
   return new ServerError('invalid', 'state-unwritable', `storage.url ${problem}`);
 }
 
-/** Where the database is, without user and password. */
+/** Returns the place of the database, without user and password. */
 export function placeOf(url: string): string {
   if (!URL.canParse(url)) return 'the database';
   const { host, pathname, searchParams } = new URL(url);
@@ -79,7 +79,7 @@ export function placeOf(url: string): string {
   return `the database ${named === '' ? 'localhost (or PGHOST)' : named}${pathname}`;
 }
 
-/** As they stand there, and decoded: what is never shown. */
+/** Returns the passwords in a URL, as written and decoded: they are never shown. */
 export function passwordsOf(url: string): readonly string[] {
   if (!URL.canParse(url)) return [];
   const { password, searchParams } = new URL(url);

@@ -51,7 +51,7 @@ export class Connection {
   readonly #client: Client;
   readonly #clock: ConnectionOptions['clock'];
   readonly #watch: Disposable;
-  /** When the oldest statement without an answer was sent. */
+  /** Times at which statements without an answer were sent, the oldest first. */
   readonly #sentMs: number[] = [];
   readonly #idleTransactionMs: number;
   #hasIdleLimit = false;
@@ -113,12 +113,12 @@ export class Connection {
     this.#watch[Symbol.dispose]();
   }
 
-  /** Nothing will be answered any more. */
+  /** True if nothing will be answered any more. */
   get isBroken(): boolean {
     return this.#error !== undefined;
   }
 
-  /** False: the engine has no such setting. */
+  /** Sets a setting. Returns false if the engine has no such setting. */
   async #set(setting: string, ms: number): Promise<boolean> {
     try {
       await this.run(`SET ${setting} = ${Math.ceil(ms)}`);
@@ -134,7 +134,7 @@ export class Connection {
     if (this.#hasIdleLimit) await this.#set(IDLE_LIMIT, isPatient ? 0 : this.#idleTransactionMs);
   }
 
-  /** Without parameters, and not prepared. */
+  /** Runs a statement without parameters, not prepared. */
   async run(text: string): Promise<Outcome> {
     return await this.#send({ text });
   }
@@ -164,7 +164,7 @@ export class Connection {
     return isFromDatabase(error) ? error : new ConnectionLost(error);
   }
 
-  /** All or nothing: commits what `work` has done, unless it throws. */
+  /** Commits what `work` has done, unless it throws: all or nothing. */
   async transaction<T>(work: () => Promise<T>): Promise<T> {
     await this.run('BEGIN');
     try {
@@ -177,7 +177,7 @@ export class Connection {
     }
   }
 
-  /** At once; the database finds out. */
+  /** Closes the connection at once; the database finds out. */
   destroy(): void {
     this.#break(new Error('the connection was closed'));
     // The driver's own end would wait for answers.

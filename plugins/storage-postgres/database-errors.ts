@@ -87,7 +87,7 @@ export function damaged(error: unknown, url: string): ServerError {
   return new ServerError('unavailable', 'state-corrupt', problem, { cause: error });
 }
 
-/** Why the server cannot start with this database, in one line, with what to do. */
+/** Returns the error that says in one line why the server cannot start with this database, and what to do. */
 export function startProblem(error: unknown, url: string): ServerError {
   if (error instanceof ServerError) return error;
   if (isDamage(error)) return damaged(error, url);

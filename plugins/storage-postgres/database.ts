@@ -17,7 +17,7 @@ export interface Batch {
   readonly first: number;
   readonly last: number;
   readonly bytes: number;
-  /** One after the other. */
+  /** Units, one after the other. */
   readonly units: readonly Uint8Array[];
 }
 
@@ -63,7 +63,7 @@ export class Database {
   readonly #connectionOptions: ConnectionOptions;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
-  /** So many works have failed and are to be done again; since when there is one. */
+  /** Number of works that have failed and are to be done again; `#awaySinceMs` is the time of the first. */
   #waiting = 0;
   #awaySinceMs = 0;
   #isEnded = false;
@@ -111,7 +111,7 @@ export class Database {
     }
   }
 
-  /** For work that cannot be done again. */
+  /** Returns the session for work that cannot be done again. */
   session(): Promise<Session> {
     return this.#current();
   }
@@ -221,7 +221,10 @@ export class Database {
     });
   }
 
-  /** Nobody else writes there: rows were taken away or added, or the database is as it was some time ago. */
+  /**
+   * Returns the error for a database that has changed although nobody else writes there: rows were taken away or added,
+   * or the database is as it was some time ago.
+   */
   #wentBack(found: string, expected: string): OtherDatabase {
     return new OtherDatabase(
       'unavailable',
@@ -262,7 +265,7 @@ export class Database {
     log.warn(`${placeOf(url)} does not take what is written (${wordsOf(error, url)}): requests wait until it does`);
   }
 
-  /** One has what it waited for, or has given up. What is read may have an answer while nothing can be written. */
+  /** Notes that one work has succeeded or has given up. Reads may have an answer while nothing can be written. */
   #isBack(): void {
     if (--this.#waiting > 0 || this.#isEnded) return;
     const { clock, log, url } = this.#options;
@@ -312,7 +315,7 @@ function* piecesOf(units: readonly Uint8Array[]): Generator<Buffer, void, void> 
   if (parts.length > 0) yield joined(parts);
 }
 
-/** Not copied where there is one alone. */
+/** Joins parts; a single part is not copied. */
 function joined(parts: readonly Uint8Array[]): Buffer {
   const [only] = parts;
   return parts.length === 1 && only !== undefined ? bufferOf(only) : Buffer.concat(parts);

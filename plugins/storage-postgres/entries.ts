@@ -19,7 +19,7 @@ import { codeOf } from './database-errors.ts';
 import { bytesOf, type Layer, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
-/** So many entries of layers are taken in one turn of the event loop: about a mebibyte of pages. */
+/** Entries of layers that are taken in one turn of the event loop: about a mebibyte of pages. */
 const TURN_ENTRIES = 256;
 const NO_KEY = new Uint8Array(0);
 

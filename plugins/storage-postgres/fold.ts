@@ -25,7 +25,7 @@ const STEP_BYTES = 2 ** 20;
 interface Written {
   readonly family: Family;
   readonly key: Buffer;
-  /** Undefined: it is taken away. */
+  /** Undefined if the entry is deleted. */
   readonly value: Uint8Array | undefined;
 }
 
@@ -35,10 +35,10 @@ export class Fold {
   readonly #database: Database;
   readonly #layer: Layer;
   readonly #last: number;
-  /** The one that has done the steps up to now. */
+  /** The session that has done the steps up to now. */
   #session: Session | undefined;
   #steps: Iterator<Step>;
-  /** Undefined: all are done. */
+  /** Undefined when all steps are done. */
   #step: Step | undefined;
 
   /** `last`: the newest unit in the layer. */
@@ -113,7 +113,7 @@ export class Fold {
     };
   }
 
-  /** Some thousands of rows; true: there are no more. */
+  /** Deletes some thousands of rows. Returns true if there are no more. */
   async #clear(session: Session, family: Family, prefix: string): Promise<boolean> {
     const from = bytesOf(prefix);
     const to = prefixEnd(from);

@@ -10,7 +10,7 @@ import { applyWriteBatch, type Family, type WriteBatchVisitor } from '../api/sto
 
 /** Pages of the families `heap` and `stable` have so many bytes. */
 export const PAGE_BYTES = 4096;
-/** In these families a key begins with an id of so many bytes: what one actor has is found without the others'. */
+/** Bytes of the id that a key of these families begins with: entries of one actor are found without the others'. */
 const GROUP_BYTES = 10;
 const GROUPED: ReadonlySet<Family> = new Set(['heap', 'stable', 'log', 'blob']);
 /** About what an entry costs besides its bytes. */
@@ -22,12 +22,12 @@ export const SLICE_BYTES: number = 2 ** 20;
 /** A page of which some bytes are known. */
 export class Page {
   readonly bytes = new Uint8Array(PAGE_BYTES);
-  /** Where known bytes begin and end, in turn, ascending, apart from each other. */
+  /** Starts and ends of known bytes, in turn, ascending, apart from each other. */
   #runs: number[] = [];
   /** Somebody reads it, and counts on its staying as it is: whoever would change it changes a copy. */
   isShared = false;
 
-  /** With all bytes known. */
+  /** Returns a page with all bytes known. */
   static whole(bytes?: Uint8Array): Page {
     const page = new Page();
     if (bytes !== undefined) page.bytes.set(bytes);
@@ -81,9 +81,9 @@ export class Page {
 export type Content = Uint8Array | Page | undefined;
 
 interface Group {
-  /** Nothing below the layer counts whose key begins with one of these. */
+  /** Prefixes of keys: nothing below the layer counts whose key begins with one of them. */
   readonly cleared: Set<string>;
-  /** Set since. */
+  /** Entries that were set since. */
   readonly entries: Map<string, Content>;
 }
 
@@ -114,7 +114,7 @@ export class Layer {
     return this.#tables.has(family);
   }
 
-  /** The same of many, in slices: the event loop has a turn before each. */
+  /** Applies many units in slices: the event loop has a turn before each. */
   async applyInTurns(units: readonly Uint8Array[]): Promise<void> {
     let left = 0;
     for (const unit of units) {
@@ -190,7 +190,7 @@ export class Layer {
     return group;
   }
 
-  /** All that was cleared, each before anything under it was set again. */
+  /** Yields all prefixes that were cleared, each before anything under it was set again. */
   *cleared(): Generator<readonly [family: Family, prefix: string]> {
     for (const [family, { groups, wide }] of this.#tables) {
       for (const prefix of wide) yield [family, prefix];
@@ -217,7 +217,7 @@ export class Layer {
     }
   }
 
-  /** The same of one key. */
+  /** Lays this layer's content of one key over `said`. */
   layOverOne(said: Said, family: Family, key: string): void {
     const table = this.#tables.get(family);
     if (table === undefined) return;
@@ -234,7 +234,7 @@ export class Layer {
 class Laid {
   readonly #pages: Page[];
   readonly #below: Uint8Array | undefined;
-  /** Nothing of the tables counts. */
+  /** True if nothing of the tables counts. */
   readonly isWhole: boolean;
 
   constructor(page: Page, isWhole: boolean, below: Uint8Array | undefined) {
@@ -277,7 +277,7 @@ export class Said {
     else this.#entries.set(key, new Laid(content, this.#entries.has(key) || this.hides(key), below));
   }
 
-  /** In the order of their bytes. */
+  /** Returns the keys in the order of their bytes. */
   sortedKeys(): readonly string[] {
     return [...this.#entries.keys()].toSorted();
   }

@@ -35,7 +35,7 @@ export interface LeaseOptions {
 /** The part of a connection that a lease needs. */
 export type LeaseConnection = Pick<Connection, 'isBroken' | 'run' | 'query' | 'transaction' | 'destroy' | 'end'>;
 
-/** So many beats in a lease: one or two may be late. */
+/** Beats in a lease: one or two may be late. */
 const BEATS = 4;
 /**
  * Part of a lease for which a beat may be without an answer; then another one is sent over a connection of its own. One
@@ -69,7 +69,7 @@ export class Lease {
   readonly #connectionOptions: ConnectionOptions;
   #connection: LeaseConnection | undefined;
   #opening: Promise<LeaseConnection> | undefined;
-  /** With a beat that may be answered yet; each ends with that, or when its statement counts as lost. */
+  /** Connections with a beat that may be answered yet; each ends with that, or when its statement counts as lost. */
   readonly #hanging = new Set<LeaseConnection>();
   /** Time until which the lease is known to hold. */
   #untilMs = 0;
@@ -254,7 +254,7 @@ export class Lease {
     this.#connection = undefined;
   }
 
-  /** One that is not known to be broken. */
+  /** Returns a connection that is not known to be broken. */
   async #connected(): Promise<LeaseConnection> {
     if (this.#connection?.isBroken === true) this.#drop();
     if (this.#connection !== undefined) return this.#connection;
@@ -307,7 +307,7 @@ export class Lease {
     );
   }
 
-  /** Nothing more is written: whoever waits may go on at once. */
+  /** Hands the namespace over. Nothing more is written: a process that waits may go on at once. */
   async release(): Promise<void> {
     const { namespace } = this.#options;
     this.#isEnded = true;
@@ -329,7 +329,7 @@ export class Lease {
     this.#dropAll();
   }
 
-  /** Without a word: the lease ends by itself. */
+  /** Ends without handing the namespace over: the lease ends by itself. */
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#untilMs = 0;

@@ -2,7 +2,7 @@
  * The way of units and requests to the database, behind the commit queue.
  *
  *     units ─► batches ─► committed, one transaction after the other ─► durable is told ─► upper layer
- *                                         frozen layer ─► tables (fold.ts)     requests are answered from layers and tables
+ *                                       frozen layer ─► tables (fold.ts)   requests are answered from layers and tables
  *
  * Commits have a connection of their own. Reads and folds have the other and take turns, one at a time: so the tables
  * do not change under a read. A batch is applied while the next one is on its way.
@@ -32,7 +32,7 @@ export interface PostgresPortOptions {
   readonly lease: Lease;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
-  /** From how many bytes on a layer goes to the tables. */
+  /** Bytes of a layer from which on it goes to the tables. */
   readonly foldBytes?: number;
   /** Bytes of units that may wait for a database that is away. */
   readonly waitingBytesMax?: number;
@@ -58,7 +58,7 @@ const TOO_LARGE_FACTOR = 3;
  * somewhere.
  */
 const WAITING_BYTES_MAX = 512 * 2 ** 20;
-/** For one that takes them, but more slowly than they come. */
+/** Factor for a database that takes units, but more slowly than they come. */
 const SLOW_FACTOR = 4;
 /** Milliseconds between two questions for the size of the tables, at least. */
 const FIGURES_MS = 30_000;
@@ -123,7 +123,7 @@ export class PostgresPort implements StoragePort {
 
   // ---- the queue's side
 
-  /** Who hears of it until it is open. */
+  /** Takes the context of the start, which hears of the progress until the storage is open. */
   startsWith(starting: Starting): void {
     this.#starting = starting;
   }
@@ -209,7 +209,7 @@ export class PostgresPort implements StoragePort {
     for (const bell of [this.#unitsBell, this.#workBell, this.#foldBell]) bell.ring();
   }
 
-  /** Nothing more comes. */
+  /** Ends the port with an error: nothing more comes. */
   fail(error: ServerError): void {
     if (this.#isOver) return;
     this.#stop();
@@ -217,7 +217,7 @@ export class PostgresPort implements StoragePort {
     this.#tellFailure(error);
   }
 
-  /** Nobody may be there yet: the namespace can be lost before the storage is opened. */
+  /** Reports the failure. There may be no receiver yet: the namespace can be lost before the storage is opened. */
   #tellFailure(error: ServerError): void {
     this.#receiver?.receive({ kind: 'failed', error: carried(error) });
   }
@@ -382,7 +382,7 @@ export class PostgresPort implements StoragePort {
     }
   }
 
-  /** False: there is nothing to be answered now. */
+  /** Answers the next request. Returns false if there is nothing to be answered now. */
   async #answerNext(): Promise<boolean> {
     const [asked] = this.#asked;
     if (asked === undefined) return false;
@@ -457,7 +457,9 @@ export class PostgresPort implements StoragePort {
     return { stateBytes: this.#tableBytes + logBytes, logBytes, ...this.#figures.figures };
   }
 
-  /** Once: the next one who looks may have more luck, and what is wrong is told to the ones who write. */
+  /**
+   * Counts the tables once, without a retry: the next look may succeed, and callers that write are told what is wrong.
+   */
   async #countTables(): Promise<void> {
     try {
       const { entries } = await this.#database.session();

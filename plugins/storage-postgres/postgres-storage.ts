@@ -13,13 +13,13 @@ export interface PostgresStorageOptions {
   readonly url: string;
   /** Which of the states in the database. */
   readonly namespace: string;
-  /** After so many milliseconds without a sign of life another process may take over. */
+  /** Milliseconds without a sign of life after which another process may take over. */
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** The state can no longer be written, or is another's: the process must end, and nothing must leave it. */
   readonly onFailure: (error: ServerError) => void;
-  /** From how many bytes on what was committed goes to the tables. */
+  /** Bytes of committed units from which on they go to the tables. */
   readonly foldBytes?: number;
   /** Bytes that may wait for a database that is away, before the process ends. */
   readonly waitingBytesMax?: number;
@@ -89,7 +89,7 @@ export class PostgresStorage extends CommitQueue {
     signal.throwIfAborted();
   }
 
-  /** At once and without a word, as a process that is killed. */
+  /** Ends at once, without handing anything over, like a process that is killed. */
   abandon(): void {
     this.#port.abandon();
   }

@@ -4,7 +4,7 @@
  *     svc_schema    the version of all this
  *     svc_owner     who owns a namespace, as the ones who want it see it: `beat` grows while the owner lives
  *     svc_fence     the number that every write of the owner must carry, and names in the row that it locks
- *     svc_log       what was committed and is not in svc_entries yet: the operations of units `unit` to `last`, in pieces
+ *     svc_log       committed and not in svc_entries yet: the operations of units `unit` to `last`, in pieces
  *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces
  *
  * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and
@@ -77,7 +77,7 @@ export async function prepareSchema(connection: Pick<Connection, 'isBroken' | 'r
   }
 }
 
-/** Undefined: there are no tables. */
+/** Returns the version of the tables, or undefined if there are none. */
 async function versionOf(connection: Pick<Connection, 'run'>): Promise<number | undefined> {
   try {
     const { rows } = await connection.run('SELECT version FROM svc_schema ORDER BY version DESC LIMIT 1');
@@ -189,7 +189,7 @@ export const SQL = {
     text: `SELECT key FROM svc_entries
       WHERE namespace = $1 AND family = $2 AND key >= $3 AND piece = 0 ORDER BY key LIMIT ${CHUNK_ROWS + 1}`,
   },
-  /** All pieces of some keys of one family. */
+  /** Reads all pieces of some keys of one family. */
   readKeys: {
     name: 'svc_read_keys',
     text: `SELECT key, piece, value FROM svc_entries

@@ -52,7 +52,7 @@ export class Watch {
     return Math.max(this.#options.leaseMs, this.#seen?.leaseMs ?? 0);
   }
 
-  /** False: since it was away, or refused something, nobody has been seen to write. */
+  /** False if nobody has been seen to write since the database was away or refused something. */
   get takesWrites(): boolean {
     return this.#takesWrites;
   }

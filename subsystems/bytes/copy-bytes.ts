@@ -1,4 +1,4 @@
-/** Below this a loop beats `set`, which needs a view object of the source. */
+/** Bytes below which a loop beats `set`, which needs a view object of the source. */
 const LOOP_BYTES_MAX = 48;
 
 /** Copies `length` bytes of `source` from `from` to `target` at `at`; the ranges must lie within both. */

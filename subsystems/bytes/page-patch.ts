@@ -27,7 +27,7 @@ export class PageEntries {
   #length = 0;
   #entries = 0;
 
-  /** For at most `pagesMax` pages. */
+  /** Makes a patch for at most `pagesMax` pages. */
   constructor(sink: PageSink, pagesMax: number) {
     this.#sink = sink;
     this.#chunk = new Uint8Array(Math.min(CHUNK_BYTES, pagesMax * ENTRY_BYTES_MAX));
@@ -97,7 +97,7 @@ export class PageEntries {
     this.#length = 0;
   }
 
-  /** Where the next entry goes; there is room for the largest. */
+  /** Returns the place of the next entry; there is room for the largest. */
   #room(): number {
     if (this.#length > this.#chunk.length - ENTRY_BYTES_MAX) this.end();
     return this.#length;

@@ -65,7 +65,7 @@ export class RecordWriter {
     this.u64(value >> U64_BITS);
   }
 
-  /** Below 2^32. */
+  /** Writes a count below 2^32. */
   count(value: number): void {
     let rest = value;
     for (; rest > 0x7f; rest >>>= 7) this.u8((rest & 0x7f) | 0x80);
@@ -160,7 +160,7 @@ export class RecordWriter {
   }
 }
 
-/** The same in UTF-8 and in Latin-1, and not worth a call into native code. */
+/** Returns true if a text is the same in UTF-8 and in Latin-1, and not worth a call into native code. */
 function isShortAscii(text: string): boolean {
   const { length } = text;
   if (length > SHORT_LENGTH_MAX) return false;
@@ -258,7 +258,7 @@ export class RecordReader {
     throw this.malformed('a count has more than 32 bits');
   }
 
-  /** At most 128 bits. */
+  /** Reads a number of at most 128 bits. */
   leb128(): bigint {
     let value = 0n;
     for (let shift = 0n; shift <= LEB128_SHIFT_MAX; shift += 7n) {
@@ -272,7 +272,7 @@ export class RecordReader {
     throw this.malformed('a number has more than 128 bits');
   }
 
-  /** As `leb128`; at most `max`, a safe integer. */
+  /** Reads a number as `leb128` does; at most `max`, a safe integer. */
   leb128Number(max: number = Number.MAX_SAFE_INTEGER): number {
     const value = this.leb128();
     if (value > BigInt(max)) throw this.malformed(`a number is ${value}, more than ${max}`);
@@ -315,18 +315,18 @@ export class RecordReader {
     return this.raw(this.count());
   }
 
-  /** As `latin1` wrote it. */
+  /** Reads a text as `latin1` wrote it. */
   latin1(): string {
     return this.characters(this.count());
   }
 
-  /** As `characters` wrote it. */
+  /** Reads a text as `characters` wrote it. */
   characters(length: number): string {
     const bytes = this.raw(length);
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
   }
 
-  /** As `data`; or `before`, if the bytes are the same. */
+  /** Reads bytes as `data` does, and returns `before` if the bytes are the same. */
   sameData(before: Uint8Array): Uint8Array {
     const length = this.count();
     const at = this.#take(length);
@@ -345,7 +345,7 @@ export class RecordReader {
     this.#take(this.#view.getUint32(this.#take(4), true));
   }
 
-  /** Where the next read begins. */
+  /** Place at which the next read begins. */
   get at(): number {
     return this.#at;
   }

@@ -16,13 +16,13 @@ export interface SourceClosure {
   readonly files: ReadonlyMap<string, string>;
   /** Files that are imported as bytes (`blob:file:`), by path as above. */
   readonly blobs: ReadonlyMap<string, Uint8Array>;
-  /** Where a file lies, for each of `files` and `blobs`, and for interfaces of imported principals. */
+  /** Place of each file in `files` and `blobs`, and of interfaces of imported principals. */
   readonly places: ReadonlyMap<string, FilePlace>;
   /** Folders of the packages that are imported, by name. */
   readonly packages: ReadonlyMap<string, string>;
   /** The modules of the bundled `mo:core` it imports by name, each with where that was first. */
   readonly coreModules: ReadonlyMap<string, ImportPlace>;
-  /** Each import of the bundled `mo:core`. */
+  /** Imports of the bundled `mo:core`. */
   readonly coreImports: readonly CoreImport[];
   /** The actors it imports by name (`canister:ledger`), each with where that was first. */
   readonly actors: ReadonlyMap<string, ImportPlace>;
@@ -56,7 +56,7 @@ export interface NamedImport {
 }
 
 export interface CoreImport extends NamedImport {
-  /** As in `coreModules`. */
+  /** The module, as in `coreModules`. */
   readonly module: string;
 }
 
@@ -67,7 +67,7 @@ export interface UnusableImport extends NamedImport {
 }
 
 export interface ClosureOptions {
-  /** Who decides what a file imports; the scanner alone, if left out. */
+  /** Parser that decides what a file imports; the scanner alone, if left out. */
   readonly parser?: ImportParser;
   readonly mops?: MopsOptions;
   /** Arguments that the project gives for compilations. */

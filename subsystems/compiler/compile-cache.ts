@@ -28,7 +28,7 @@ const DIGEST_BYTES = 32;
 const PREFIX_BYTES = MAGIC.length + DIGEST_BYTES;
 const EXTENSION = '.motoko';
 const UNFINISHED_NAME = /^\.[0-9a-z]+\.[0-9a-f-]{36}$/u;
-/** Some thousand modules; past it the least recently used go. */
+/** Bytes of some thousand modules; beyond them the least recently used modules go. */
 const CACHE_BYTES_MAX = 512 * 1024 * 1024;
 /** A file that is still unfinished after this long belongs to a process that was killed. */
 const UNFINISHED_MS_MAX = 60 * 60_000;

@@ -25,7 +25,7 @@ export interface Diagnostic {
 
 /** Finds a file's lines and the name a person knows it by. */
 export interface SourceView {
-  /** The same object each time. */
+  /** Returns the lines of a file; the same object each time. */
   linesOf(file: string): TextLines | undefined;
   displayName(file: string): string;
 }
@@ -69,13 +69,13 @@ export function renderDiagnostic(diagnostic: Diagnostic, sources: SourceView): s
 
 /** A place in a line. */
 interface Point {
-  /** In UTF-16 units. */
+  /** Offset in UTF-16 units. */
   readonly offset: number;
-  /** In characters. */
+  /** Column in characters. */
   readonly column: number;
 }
 
-/** Where a byte of a line is; beyond its end: there. */
+/** Returns the place of a byte of a line; a byte beyond the line's end is at its end. */
 function pointOf(line: string | undefined, byte: number): Point {
   if (line === undefined) return { offset: byte, column: byte };
   let column = 0;

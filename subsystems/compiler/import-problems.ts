@@ -9,7 +9,7 @@ export interface ImportPlace {
 
 /** Problems of imports, for a person. */
 export interface ProblemList {
-  /** So many as are shown. */
+  /** The problems that are shown. */
   readonly first: readonly Diagnostic[];
   /** Number of all problems. */
   readonly count: number;
@@ -39,7 +39,7 @@ export class ImportProblems {
     if (!this.isFull) this.#first.push({ place, message });
   }
 
-  /** As faults that the compiler would have found; `show` says how a file is called. */
+  /** Returns the problems as faults that the compiler would have found; `show` names a file for people. */
   list(linesOf: (file: string) => TextLines | undefined, show: (file: string) => string = (file) => file): ProblemList {
     const first = this.#first.map(({ place: { file, reference }, message }): Diagnostic => {
       const lines = linesOf(file) ?? new TextLines('');

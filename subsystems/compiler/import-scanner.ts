@@ -10,7 +10,7 @@
 export interface ImportReference {
   /** The text between the quotes, escapes resolved. */
   readonly url: string;
-  /** Where the literal starts and ends in the file, in UTF-16 units, quotes included. */
+  /** Start and end of the literal in the file, in UTF-16 units, quotes included. */
   readonly start: number;
   readonly end: number;
 }
@@ -18,9 +18,9 @@ export interface ImportReference {
 /** The imports of a file, and the part of it in which they stand. */
 export interface ScannedHead {
   readonly imports: readonly ImportReference[];
-  /** Where the last of them ends, in UTF-16 units; 0 without any. */
+  /** End of the last import, in UTF-16 units; 0 without imports. */
   readonly end: number;
-  /** The next token behind it is no `import`: by Motoko's grammar none comes any more. */
+  /** True if the next token behind the imports is no `import`: by Motoko's grammar no more follow. */
   readonly isWhole: boolean;
 }
 
@@ -49,7 +49,7 @@ function isKeyword(source: string, at: number, keyword: string): boolean {
   return source.startsWith(keyword, at) && !/\w/u.test(source[at + keyword.length] ?? '');
 }
 
-/** The next position that is neither white space nor inside a comment. */
+/** Returns the next position that is neither white space nor inside a comment. */
 function skipBlank(source: string, from: number): number {
   let at = from;
   for (;;) {

@@ -65,7 +65,7 @@ export function packageTargetOf(
   return { kind: 'package', package: name, path };
 }
 
-/** Why an import is refused that is none of a package; undefined: it is not. */
+/** Returns why an import that is none of a package is refused, or undefined if it is not. */
 function refusalOf(url: string): string | undefined {
   if (url === '') return 'an import needs a path';
   if (url.startsWith(PRINCIPAL_SCHEME)) {

@@ -5,7 +5,7 @@ import type { ImportedActor } from './moc-protocol.ts';
 import type { SourceClosure } from './closure.ts';
 import { linesByFile } from './text-lines.ts';
 
-/** For sources that stand alone. */
+/** Refuses every import, for sources that stand alone. */
 export const NO_ACTORS = (name: string): Promise<ActorReference> =>
   Promise.reject(new ServerError('invalid', 'actor-unknown', `there is no actor ${JSON.stringify(name)} to import`));
 

@@ -89,7 +89,7 @@ export type StableVerdict =
   /** `message`: warnings, if there are any. */
   | { readonly kind: 'compatible'; readonly message: string | undefined }
   | { readonly kind: 'incompatible'; readonly message: string }
-  /** Nobody can say; `reason` is the end of a sentence: why. */
+  /** The comparison was impossible; `reason` is the end of a sentence that says why. */
   | { readonly kind: 'unknown'; readonly reason: string };
 
 export const Compiler = defineCapability<Compiler>('compiler');

@@ -38,7 +38,7 @@ import { loadProgram, type Program } from './program-code.ts';
 interface Moc {
   saveFile(path: string, content: string): unknown;
   addPackage(name: string, folder: string): unknown;
-  /** Where `<principal>.did` lies for each imported actor. */
+  /** Sets the folder in which `<principal>.did` lies for each imported actor. */
   setCandidPath(folder: string): unknown;
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
@@ -51,10 +51,10 @@ interface Moc {
 }
 
 const ERROR_SEVERITY = 1;
-/** Beside the project's own files, whose paths are relative and hold no colon there. */
+/** Folder beside the project's own files, whose paths are relative and hold no colon there. */
 const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
-/** Behind so many compilations V8 has compiled most of what they run. */
+/** Compilations after which V8 has compiled most of the code that they run. */
 const WARM_COMPILATIONS = 3;
 /** No compilation is begun ahead after that. */
 const WARMING_MS_MAX = 2500;
@@ -67,13 +67,13 @@ const AFTER = 'after.most';
 interface Instance {
   readonly program: string;
   readonly moc: Moc;
-  /** Undefined: of this program it is not known. */
+  /** Undefined if the program's state is not known. */
   readonly shown: ShownState | undefined;
 }
 
-/** One that can be made as if new again. */
+/** An instance that can be made as if new again. */
 interface ReusableInstance extends Instance {
-  /** Undefined: it cannot. */
+  /** Undefined if the instance cannot be made as if new. */
   readonly state: MocState | undefined;
   /**
    * True if the instance has read texts since it was as if new. The next reading sees nothing of what this leaves
@@ -82,7 +82,7 @@ interface ReusableInstance extends Instance {
   hasRead: boolean;
 }
 
-/** For the next compilation, and for what is read before. */
+/** The instance for the next compilation, and for what is read before. */
 let spare: ReusableInstance | undefined;
 /** The instance that has compiled, with what the compilation has left. */
 let used: ReusableInstance | undefined;
@@ -91,8 +91,8 @@ let program: (Program & { readonly file: string }) | undefined;
 let compilations = 0;
 
 /**
- * For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them
- * all.
+ * The instance that compares signatures; a comparison leaves nothing behind that another one could see, so one instance
+ * does them all.
  */
 let comparing: Instance | undefined;
 
@@ -110,7 +110,7 @@ export function runMoc(request: MocRequest): MocResponse {
   }
 }
 
-/** As if new, and used by nobody else. */
+/** Returns an instance that is as if new, and used by nobody else. */
 function takeInstance(file: string): ReusableInstance {
   const instance = spareOf(file);
   spare = undefined;
@@ -125,7 +125,7 @@ function spareOf(file: string): ReusableInstance {
   return spare?.program === file ? spare : reusable(file);
 }
 
-/** One whose program V8 has compiled well, for it has compiled a few times. */
+/** Returns an instance whose program V8 has compiled well, because it has compiled a few times. */
 function warmInstance({ program: file, like }: WarmRequest): ReusableInstance {
   const instance = takeInstance(file);
   const { moc, state } = instance;
@@ -181,7 +181,7 @@ function compile(request: CompileRequest): MocResponse {
   return response;
 }
 
-/** To be called when an answer has left: makes an instance that has compiled as if new, in some 25 ms. */
+/** Makes an instance that has compiled as if new, in some 25 ms. To be called when an answer has left. */
 export function takeBack(): void {
   const instance = used;
   used = undefined;

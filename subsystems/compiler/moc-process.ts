@@ -38,7 +38,7 @@ function serve(): void {
   process.on('disconnect', () => process.exit());
 }
 
-/** Where memory runs out, Linux is to take a compilation before the server and its actors. */
+/** Makes Linux end a compilation before the server and its actors when memory runs out. */
 function offerToBeKilled(): void {
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000');

@@ -224,7 +224,7 @@ export class MocProcesses {
   }
 }
 
-/** All that a process gets to see of the environment: where Node keeps compiled code. */
+/** Returns all that a process gets to see of the environment: the folder where Node keeps compiled code. */
 function compileCacheEnvironment(): Readonly<Record<string, string>> {
   const directory = getCompileCacheDir();
   // Node adds a folder for its version, and for the flags of V8 as they are then.

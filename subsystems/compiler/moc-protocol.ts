@@ -8,7 +8,7 @@ export type Persistence = 'enhanced' | 'classical';
 
 /** An actor that the source imports as `canister:<name>`, or as `ic:<principal>`. */
 export interface ImportedActor {
-  /** Undefined: it has none. */
+  /** Undefined if the actor has no name. */
   readonly name?: string;
   /** The actor's id as text. */
   readonly principal: string;
@@ -26,9 +26,9 @@ export type MocRequest = CompileRequest | ImportsRequest | StableRequest | WarmR
 
 export interface ImportsRequest {
   readonly kind: 'imports';
-  /** Where the compiler's program lies. */
+  /** Path of the compiler's program. */
   readonly program: string;
-  /** Each a Motoko file, or the head of one. */
+  /** Texts of Motoko files, or of their heads. */
   readonly texts: readonly string[];
 }
 
@@ -57,7 +57,7 @@ export interface Compilation extends SourceParts {
 
 export interface CompileRequest extends Compilation {
   readonly kind: 'compile';
-  /** Where the compiler's program lies. */
+  /** Path of the compiler's program. */
   readonly program: string;
 }
 
@@ -80,7 +80,7 @@ export interface WarmRequest {
 /** An import as the compiler's parser read it: the text between the quotes. */
 export interface ParsedImport {
   readonly url: string;
-  /** Where its declaration begins: line from 1, and bytes in that line. */
+  /** Start of the declaration: line from 1, and bytes in that line. */
   readonly line: number;
   readonly byte: number;
 }
@@ -102,7 +102,7 @@ export interface CrashedResponse {
 /** Message that the compiler's process sends for each request; after a failure the process ends. */
 export type MocReply =
   | { readonly response: MocResponse }
-  /** Why its thread has ended: it needed more memory than it may have, or the reason. */
+  /** Reason why the thread has ended; `memory` if it needed more memory than it may have. */
   | { readonly failure: 'memory' | { readonly reason: string } };
 
 export interface WarmResponse {
@@ -111,7 +111,7 @@ export interface WarmResponse {
 
 export interface ComparedResponse {
   readonly kind: 'compared';
-  /** Without an error the second signature may follow the first. */
+  /** Diagnostics of the comparison; without an error the second signature may follow the first. */
   readonly diagnostics: readonly Diagnostic[];
 }
 

@@ -39,7 +39,7 @@ import { linesByFile } from './text-lines.ts';
 export type { Persistence } from './moc-protocol.ts';
 
 export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
-  /** Where compiled modules are kept; nothing is kept without it. It is created when needed. */
+  /** Directory of compiled modules; without it nothing is kept. It is created when needed. */
   readonly cacheDirectory: string | undefined;
   /**
    * True if sources are compiled again and again, as with `--watch`: the next compilation is prepared while there is
@@ -47,14 +47,17 @@ export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
    */
   readonly isKeptWarm?: boolean;
   readonly onProgress?: (progress: CompileProgress) => void;
-  /** Where packages are; only a project's own `.mops`, if left out. */
+  /** Places of packages; only a project's own `.mops`, if left out. */
   readonly mops?: MopsOptions;
-  /** Told once if the cache cannot be written; compilation goes on without it. */
+  /** Called once if the cache cannot be written; compilation goes on without it. */
   readonly onCacheFailure?: (message: string) => void;
 }
 
 export interface MotokoCompileOptions extends CompileOptions {
-  /** Without it the project's `mops.toml` decides, and else Motoko's default, which is `enhanced`. */
+  /**
+   * Persistence of the actor; without it the project's `mops.toml` decides, and else Motoko's default, which is
+   * `enhanced`.
+   */
   readonly persistence?: Persistence;
 }
 
@@ -296,7 +299,7 @@ class CachingCompiler implements MotokoCompiler {
     this.#warmLater();
   }
 
-  /** Before the next compilation, where one is expected: it is some seconds that nobody waits for. */
+  /** Prepares the next compilation, if one is expected, before it comes: nobody waits for these seconds. */
   #warmLater(): void {
     if (this.#options.isKeptWarm !== true || this.#isClosed || this.#compiling > 0) return;
     this.#isWarm = true;

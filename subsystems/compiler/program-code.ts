@@ -26,7 +26,7 @@ export interface Program {
    * change in it (moc-state.ts).
    */
   readonly script: vm.Script;
-  /** False: it was parsed anew. */
+  /** False if the program was parsed anew. */
   readonly isFromKept: boolean;
   /** Keeps what V8 has compiled of it so far, unless that is where it is from. To be called after a compilation. */
   keep(): void;

@@ -19,12 +19,12 @@ const READS_MAX = 16;
 export interface SourceNode {
   readonly path: string;
   readonly kind: FileKind;
-  /** Empty: it is a blob. */
+  /** Empty for a blob. */
   readonly text: string;
   /** The bytes of a blob. */
   readonly bytes?: Uint8Array;
   readonly lines: TextLines;
-  /** As it was read first; the walk says which it is met in first. */
+  /** Package by which the file was read first; the walk says by which it is met first. */
   package: MopsPackage | undefined;
   imports: readonly ResolvedImport[];
 }
@@ -47,7 +47,7 @@ export interface Principal {
   readonly principal: string;
   /** .did text. */
   readonly candid: string;
-  /** Undefined: it is built in. */
+  /** Undefined if the interface is built in. */
   readonly file: SourceNode | undefined;
 }
 
@@ -71,7 +71,10 @@ export class SourceFiles {
     this.#reader = reader;
   }
 
-  /** Undefined: there is no such file. An error: it cannot be used. Rejects where that ends the whole. */
+  /**
+   * Reads a file. Returns undefined if there is no such file, and an error if the file cannot be used. Rejects if the
+   * error ends the whole closure.
+   */
   read(
     path: string,
     owner: MopsPackage | undefined,

@@ -192,7 +192,9 @@ export class SourceGraph {
     };
   }
 
-  /** From the folder that the project names, else the built-in one; undefined: there is none. */
+  /**
+   * Returns the interface from the folder that the project names, else the built-in one, or undefined if there is none.
+   */
   async #interfaceOf(principal: string): Promise<Principal | ServerError | undefined> {
     const { interfaces, file } = this.#args;
     if (interfaces !== undefined) {

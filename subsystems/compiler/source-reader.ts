@@ -3,11 +3,11 @@ import type { FileHandle } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 
-/** Where source files come from: a disk, or a map in memory. Paths are absolute, with `/`. */
+/** A source of files: a disk, or a map in memory. Paths are absolute, with `/`. */
 export interface SourceReader {
   /** The file's text; undefined if there is none, or if the path names a folder. Rejects if it cannot be used. */
   read(path: string): Promise<string | undefined>;
-  /** The same of any file, as it is. */
+  /** Returns the bytes of any file in the same way, as they are. */
   readBytes(path: string): Promise<Uint8Array | undefined>;
   isFolder(path: string): Promise<boolean>;
   /**
@@ -105,7 +105,10 @@ export function memorySources(files: ReadonlyMap<string, string | Uint8Array>): 
   };
 }
 
-/** As a reader lists them. Rejects with ServerError `source-too-large`, or `source-unreadable`. */
+/**
+ * Returns the Motoko files in a folder, as a reader lists them. Rejects with ServerError `source-too-large`, or
+ * `source-unreadable`.
+ */
 export async function motokoFilesIn(folder: string): Promise<readonly string[]> {
   const found: string[] = [];
   const folders = [folder];

@@ -1,8 +1,8 @@
 /** A place in a file as compilers tell it. */
 export interface Position {
-  /** From 0. */
+  /** Line, from 0. */
   readonly line: number;
-  /** From 0, in UTF-8 bytes, as moc counts. */
+  /** Byte in the line, from 0, in UTF-8, as moc counts. */
   readonly byte: number;
 }
 
@@ -18,7 +18,7 @@ export class TextLines {
     this.#text = text;
   }
 
-  /** Where a UTF-16 offset is. */
+  /** Returns the position of a UTF-16 offset. */
   positionAt(offset: number): Position {
     const line = this.lineAt(offset);
     return { line, byte: Buffer.byteLength(this.#text.slice(this.#starts[line], offset)) };
@@ -36,7 +36,7 @@ export class TextLines {
     return line;
   }
 
-  /** Without what ends it; undefined: there is no such line. */
+  /** Returns the text of a line without its line end, or undefined if there is no such line. */
   textOf(line: number): string | undefined {
     const start = this.#starts[line];
     if (start === undefined) return undefined;

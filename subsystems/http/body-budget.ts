@@ -43,7 +43,7 @@ export class BodyBudget {
     this.#bytes -= bytes;
   }
 
-  /** Why a body is not taken. */
+  /** Returns the error that says why a body is not taken. */
   full(): ServerError {
     const text = `the bodies of all website requests together fill ${this.#bytesMax / MIB} MiB: try again later`;
     return new ServerError('unavailable', 'website-bodies-full', text);
@@ -72,7 +72,7 @@ export class HeldBody {
     return this.#budget.full();
   }
 
-  /** All of it; idempotent. */
+  /** Gives the whole share back; idempotent. */
   giveBack(): void {
     this.#budget.giveBack(this.#bytes);
     this.#bytes = 0;

@@ -32,7 +32,7 @@ export class BrowserGuard {
     this.#listensEverywhere = names.some((name) => WILDCARDS.has(name));
   }
 
-  /** Why a request is refused; undefined: it may pass. */
+  /** Returns why a request is refused, or undefined if it may pass. */
   refusal({ headers, socket }: IncomingMessage): string | undefined {
     const { host, origin, 'sec-fetch-site': site } = headers;
     if (host !== undefined && !this.#isOurs(host, socket.localAddress))

@@ -50,7 +50,7 @@ export class CheckOrder {
   readonly #auth: Auth;
   readonly #readiness: Readiness;
   readonly #responder: Responder;
-  /** Undefined: whoever reaches the server may use it, or the token says who may. */
+  /** Undefined if everybody who reaches the server may use it, or if the token says who may. */
   readonly #guard: BrowserGuard | undefined;
   /** The last one that was looked at and is as it should be: most requests name the same. */
   #host: string | undefined = undefined;

@@ -17,7 +17,7 @@ const LEADING_BLANKS_MAX = 4096;
 const PARTS = {
   wasm: { bytesMax: MODULE_BYTES_MAX, isText: false },
   candid: { bytesMax: DID_BYTES_MAX, isText: true },
-  /** As large as an argument may be that is called with. */
+  /** The limit is that of an argument of a call. */
   args: { bytesMax: GUARDED_BYTES_MAX, isText: true },
   cycles: { bytesMax: CYCLES_BYTES_MAX, isText: true },
 } as const satisfies Readonly<Record<string, PartKind>>;

@@ -51,11 +51,11 @@ export class Connection {
   isKnown = false;
   /** Callbacks of answers that have no end; called when the connection is closed. */
   readonly streams = new Set<() => void>();
-  /** As of the last look. */
+  /** Bytes that had been read at the last look. */
   bytesRead = 0;
-  /** When it was last seen to do anything, as far as looks tell. */
+  /** Time of the last activity, as far as looks tell. */
   silentSinceMs: number;
-  /** When its request must be there whole, where node:http has given up on it while it was held. */
+  /** Time at which the request must have arrived, if node:http has given up on it while it was held. */
   receiveUntilMs: number | undefined;
   /** True if the client does not take what was sent to it; the socket has a timer for that. */
   isStalling = false;

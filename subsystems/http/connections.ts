@@ -77,15 +77,15 @@ export class Connections {
     return connection;
   }
 
-  /** From now on others go first. */
+  /** Notes that a connection has shown the token: from now on others go before it. */
   know(connection: Connection): void {
     connection.isKnown = true;
     if (this.#strangers.delete(connection)) this.#known.add(connection);
   }
 
   /**
-   * One of its answers will have no end. `gone` is called when the connection closes before what is returned is called.
-   * Undefined: there are as many such answers as there may be.
+   * Notes that one answer of a connection will have no end. `gone` is called if the connection closes before the
+   * returned function is called. Returns undefined if there are as many such answers as there may be.
    */
   beginStream(socket: Socket, gone: () => void): (() => void) | undefined {
     if (this.#streams >= Math.floor(this.max * STREAMS_SHARE)) return undefined;
@@ -139,7 +139,7 @@ export class Connections {
     while (this.#open.size > this.max && this.#makeRoom(nowMs)) continue;
   }
 
-  /** From now on clients may leave their answers untaken for so long only. */
+  /** Lets clients leave their answers untaken for only so long from now on. */
   hurry(stallMaxMs: number): void {
     this.#stallMaxMs = Math.min(this.#stallMaxMs, stallMaxMs);
     for (const connection of this.#open.values()) connection.isStalling = false;
@@ -180,7 +180,10 @@ export class Connections {
     return true;
   }
 
-  /** The one that was silent longest; if none of those looked at was, the first that can be spared. */
+  /**
+   * Returns the connection that was silent longest, or, if none of those looked at was silent, the first that can be
+   * spared.
+   */
   #silentStranger(nowMs: number): Connection | undefined {
     let spare: Connection | undefined;
     for (const connection of first(this.#strangers, LOOKS_MAX)) {

@@ -12,7 +12,7 @@ export interface Descriptors {
 const CONNECTIONS_MAX = 16_384;
 /** Connections that are always taken. */
 const CONNECTIONS_MIN = 16;
-/** Until the server takes work: probes. What recovery will open is not known yet. */
+/** Connections until the server takes work: for probes. The descriptors that recovery will open are not known yet. */
 export const STARTING_CONNECTIONS_MAX = 64;
 /**
  * Descriptors kept free for what storage, compiler and new threads open until the next look (RocksDB keeps each of
@@ -26,7 +26,7 @@ export interface ConnectionBound {
   readonly connectionsMax: number;
   /** Explains to the operator how the bound came about. */
   readonly reason: string;
-  /** There are too few descriptors even for the connections that are always taken. */
+  /** True if there are too few descriptors even for the connections that are always taken. */
   readonly isTight: boolean;
 }
 
@@ -48,8 +48,8 @@ export function connectionBound(descriptors: Descriptors, connections: number): 
 }
 
 /**
- * As the system tells. The limit is the one in force: Node raises the soft limit to the hard one when it starts, so
- * `ulimit -n` of the shell may say less.
+ * Returns the descriptors as the system tells them. The limit is the one in force: Node raises the soft limit to the
+ * hard one when it starts, so `ulimit -n` of the shell may say less.
  */
 export function systemDescriptors(): Descriptors {
   return { limit: limitInForce(), inUse: countOpen };

@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 
-/** When it comes back, in milliseconds: what browsers wait of themselves. */
+/** Milliseconds until an `EventSource` comes back: browsers wait as long by themselves. */
 const RETRY_MS = 3000;
 
 /** Returns true if a request for a live query comes from an `EventSource`, or from a client that asks as one does. */

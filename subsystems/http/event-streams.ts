@@ -157,7 +157,7 @@ class OpenStream implements EventStream {
   }
 }
 
-/** One event. `id`: what a client that comes back names as the last that it had. */
+/** Returns the bytes of one event. `id` is what a client that comes back names as the last event that it had. */
 export function eventFrame({
   id,
   event,

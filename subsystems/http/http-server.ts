@@ -64,7 +64,7 @@ const STALL_MAX_MS = 300_000;
 /** While stopping: how often connections are looked at, and how long a request may still take to come in. */
 const CLOSING_CHECK_MS = 20;
 const RECEIVING_GRACE_MS = 1000;
-/** And how long a client may take nothing of its answer then. */
+/** Milliseconds that a client may take nothing of its answer while the server stops. */
 const CLOSING_STALL_MS = 5000;
 
 // With the import, which is before the first plugin is made and its thread started.
@@ -103,7 +103,7 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly untakenBytesMax?: number;
   /** For tests: how many bytes of website requests' bodies may be in hand (256 MiB). */
   readonly siteBodyBytesMax?: number;
-  /** For tests: what the number of connections follows from, instead of the system's. */
+  /** For tests: descriptors from which the number of connections follows, instead of the system's. */
   readonly descriptors?: Descriptors;
 }
 
@@ -111,11 +111,13 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
 export interface OpenableHttpServer extends HttpServer {
   /** Binds; resolves with the origin. Rejects with ServerError `unavailable` if the address cannot be bound. */
   listen(): Promise<string>;
-  /** To be called when recovery is over: as many connections are taken as there is room for beside what is open now. */
+  /**
+   * Takes as many connections from now on as there is room for beside what is open. To be called when recovery is over.
+   */
   serve(): void;
   /**
-   * From now on no connection and no request is taken. What is being answered goes on; connections that owe no answer
-   * are closed, and soon those whose request is still not there. Idempotent.
+   * Takes no connection and no request from now on. Answers under way go on; connections that owe no answer are closed,
+   * and soon those whose request has not fully arrived. Idempotent.
    */
   stopAccepting(): void;
   /**

@@ -1,6 +1,6 @@
 import { ServerError } from '../../kernel/index.ts';
 
-/** As long as a header's value is by good custom; it is kept for a day. */
+/** Characters of a key: as many as a header's value has by good custom; the key is kept for a day. */
 const LENGTH_MAX = 255;
 
 /** The key that a client gives its call; undefined without the header. Throws ServerError `invalid`. */

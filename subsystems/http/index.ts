@@ -24,7 +24,7 @@ export interface PluginAnswer {
   readonly status?: number;
   /** Default: JSON for `json`, plain text for text, `application/octet-stream` for bytes. */
   readonly contentType?: string;
-  /** At most one of `body` and `json`; neither: an empty body. */
+  /** Body of the answer; at most one of `body` and `json` is given, and without either the body is empty. */
   readonly body?: string | Uint8Array;
   readonly json?: unknown;
 }
@@ -33,10 +33,10 @@ export interface PluginAnswer {
 export interface PluginRouteSpec {
   readonly plugin: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Behind `/x/<plugin>`: `/status`, `/items/:id`. */
+  /** Path behind `/x/<plugin>`: `/status`, `/items/:id`. */
   readonly path: string;
   readonly query: readonly string[];
-  /** Undefined: as for most routes, 64 MiB. */
+  /** Undefined for 64 MiB, as for most routes. */
   readonly bodyBytesMax: number | undefined;
   answer(request: PluginRequest): Promise<PluginAnswer>;
 }

@@ -46,7 +46,7 @@ export class PluginAnswers {
   }
 }
 
-/** As rows of the route table. */
+/** Returns a plugin's route as a row of the route table. */
 export function pluginRouteSpec({ plugin, method, path, query }: PluginRouteSpec): RouteSpec {
   return {
     method,

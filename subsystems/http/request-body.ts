@@ -110,7 +110,7 @@ export class GrowingBody {
     this.#length = needed;
   }
 
-  /** All of it; and forgets it. */
+  /** Returns the whole body, and forgets it. */
   take(): Uint8Array {
     const all = this.#bytes.subarray(0, this.#length);
     this.#bytes = Buffer.alloc(0);
@@ -164,7 +164,7 @@ export async function readPieces(
   stop();
 }
 
-/** The same as `readBody`, for handlers that are not in a hurry. */
+/** Reads a body as `readBody` does, for handlers that are not in a hurry. */
 export function bodyOf(request: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => readBody(request, bytesMax, resolve, reject));
 }

@@ -31,9 +31,9 @@ interface Turn {
   readonly msMax: number;
 }
 
-/** For pipelined requests and lanes: about 20 µs a request, all in all. */
+/** Limits for pipelined requests and lanes: about 20 µs a request, all in all. */
 const TURN: Turn = { requestsMax: 32, msMax: 1 };
-/** The same in a turn after one that took a connection: the system hands over one a turn, and more may wait. */
+/** Limits of a turn after one that took a connection: the system hands over one a turn, and more may wait. */
 const TURN_BEFORE_NEWCOMERS: Turn = { requestsMax: 8, msMax: 0.25 };
 /**
  * The part of a turn with newcomers that lanes may use. A thousand connections may wait: while lanes had all of the
@@ -41,7 +41,7 @@ const TURN_BEFORE_NEWCOMERS: Turn = { requestsMax: 8, msMax: 0.25 };
  * turns are over sooner.
  */
 const LANES_BEFORE_NEWCOMERS: Turn = { requestsMax: 1, msMax: 0.05 };
-/** For so long a turn comes after one that took a connection. */
+/** Milliseconds for which a turn counts as one that comes after one that took a connection. */
 const NEWCOMERS_MS = 5;
 /** 170 chunks of one byte: half a millisecond. */
 const SLICE_BYTES = 1024;
@@ -58,7 +58,7 @@ export interface ParserError extends Error {
 
 export class RequestFlow {
   readonly #line: Connection[] = [];
-  /** In this turn of the event loop. */
+  /** Requests in this turn of the event loop. */
   #requests = 0;
   #turnStartedMs = 0;
   #isTurnOpen = false;
@@ -66,7 +66,7 @@ export class RequestFlow {
   #newcomerMs = Number.NEGATIVE_INFINITY;
   #strangers = 0;
 
-  /** To be called before a connection's first byte is read. */
+  /** Watches a connection; to be called before its first byte is read. */
   watch(connection: Connection): void {
     this.#haveNewcomers = true;
     this.#newcomerMs = performance.now();

@@ -18,7 +18,7 @@ export const EVENTS = 'text/event-stream; charset=utf-8';
  * bodies are handed over as they are.
  */
 const JOINED_BYTES_MAX = 16 * 1024;
-/** Up to here, building the string in a loop beats the call into native code. */
+/** Bytes up to which building the string in a loop beats the call into native code. */
 const LOOPED_BYTES_MAX = 64;
 /** Milliseconds that a client that is refused in the middle of its body may take to read the answer. */
 const LINGER_MS = 1000;
@@ -69,7 +69,7 @@ export class Responder {
   readonly #stallMaxMs: number;
   /** Answers of websites, and those to whoever has not shown the token. */
   readonly #untaken: UntakenAnswers;
-  /** Set when the server stops: every further answer ends its connection, unless another one is owed behind it. */
+  /** True when the server stops: every further answer ends its connection, unless another one is owed behind it. */
   isClosing = false;
   /** Returns true if no other request has begun on the connection since. */
   isNewest: (response: ServerResponse) => boolean = () => true;
@@ -260,7 +260,7 @@ export class Responder {
     setImmediate(() => response.flushHeaders());
   }
 
-  /** In place of a 503, which would end an `EventSource` for good (event-source.ts). */
+  /** Answers in place of a 503, which would end an `EventSource` for good (event-source.ts). */
   comeBackLater(response: ServerResponse, code: number, message: string): void {
     this.bytes(response, 200, EVENTS, comeBackLater(code, message), ['cache-control', 'no-store']);
   }
@@ -333,7 +333,7 @@ export class Responder {
     this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
 
-  /** Why the rest of a body is not read. */
+  /** Tells the client why the rest of its body is not read. */
   refuseBody(response: ServerResponse, { kind, message }: ServerError): void {
     this.refuseUnread(response, HTTP_STATUS[kind], message, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
@@ -356,7 +356,7 @@ export class Responder {
     socket.destroySoon();
   }
 
-  /** The same for a connection that must be gone at once: its client may not see the answer. */
+  /** Answers like `raw` on a connection that must be gone at once: its client may not see the answer. */
   rawAtOnce(socket: Socket, status: number, reason: string, text: string): void {
     this.#writeRaw(socket, status, reason, text);
     socket.destroy();

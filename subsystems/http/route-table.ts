@@ -18,7 +18,7 @@ export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 /** One method of one path, as a client sees it. */
 export interface RouteSpec {
   readonly method: RouteMethod;
-  /** In the router's notation: `/call/:actor/:method`. Segments after the first are percent-decoded, once. */
+  /** Path in the router's notation: `/call/:actor/:method`. Segments after the first are percent-decoded, once. */
   readonly path: string;
   /** Open: needs no token when the target is this path to the letter. A probe answers while the server starts, too. */
   readonly access: 'token' | 'open' | 'probe';
@@ -295,7 +295,7 @@ export function firstSegmentOf(target: string): string {
   return target.split(/[/?#]/, 2)[1] ?? '';
 }
 
-/** As people write it: `/call/:actor/:method` → `/call/<ACTOR>/<METHOD>` */
+/** Returns a path as people write it: `/call/:actor/:method` → `/call/<ACTOR>/<METHOD>` */
 export function readablePathOf(path: string): string {
   return path
     .replace(/:(\w+)/g, (_whole, name: string) => (name === 'name' ? '<name>' : `<${name.toUpperCase()}>`))

@@ -25,7 +25,9 @@ export class ServedRequest extends IncomingMessage {
   }
 }
 
-/** As clients write them; in other letters they take the long way. */
+/**
+ * Returns the lower-case name of a known header in the spellings that clients use; other spellings take the long way.
+ */
 function knownName(name: string): string | undefined {
   switch (name.length) {
     case 8:

@@ -17,7 +17,7 @@ import { type RouteSpec, ROUTES } from './route-table.ts';
 
 /** A website's target. */
 export interface SiteTarget {
-  /** As it was written: name, hex id or principal. */
+  /** The actor as it was written: name, hex id or principal. */
   readonly actor: string;
   /** Path and query as they were sent, which the actor gets to see. */
   readonly url: string;

@@ -21,11 +21,11 @@ import {
 import { FORMAT as STATE_FORMAT } from './state-directory.ts';
 import { type Change, FAMILIES } from './tables.ts';
 
-/** Where the bytes come from. */
+/** A source of bytes. */
 export interface BackupSource {
   /** Name of the source in messages. */
   readonly name: string;
-  /** The next `length` bytes, valid until the next call; fewer only where the file ends. */
+  /** Returns the next `length` bytes, valid until the next call; fewer only where the file ends. */
   take(length: number): Promise<Uint8Array>;
 }
 

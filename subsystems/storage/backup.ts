@@ -47,8 +47,9 @@ export class BackupReader {
   }
 
   /**
-   * The next piece of the file, about a mebibyte, the caller's own; undefined after the last. Throws ServerError
-   * `state-corrupt` where the tables cannot be read: what was handed out before is no whole backup, and shows it.
+   * Returns the next piece of the file, about a mebibyte, which the caller owns; undefined after the last. Throws
+   * ServerError `state-corrupt` where the tables cannot be read: what was handed out before is no whole backup, and
+   * shows it.
    */
   next(): Uint8Array | undefined {
     if (this.#isEnded || this.#isClosed) return undefined;

@@ -50,7 +50,7 @@ export interface StoragePort {
  * before them.
  */
 export interface StorageReceiver {
-  /** All units up to that one are durable. */
+  /** Reports that all units up to that one are durable. */
   durable(last: number): void;
   receive(message: FromStorage): void;
 }
@@ -86,7 +86,7 @@ export class CommitQueue implements OpenableStorage {
   readonly #asked = new Map<number, Asked>();
   #calls = 0;
   #isSealDue = false;
-  /** Who has not told yet all that belongs to the unit. */
+  /** Number of holders that have not told yet all that belongs to the unit. */
   #holds = 0;
   /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
   readonly #held: ToStorage[] = [];
@@ -159,7 +159,7 @@ export class CommitQueue implements OpenableStorage {
     this.#isSealDue = false;
     const { unit } = this;
     for (const write of this.#writers) write(unit);
-    // Changes of this turn are written now, so that no turn has all of them to write.
+    // Changes of this turn are in the unit now, so that no turn has all of them to write.
     if (this.#holds > 0) {
       this.markDirty();
       return;

@@ -38,13 +38,13 @@ export interface CommitPort {
   /** Something has changed in this turn: there will be a unit. */
   markDirty(): void;
   /**
-   * The unit goes on over several turns, until what this returns is called: what is changed meanwhile is all in it.
-   * Whoever waits for something to be durable waits for that. Optional: without it, turns are long.
+   * Lets the unit go on over several turns, until the returned function is called: it has all changes made meanwhile.
+   * Callers that wait for something to be durable wait for that. Optional: without it, turns are long.
    */
   holdUnit?(): () => void;
   /**
-   * `write` is called for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. Of a unit that is held it
-   * is called at the end of each turn.
+   * Has `write` called for every unit, before the unit is sealed, in the order of these calls; the last unit is that of
+   * the stop. For a unit that is held, `write` is called at the end of each turn.
    */
   onSeal(write: (unit: WriteBatch) => void): void;
   /** Calls back when that unit is durable; at once, within this call, if it is already. Callbacks keep their order. */
@@ -60,7 +60,7 @@ export interface StoredMemory {
   readonly stable: StoredPages;
 }
 
-/** All that execution has told of one canister (`keyspace.ts`). */
+/** Everything that execution has stored of one canister (`keyspace.ts`). */
 export interface StoredCanister {
   readonly memory: StoredMemory;
   /** Which copy that is: `memoryId`. */
@@ -97,9 +97,9 @@ export interface StorageFigures extends CommitNumbers {
   readonly logBytes: number;
 }
 
-/** Who reads ahead what another owner of the state has. */
+/** A reader of what another owner of the state has. */
 export interface AheadReader {
-  /** All keys that there are now: others are gone. Returns those whose values are wanted. */
+  /** Takes all keys that there are now; other keys are gone. Returns the keys whose values are wanted. */
   wanted(keys: readonly Uint8Array[]): readonly Uint8Array[];
   /** Resolves when the next one may come. */
   take(key: Uint8Array, value: Uint8Array): Promise<void>;

@@ -33,7 +33,7 @@ export const META = {
   ids: 'n',
   /** The newest unit that the tables have (storage). */
   unit: 'U',
-  /** Has answers that are kept under keys of clients (scheduler). */
+  /** Mark of a canister that has answers kept under keys of clients (scheduler). */
   answers: 'A',
   /** The least that the step log beside the tables must have; not in backups, which have no log (storage). */
   logFloor: 'L',

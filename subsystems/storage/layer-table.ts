@@ -8,7 +8,7 @@ export const ENTRY_OVERHEAD_BYTES = 100;
 const GROUPED: ReadonlySet<Family> = new Set(['log', 'blob']);
 
 interface Group {
-  /** Nothing below the layer counts whose key begins with one of these. */
+  /** Prefixes of keys: nothing below the layer counts whose key begins with one of them. */
   readonly cleared: Set<string>;
   readonly entries: Map<string, Uint8Array | undefined>;
 }
@@ -84,7 +84,7 @@ export class LayerTable {
     }
   }
 
-  /** Nothing below it counts whose key begins with `prefix`. */
+  /** Returns true if nothing below the layer counts whose key begins with `prefix`. */
   hides(prefix: string): boolean {
     const group = prefix.length < this.#groupLength ? undefined : this.#groups.get(this.#nameOf(prefix));
     for (const cleared of [this.#wide, group?.cleared ?? NONE]) {
@@ -93,7 +93,10 @@ export class LayerTable {
     return false;
   }
 
-  /** Some of what is below it may not count whose key begins with `prefix`: it was cleared or deleted. */
+  /**
+   * Returns true if some entries below the layer whose key begins with `prefix` may not count, because they were
+   * cleared or deleted.
+   */
   thins(prefix: string): boolean {
     for (const { cleared, entries } of this.#groupsUnder(prefix)) {
       for (const gone of cleared) if (gone.startsWith(prefix)) return true;
@@ -103,7 +106,7 @@ export class LayerTable {
     return false;
   }
 
-  /** All that was cleared, each before any entry under it was set again. */
+  /** Yields all prefixes that were cleared, each before any entry under it was set again. */
   *cleared(): Generator<string> {
     yield* this.#wide;
     for (const { cleared } of this.#groups.values()) yield* cleared;

@@ -98,13 +98,13 @@ class SortedEntries {
     for (const entry of added) this.bytes += sizeOf(entry);
   }
 
-  /** As it is when the first entry is asked for. */
+  /** Yields the entries as they are when the first one is asked for. */
   *range(from: Uint8Array, to: Uint8Array | undefined): Iterable<Entry> {
     const end = to === undefined ? this.#entries.length : this.#indexOf(to);
     for (const [key, value] of this.#entries.slice(this.#indexOf(from), end)) yield [key.slice(), value.slice()];
   }
 
-  /** The same entries, whatever is set afterwards. */
+  /** Returns the same entries, whatever is set afterwards. */
   share(): SortedEntries {
     const shared = new SortedEntries(this.#entries);
     shared.#isShared = true;
@@ -112,7 +112,7 @@ class SortedEntries {
     return shared;
   }
 
-  /** Where the key is, or would be. */
+  /** Returns the index of the key, or the one that it would have. */
   #indexOf(key: Uint8Array): number {
     let low = 0;
     let high = this.#entries.length;

@@ -5,7 +5,7 @@ import type { OpenableStorage } from './openable-storage.ts';
 import type { Entry } from './tables.ts';
 import { WriteBatch } from './write-batch.ts';
 
-/** Without a state directory: everything lives in memory, and is gone with the process. */
+/** A storage without a state directory: everything lives in memory, and is gone with the process. */
 export class NoStorage implements OpenableStorage {
   readonly isKept = false;
   readonly unit = new WriteBatch();

@@ -17,7 +17,7 @@ export type LayerPage = Uint8Array | PageRuns;
 
 /** One canister's pages in a layer. */
 export interface LayerPages {
-  /** Nothing below this layer counts: then all pages are whole. */
+  /** True if nothing below this layer counts: then all pages are whole. */
   isCleared: boolean;
   readonly pages: Map<number, LayerPage>;
 }

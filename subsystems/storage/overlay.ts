@@ -152,7 +152,7 @@ export class Overlay {
     return this.#found(family, prefix).map(([key, value]) => [bytesOfLatin1(key), value] as const);
   }
 
-  /** Some of the keys from `from` on, in order: those that are read in a short time. Not for pages. */
+  /** Returns some of the keys from `from` on, in order: as many as are read in a short time. Not for pages. */
   keys(family: Family, from: Uint8Array): KeyPage {
     const found = new Map<string, Uint8Array>();
     let next: Uint8Array | undefined;
@@ -225,7 +225,7 @@ export class Overlay {
   }
 
   /**
-   * The same a slice at a time; whoever reads sees to it that nothing of that memory changes meanwhile. Layers may be
+   * Reads a memory a slice at a time; the caller ensures that nothing of that memory changes meanwhile. Layers may be
    * frozen and folded.
    */
   *readingMemory(id: Uint8Array): Generator<undefined, StoredMemory> {

@@ -7,7 +7,7 @@
  */
 import { copyBytes } from '../bytes/index.ts';
 
-/** With their headers. A page whose runs would take more is kept whole. */
+/** Bytes of a page's runs with their headers. A page whose runs would take more is kept whole. */
 const RUNS_BYTES_MAX = 1024;
 /** Bytes that a page's runs get at first; they double when they need more. */
 const FIRST_BYTES = 64;
@@ -17,13 +17,13 @@ const CHUNK_BYTES = 64 * 1024;
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * Where the runs of a layer's pages are: pieces of a few large buffers, which V8 need not look after one by one.
+ * Memory for the runs of a layer's pages: pieces of a few large buffers, which V8 need not look after one by one.
  * Nothing is given back before all of it is.
  */
 export class RunArena {
   #chunk = new Uint8Array(0);
   #used = 0;
-  /** All that was taken, what pages have grown out of among it. */
+  /** Bytes that were taken, including pieces that pages have grown out of. */
   bytes = 0;
 
   /** A piece of so many bytes, at most 1,024; zeros. */

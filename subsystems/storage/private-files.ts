@@ -29,7 +29,7 @@ export async function closeToOthers(root: string, names: readonly string[]): Pro
   return open;
 }
 
-/** True: nobody else gets at it. */
+/** Returns true if nobody else can get at the path. */
 async function closeAll(path: string): Promise<boolean> {
   const isShut = await close(path);
   for (const entry of await entriesOf(path)) {
@@ -38,7 +38,7 @@ async function closeAll(path: string): Promise<boolean> {
   return isShut;
 }
 
-/** None for a file, and for what is not there. */
+/** Returns the entries of a directory; none for a file, and for what does not exist. */
 async function entriesOf(path: string): Promise<readonly Dirent[]> {
   try {
     return await readdir(path, { recursive: true, withFileTypes: true });
@@ -47,7 +47,7 @@ async function entriesOf(path: string): Promise<readonly Dirent[]> {
   }
 }
 
-/** True: nobody else can read, write or enter it now, or it is not there. */
+/** Returns true if nobody else can read, write or enter the path now, or if it does not exist. */
 async function close(path: string): Promise<boolean> {
   try {
     const status = await stat(path);

@@ -89,7 +89,7 @@ function hasRecordBehind(bytes: Buffer, checksums: Crc32c, at: number): boolean 
   return false;
 }
 
-/** With its header; 0 if there is no intact record. */
+/** Returns the bytes of a record with its header, or 0 if there is no intact record. */
 function recordBytes(bytes: Buffer, checksums: Crc32c, at: number): number {
   if (at + HEADER_BYTES > bytes.length || bytes[at + 6] === NO_RECORD) return 0;
   const end = endOf(bytes, at);
@@ -101,7 +101,7 @@ function endOf(bytes: Buffer, at: number): number {
   return at + HEADER_BYTES + bytes.readUInt16LE(at + 4) + (hasLogNumber(bytes.readUInt8(at + 6)) ? 4 : 0);
 }
 
-/** Where the next one begins. */
+/** Returns the place where the next record begins. */
 function afterRecord(end: number): number {
   const blockEnd = blockEndOf(end);
   return blockEnd - end < HEADER_BYTES ? blockEnd : end;

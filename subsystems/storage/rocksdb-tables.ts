@@ -54,7 +54,7 @@ const MEMTABLE_BYTES: Readonly<Record<ColumnFamily, number>> = {
   blob: ROW_MEMTABLE_BYTES,
 };
 const NO_KEY = new Uint8Array(0);
-/** Behind all keys of rows. */
+/** A key behind all keys of rows. */
 const FILLER_KEY = new Uint8Array(64).fill(0xff);
 const BEYOND_ALL_KEYS = new Uint8Array(65).fill(0xff);
 
@@ -62,7 +62,7 @@ interface Database {
   readonly binding: Binding;
   readonly handle: Handle;
   readonly columns: Readonly<Record<Family, { readonly column: Handle; readonly valueEncoding: 'buffer' }>>;
-  /** All that are open. */
+  /** All cursors that are open. */
   readonly cursors: Set<Cursor>;
   isClosed: boolean;
 }
@@ -242,7 +242,10 @@ class Cursor implements Disposable {
     database.cursors.add(this);
   }
 
-  /** Up to `count` rows from that key on; fewer if they are large. Other reads may come in between: each seeks anew. */
+  /**
+   * Returns up to `count` rows from that key on; fewer if they are large. Other reads may come in between: each seeks
+   * anew.
+   */
   read(from: Uint8Array, count: number): { readonly rows: readonly Buffer[]; readonly finished: boolean } {
     checkOpen(this.#database);
     assert(!this.#isClosed, 'the snapshot was disposed of');

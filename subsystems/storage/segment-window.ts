@@ -1,7 +1,7 @@
 import type { DiskFile } from './disk.ts';
 import { corrupt } from './step-log-format.ts';
 
-/** So much is read at once: what is in memory stays small, and a system call is a small part of what reading takes. */
+/** Bytes that are read at once: the memory stays small, and a system call is a small part of the time of a read. */
 const WINDOW_BYTES = 2 ** 20;
 const ZEROS = Buffer.alloc(64 * 1024);
 
@@ -14,7 +14,7 @@ export class SegmentWindow {
   #buffer: Buffer<ArrayBuffer>;
   #words: Uint32Array;
   #segment: { readonly name: string; readonly file: DiskFile; readonly bytes: number } | undefined;
-  /** Where in the segment the piece begins and ends. */
+  /** Places in the segment at which the piece begins and ends. */
   #from = 0;
   #to = 0;
 

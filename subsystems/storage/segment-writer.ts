@@ -15,7 +15,7 @@ import type { SegmentFile } from './step-log-reader.ts';
 const FIRST_BYTES = 2 ** 16;
 /** Bytes of the buffer that are kept for the next flush; one flush may need a lot more. */
 const KEPT_BYTES = 2 ** 22;
-/** Longer pieces are written from where they are. */
+/** Bytes above which pieces are written from where they are. */
 const COPIED_BYTES_MAX = 2 ** 16;
 
 /** A segment that units are added to. It takes a file only when it is first written. */
@@ -49,7 +49,7 @@ export class SegmentWriter {
     return this.#slot;
   }
 
-  /** With the header block, and with what is not written yet. */
+  /** Bytes in use, including the header block and what is not written yet. */
   get usedBytes(): number {
     return this.#usedBytes;
   }
@@ -128,7 +128,7 @@ export class SegmentWriter {
     this.#slot.file.write(this.#writtenBytes, mark);
   }
 
-  /** Nothing more will be added. */
+  /** Ends the segment: nothing more will be added. */
   end(): void {
     if (!this.hasUnwritten) this.#buffer = Buffer.alloc(0);
   }

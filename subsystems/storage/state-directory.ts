@@ -25,7 +25,7 @@ export interface StateDirectory {
   readonly log: string;
   /** Entries of the directory that other users can get at, because their rights cannot be changed. */
   readonly exposed: readonly string[];
-  /** Nothing was kept here before. */
+  /** True if nothing was kept here before. */
   readonly isNew: boolean;
   /** Removes the lock. Close what is open in the directory first. */
   readonly close: () => Promise<void>;
@@ -42,7 +42,10 @@ export const LOCK_FILE = 'lock';
  */
 export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found)$/;
 const DIRECTORIES = ['tables', 'log', 'motoko', 'modules'] as const;
-/** There from the beginning of a restore to its end, or, when it was killed after its end, to the first start. */
+/**
+ * Directory that exists from the beginning of a restore to its end, or, if the restore was killed after its end, to the
+ * first start.
+ */
 export const UNFINISHED_RESTORE = 'unfinished-restore';
 const NAMES_SHOWN = 5;
 

@@ -16,9 +16,9 @@ import { PRIVATE_FILE } from './private-files.ts';
 
 interface Owner {
   readonly pid: number;
-  /** When it took the lock: ISO, UTC. */
+  /** Time at which the process took the lock: ISO, UTC. */
   readonly started: string;
-  /** When the process began, in the system's terms; null where it does not say. */
+  /** Time at which the process began, in the system's terms; null where the system does not say. */
   readonly processStart: string | null;
   /** Makes one lock differ from every other. */
   readonly nonce: string;

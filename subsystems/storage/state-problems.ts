@@ -1,4 +1,4 @@
-/** Why a state directory cannot be one, or cannot be written, with what to do about it. */
+/** Explains why a directory cannot be a state directory, or cannot be written, and what to do about it. */
 import { lstat, readlink, stat } from 'node:fs/promises';
 import { dirname, join, parse, resolve, sep } from 'node:path';
 import { isDirectory, makeDirectory, messageOf, ServerError } from '../../kernel/index.ts';

@@ -22,7 +22,7 @@ import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 import { bytesOf, piecesOf, type Unit } from './unit.ts';
 
 export interface StateStoreOptions {
-  /** From how many bytes of log or overlay on they go to the tables. */
+  /** Bytes of log or overlay from which on they go to the tables. */
   readonly foldBytes?: number;
   /** True if a commit waits for the disk. */
   readonly isSynced: boolean;
@@ -95,7 +95,7 @@ export class StateStore {
   #mark = 0;
   #lastFrozen = 0;
   #last: number;
-  /** Who wants a snapshot of what is committed, and of what is being folded. */
+  /** Callbacks that want a snapshot of what is committed, and of what is being folded. */
   readonly #wanted: SnapshotTaker[] = [];
   #folding: SnapshotTaker[] = [];
 
@@ -180,7 +180,7 @@ export class StateStore {
     return this.#isLarge() ? Math.max(SLICES_WHEN_LARGE, Math.min(owed, SLICES_WHEN_LARGE_MAX)) : 1;
   }
 
-  /** So many times as large as it is to be. */
+  /** Returns true if log or overlay is more than so many times as large as it is to be. */
   #isLarge(times = 1): boolean {
     const bytes = times * this.#foldBytes;
     return this.#bytesSinceFreeze > bytes || this.#isOverlayLarge(bytes);
@@ -191,7 +191,7 @@ export class StateStore {
     return activeBytes > bytes * OVERLAY_FACTOR || activePages > bytes / BYTES_PER_PAGE;
   }
 
-  /** All units that are durable, or so many bytes of them: an operation more at most. */
+  /** Applies all durable units to the overlay, or so many bytes of them, exceeded by one operation at most. */
   #apply(bytesMax = Infinity): void {
     let units = 0;
     for (let bytes = 0; units < this.#unapplied.length && bytes < bytesMax;) {
@@ -215,7 +215,7 @@ export class StateStore {
     this.#folding = this.#wanted.splice(0);
   }
 
-  /** True: the frozen layer is in the tables. */
+  /** Folds one slice. Returns true if the frozen layer is in the tables. */
   #foldSlice(): boolean {
     const last: Change = { family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#lastFrozen) };
     if (!this.#overlay.foldSlice(last)) return false;

@@ -49,7 +49,7 @@ export interface StepLogOptions {
   readonly segmentsKept?: number;
   /** Bytes of a segment that are read at once when the log is recovered, a multiple of 8; see SegmentWindow. */
   readonly windowBytes?: number;
-  /** For salts. */
+  /** Source of salts. */
   readonly random?: Random;
 }
 
@@ -69,9 +69,9 @@ type Optional = 'firstUnit' | 'floor' | 'keepFloor' | 'windowBytes';
 /** A segment that holds units. */
 interface LiveSegment {
   readonly generation: number;
-  /** None: nothing of it is written yet. */
+  /** Undefined while nothing of the segment is written. */
   readonly slot: SegmentFile | undefined;
-  /** With the header block. */
+  /** Bytes in use, including the header block. */
   readonly usedBytes: number;
 }
 
@@ -196,7 +196,7 @@ export class StepLog {
     });
   }
 
-  /** Has it kept how far the log is durable by now, without waiting for that. */
+  /** Has the floor's keeper store how far the log is durable by now, without waiting for that. */
   confirm(): void {
     this.#attempt(() => {
       const newest = this.#live.findLast(({ slot }) => slot !== undefined);

@@ -71,7 +71,7 @@ async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
   }
 }
 
-/** Until it is told to close. */
+/** Serves until the thread is told to close. */
 async function serve(server: CommitServer, { close }: StateDirectory): Promise<void> {
   for (let hasMore = false; !server.isClosing; hasMore = server.round()) {
     if (!hasMore && !server.hasMore) server.wait();

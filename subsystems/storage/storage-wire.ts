@@ -30,7 +30,7 @@ export const UNIT = 1;
 export const MESSAGE = 2;
 export const DURABLE = 3;
 
-/** One end of the way between the two: rings that both have, and its port. */
+/** One end of the way between the two threads: rings that both have, and its port. */
 export interface StorageEnd {
   /** Ring of the storage thread. */
   readonly inbox: SharedArrayBuffer;
@@ -47,7 +47,7 @@ export interface StorageThreadOptions {
 /** Some of a family's keys, in order. */
 export interface KeyPage {
   readonly keys: readonly Uint8Array[];
-  /** Where the others begin; undefined: there are none. */
+  /** Key at which the next page begins; undefined after the last one. */
   readonly next: Uint8Array | undefined;
 }
 
@@ -76,7 +76,7 @@ export interface StorageAnswers {
   canister: StoredCanister;
   figures: StorageFigures;
   openBackup: number;
-  /** Undefined: that was all. */
+  /** Undefined after the last piece. */
   nextPiece: Uint8Array | undefined;
   closeBackup: undefined;
   close: undefined;

@@ -1,6 +1,6 @@
 import { PAGE_BYTES } from '../bytes/index.ts';
 
-/** To map memory takes some microseconds. */
+/** Bytes from which on mapping memory pays: it takes some microseconds. */
 const MAPPED_BYTES_MIN = 2 ** 20;
 /** Pages in a chunk of `StoredPages`, the last one excepted: 4 MiB. */
 export const CHUNK_PAGES = 1024;

@@ -275,7 +275,7 @@ function unitChange(unit: number): Change {
   return { family: 'meta', key: LAST_UNIT_KEY, value };
 }
 
-/** Not within somebody's call: nothing can handle it, and nothing is to be answered any more. */
+/** Throws outside of every call: no caller can handle the error, and nothing is to be answered any more. */
 function throwLater(error: ServerError): void {
   setImmediate(() => {
     throw error;

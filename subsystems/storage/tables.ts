@@ -20,7 +20,7 @@ export type Entry = readonly [key: Uint8Array, value: Uint8Array];
 /** Read operations, on the tables as they are or on a snapshot. Buffers that come out belong to the caller. */
 export interface TableReader {
   get(family: Family, key: Uint8Array): Uint8Array | undefined;
-  /** In the order of `keys`. */
+  /** Returns values in the order of `keys`. */
   getMany(family: Family, keys: readonly Uint8Array[]): (Uint8Array | undefined)[];
   /** Entries with `from` ≤ key < `to` (undefined: to the family's end), in the order of the keys' bytes. */
   range(family: Family, from: Uint8Array, to: Uint8Array | undefined): Iterable<Entry>;

@@ -39,7 +39,7 @@ class ThreadPort extends RingPort {
   readonly #early: EarlyWake;
   readonly #options: Omit<ThreadedStorageOptions, 'onFailure'>;
   #worker: Worker | undefined;
-  /** Why the thread has ended before anybody was there to be told. */
+  /** Reason why the thread has ended before there was a receiver to be told. */
   #ended: string | undefined;
 
   constructor(options: Omit<ThreadedStorageOptions, 'onFailure'>) {

@@ -159,7 +159,9 @@ export class WriteBatch {
   }
 }
 
-/** One array of all of them, the caller's own. The pieces own their buffers, and nobody may look at them any more. */
+/**
+ * Returns one array of all pieces, which the caller owns. The pieces own their buffers, and must not be used any more.
+ */
 export function joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
   const [first] = pieces;
   if (first !== undefined && pieces.length === 1) return first;

@@ -13,7 +13,7 @@ export class EarlyWake {
   readonly #withinMs: number;
   readonly #gate: SpinGate;
   #isDue = false;
-  /** When the thread was woken for what has not been published yet. */
+  /** Time at which the thread was woken for something that has not been published yet. */
   #wokenMs: number | undefined;
 
   /** `withinMs`: so long the thread looks for a record that it was woken for. */

@@ -20,7 +20,7 @@ const HEAP_BYTES_MAX = 48 * 2 ** 20;
 const STAGGER_MS = 500;
 const STAGGERED = 8;
 
-/** For so long nothing has come to a thread that gives its memory back. */
+/** Milliseconds without anything to do after which a thread gives its memory back. */
 export const IDLE_MS = 4_000 + STAGGER_MS * (threadId % STAGGERED);
 
 /** Gives it back: the thread stops for that, 20 to 30 ms with the 6 MB of one that has had little to do. */

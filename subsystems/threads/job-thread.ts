@@ -23,7 +23,7 @@ export interface JobThreadOptions {
   readonly stackMb: number;
   /** Errors with which a job is rejected that was not done. */
   readonly refusals: {
-    /** As many wait as may. */
+    /** As many jobs wait as may. */
     readonly busy: () => ServerError;
     /** The job took longer than `jobDeadlineMs`. */
     readonly late: () => ServerError;

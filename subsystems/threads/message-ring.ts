@@ -126,7 +126,7 @@ export class RingProducer extends RingEnd {
   }
 }
 
-/** Called for each record: its type, and where its payload starts. Valid only during the call. */
+/** Callback for each record: its type, and where its payload starts. Valid only during the call. */
 export type TakeRecord = (type: number, at: number, payloadBytes: number) => void;
 
 /** A thread that so much has come to keeps the memory that it has worked with: the next burst wants it. */

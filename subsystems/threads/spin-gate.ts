@@ -38,7 +38,7 @@ export class SpinGate {
     return false;
   }
 
-  /** After a look. */
+  /** Takes the outcome of a look. */
   tell(isFound: boolean): void {
     if (isFound) this.#skips = Math.max(1, this.#skips >> 1);
     else {

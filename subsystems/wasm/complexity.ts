@@ -26,7 +26,7 @@ export const NESTING_MAX = 10_000;
 
 /** Operands of blocks, branches and calls in a function and in a module; V8 takes some 40 bytes for each. */
 const OPERANDS_MAX = { function: 2_000_000, module: 100_000_000 } as const;
-/** Shorter bodies cannot nest deep enough to matter. */
+/** Bytes of a body below which it cannot nest deep enough to matter. */
 const WALKED_BYTES = 1 << 20;
 
 const NO_TYPE: FunctionType = { params: [], results: [] };

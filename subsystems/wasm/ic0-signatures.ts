@@ -4,13 +4,13 @@
  * Validation checks a module's imports against this table in the module's pointer width; the instrumenter derives from
  * it how a value crosses to JavaScript; the system API implements exactly these names.
  *
- * | letter  | in the module             | what the host function receives or returns                                 |
- * |---------|---------------------------|----------------------------------------------------------------------------|
- * | `I`     | i32 or i64 by the width   | Number, unsigned; above 2^53 rounded (no such address, size or index exists) |
- * | `bits`  | i32 or i64 by the width   | exact bits: Number (signed) in 32-bit modules, BigInt (signed) in 64-bit ones |
- * | `u64`   | i64                       | Number; as an argument unsigned and rounded above 2^53, as a result −1 stays −1 |
- * | `i64`   | i64                       | BigInt, signed                                                               |
- * | `i32`   | i32                       | Number, signed                                                               |
+ * | letter | in the module           | what the host function receives or returns                                    |
+ * | ------ | ----------------------- | ----------------------------------------------------------------------------- |
+ * | `I`    | i32 or i64 by the width | Number, unsigned; above 2^53 rounded (no such address, size or index exists)  |
+ * | `bits` | i32 or i64 by the width | exact bits: Number (signed) in 32-bit modules, BigInt (signed) in 64-bit ones |
+ * | `u64`  | i64                     | Number; as an argument unsigned, rounded above 2^53; as a result −1 stays −1  |
+ * | `i64`  | i64                     | BigInt, signed                                                                |
+ * | `i32`  | i32                     | Number, signed                                                                |
  *
  * Numbers instead of BigInts are not a nicety: an i64 that crosses as a BigInt costs about 13 ns, as a double 2 ns.
  */

@@ -449,7 +449,7 @@ for (const [opcode, bytes] of [
   STORE_BYTES[opcode] = bytes;
 }
 
-/** Why an opcode is refused, for those that toolchains do emit. */
+/** Reasons for which opcodes are refused, for those that toolchains do emit. */
 const REASONS = new Map<number, string>([
   [0x26, 'table.set: tables cannot change at run time, because they are rebuilt from the module'],
   [MISC + 12, 'table.init: tables cannot change at run time, because they are rebuilt from the module'],
@@ -463,7 +463,10 @@ export function opcodeName(opcode: number): string | undefined {
   return names[opcode];
 }
 
-/** Why an opcode is not allowed, in words for a message. `opcode` may be any of the encoding, also beyond the table. */
+/**
+ * Returns why an opcode is not allowed, in words for a message. `opcode` may be any of the encoding, also beyond the
+ * table.
+ */
 export function reasonForRefusal(first: number, second: number | undefined): string {
   const known = first === 0xfc ? REASONS.get(MISC + (second ?? 0)) : REASONS.get(first);
   if (known !== undefined) return known;

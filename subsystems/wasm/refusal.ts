@@ -26,7 +26,7 @@ export function quoted(name: string): string {
   );
 }
 
-/** The same without quotes for a name that is short and plain. */
+/** Returns a name as `quoted` does, but without quotes if it is short and plain. */
 export function plain(name: string): string {
   return /^[\w.$-]{1,80}$/.test(name) ? name : quoted(name);
 }

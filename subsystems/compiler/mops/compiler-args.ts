@@ -10,9 +10,9 @@ import { parsePrincipal } from '../../ic/index.ts';
 import type { Persistence } from '../moc-protocol.ts';
 
 export interface CompilerArgs {
-  /** As the compiler takes them, `-W=M0223` as one. */
+  /** Flags as the compiler takes them, `-W=M0223` as one. */
   readonly flags: readonly string[];
-  /** Undefined: nothing is said of it. */
+  /** Undefined if the arguments say nothing of it. */
   readonly persistence: Persistence | undefined;
   /** The collector of a classical module, as moc.js calls it; undefined: moc.js's own choice. */
   readonly collector: string | undefined;
@@ -24,7 +24,7 @@ export interface CompilerArgs {
   readonly implicitPackages: readonly string[];
   /** Metadata that everybody may read. */
   readonly publicMetadata: readonly string[];
-  /** Why nothing can be compiled with these. */
+  /** Error that says why nothing can be compiled with these arguments. */
   readonly refusal: ServerError | undefined;
   /** The manifest that has them: absolute. */
   readonly file: string;
@@ -65,7 +65,7 @@ const PASSED = new Set([
   WARNINGS_ARE_HIDDEN,
   WARNINGS_ARE_ERRORS,
 ]);
-/** They say how faults are told, or ask the compiler to check itself. */
+/** Flags that say how faults are reported, or that ask the compiler to check itself. */
 const WITHOUT_EFFECT = new Set([
   '-no-check-ir',
   '--all-libs',
@@ -74,7 +74,7 @@ const WITHOUT_EFFECT = new Set([
   '--error-recovery',
   '--print-source-on-error',
 ]);
-/** The same, with a value. */
+/** Flags of the same kind that have a value. */
 const WITHOUT_EFFECT_VALUED = new Set(['--error-detail', '--error-format']);
 
 const ELSEWHERE = 'compile it elsewhere (`mops build`) and name the module with `wasm`';
@@ -159,7 +159,7 @@ class ArgsReader {
     else if (!WITHOUT_EFFECT.has(arg)) this.#valued(arg);
   }
 
-  /** One that has a value, behind `=` or as the next one. */
+  /** Handles a flag with a value, behind `=` or as the next argument. */
   #valued(arg: string): void {
     const equals = arg.indexOf('=');
     const name = equals === -1 ? arg : arg.slice(0, equals);

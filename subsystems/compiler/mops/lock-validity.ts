@@ -31,7 +31,7 @@ const CHECKS: readonly Check[] = [
   openLocals,
 ];
 
-/** Undefined: it may be believed. Rejects as `Manifests` does. */
+/** Returns why a lock may not be believed, or undefined if it may. Rejects as `Manifests` does. */
 export async function whyStale(
   lock: MopsLock,
   manifest: MopsManifest,

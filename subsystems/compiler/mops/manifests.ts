@@ -5,7 +5,7 @@ import { namingWho, type SourceReader } from '../source-reader.ts';
 import { sha256 } from './mops-lock.ts';
 import { type Dependency, type MopsManifest, PACKAGES_MAX, parseMopsToml } from './mops-toml.ts';
 
-/** All manifests together: parsed in at most 2 s, one after the other. */
+/** Characters of all manifests together: they are parsed in at most 2 s, one after the other. */
 const CHARACTERS_MAX = 8 * 1024 * 1024;
 
 export interface ManifestsOptions {
@@ -54,13 +54,13 @@ export class Manifests {
     return namingWho(this.at(this.folderOf(local)), this.whoNames(local));
   }
 
-  /** Where a local package is. */
+  /** Returns the folder of a local package. */
   folderOf({ dependency: { source }, from }: Declared): string {
     const path = source.kind === 'local' ? source.path : '.';
     return posix.normalize(posix.resolve(from, path).replaceAll('{MOPS_ENV}', this.#options.environment));
   }
 
-  /** As mops names a local package's folder: its path from the root. */
+  /** Returns a local package's folder as mops names it: its path from the root. */
   nameOf(folder: string): string {
     const path = posix.relative(this.root, folder);
     return path.startsWith('../') ? path : `./${path}`;
@@ -131,7 +131,10 @@ function valuesOf(dependencies: readonly Dependency[]): object {
   return Object.fromEntries(sorted.map(({ name, value }) => [name, value]));
 }
 
-/** As mops marks a manifest that it cannot read either. Whoever asks for packages is told what is wrong there. */
+/**
+ * Returns the mark of mops for a manifest that it cannot read either. A caller that asks for packages is told what is
+ * wrong there.
+ */
 function unreadable(error: unknown): 'unreadable' {
   if (error instanceof ServerError && error.kind === 'invalid') return 'unreadable';
   throw error;

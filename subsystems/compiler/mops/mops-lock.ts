@@ -183,7 +183,7 @@ function shown(text: string): string {
   return JSON.stringify(text.slice(0, 200));
 }
 
-/** In hex: what a text is, as `mops.lock` has it. */
+/** Returns the hash of a text in hex, as `mops.lock` has it. */
 export function sha256(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }

@@ -25,7 +25,7 @@ export interface MopsOptions {
 
 export interface MopsPackage {
   readonly name: string;
-  /** Undefined: a local one that says none. */
+  /** Undefined for a local package that names no version. */
   readonly version: string | undefined;
   /** The folder with all that belongs to it. */
   readonly root: string;
@@ -40,7 +40,7 @@ export interface MopsPackage {
   readonly hashes: ReadonlyMap<string, string>;
 }
 
-/** Why there is no such package, as a part of a sentence. */
+/** Reason why there is no such package, as a part of a sentence. */
 export interface MissingPackage {
   readonly missing: string;
   /** The file that says why the package, which is there, cannot be used. */
@@ -83,7 +83,10 @@ export class MopsPackages {
     if (root !== undefined) this.#project = { root, manifests: new Manifests(reader, { root, ceiling, environment }) };
   }
 
-  /** For the project that a file is in. Rejects with ServerError `mops-invalid`, or what the reader rejects with. */
+  /**
+   * Returns the packages of the project that a file is in. Rejects with ServerError `mops-invalid`, or with the
+   * reader's error.
+   */
   static async of(file: string, reader: SourceReader, options: MopsOptions): Promise<MopsPackages> {
     const project = await projectOf(file, reader, options);
     const packages = new MopsPackages(reader, options, project && posix.dirname(project.file));
@@ -185,7 +188,7 @@ export class MopsPackages {
     return { missing: text };
   }
 
-  /** Undefined: it is not there. */
+  /** Returns the folder of a package, or undefined if it does not exist. */
   async #folderOf(declared: Declared): Promise<string | undefined> {
     if (declared.dependency.source.kind === 'local') {
       const manifests = this.#project?.manifests;
@@ -197,7 +200,7 @@ export class MopsPackages {
     return undefined;
   }
 
-  /** Where mops would have put it. */
+  /** Returns the folders where mops would have put a package. */
   #foldersFor(dependency: Dependency): readonly string[] {
     const own = posix.join(this.#project?.root ?? '/', '.mops');
     return [own, ...this.#options.stores].map((store) => posix.join(store, folderOf(dependency) ?? ''));

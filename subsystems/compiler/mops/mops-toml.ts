@@ -11,17 +11,17 @@ const COMPILER_ARGS_MAX = 256;
 /** Nested deeper, a manifest says nothing that is read here. */
 const TOML_DEPTH_MAX = 32;
 
-/** Where a dependency comes from, as its value in `mops.toml` or `mops.lock` says. */
+/** Source of a dependency, as its value in `mops.toml` or `mops.lock` says. */
 export type DependencySource =
   | { readonly kind: 'registry'; readonly version: string }
   | { readonly kind: 'github'; readonly branch: string; readonly commit: string }
-  /** As written: relative to the manifest that has it. */
+  /** Path as written: relative to the manifest that has it. */
   | { readonly kind: 'local'; readonly path: string };
 
 export interface Dependency {
   /** Name that imports use; `name@0.1.0` is a name of its own. */
   readonly name: string;
-  /** As written. */
+  /** Value as written. */
   readonly value: string;
   readonly source: DependencySource;
 }
@@ -90,7 +90,10 @@ function lineOf(text: string, section: string, key: string | undefined): string 
   return '';
 }
 
-/** As mops calls a package of its registry: without what follows `@` in the name that it is imported by. */
+/**
+ * Returns the id by which mops calls a package of its registry: without what follows `@` in the name that it is
+ * imported by.
+ */
 export function packageId(name: string, version: string): string {
   const [short = name] = name.split('@');
   return `${short}@${version}`;
@@ -164,7 +167,7 @@ function isPackageName(name: string): boolean {
   return /^[\p{L}\p{N}_][\p{L}\p{N}_.@-]*$/u.test(name) && name.length <= 128;
 }
 
-/** Undefined: it is nothing that a dependency may be. */
+/** Returns the dependency that a value describes, or undefined if the value describes none. */
 export function dependencyOf(name: string, value: string): Dependency | undefined {
   const source = isPackageName(name) ? sourceOf(value) : undefined;
   return source && { name, value, source };

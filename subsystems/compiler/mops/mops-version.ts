@@ -4,7 +4,7 @@
  */
 interface Version {
   readonly numbers: readonly number[];
-  /** Empty: it is a release. */
+  /** Empty for a release. */
   readonly prerelease: readonly string[];
 }
 
@@ -25,7 +25,7 @@ const ANYWHERE = new RegExp(
 );
 const NONE: Version = { numbers: [0, 0, 0], prerelease: [] };
 
-/** Negative if `a` is lower, 0 if neither is: what follows a `+` does not count. */
+/** Returns a negative number if `a` is lower, and 0 if neither is: what follows a `+` does not count. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [versionOf(a), versionOf(b)];
   for (const [k, number] of left.numbers.entries()) {

@@ -7,7 +7,7 @@ import type { LockGraph } from './mops-lock.ts';
 import { type Dependency, type DependencySource, type MopsManifest, packageId, PACKAGES_MAX } from './mops-toml.ts';
 import { compareVersions, versionOfRef } from './mops-version.ts';
 
-/** In all manifests of a project and its packages together: some 20 of each package. */
+/** Dependencies in all manifests of a project and its packages together: some 20 of each package. */
 const DEPENDENCIES_MAX = 20_000;
 
 export interface ResolvedPackages {

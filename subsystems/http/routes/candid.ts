@@ -43,7 +43,7 @@ export function didTextOf(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('utf8');
 }
 
-/** There is no usable interface; with the reason and the way out. */
+/** Returns the error that there is no usable interface, with the reason and the way out. */
 export function noInterface({ name, module, candidProblem }: Canister): ServerError {
   if (module === undefined) {
     return new ServerError('missing', 'no-interface', `actor ${name} is empty: install a module first`);

@@ -9,7 +9,7 @@ import type { Handlers, RouteHost } from '../route.ts';
  */
 const ARGUMENT_CHARACTERS_MAX = 1024;
 
-/** As clients see it. A message that ended without an answer was rejected by the system (code 5). */
+/** Outcomes as clients see them. A message that ended without an answer was rejected by the system (code 5). */
 const OUTCOME_WORDS = {
   reply: 'reply',
   reject: 'reject',

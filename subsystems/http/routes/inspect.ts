@@ -9,10 +9,10 @@ const LIMIT = /^[1-9][0-9]{0,6}$/;
 
 /** Which actors a client wants to know of. */
 interface Page {
-  /** In hex; those behind it. Undefined: from the first one on. */
+  /** Id in hex: the actors behind it are shown. Undefined: all from the first one on. */
   readonly after: string | undefined;
   readonly limit: number;
-  /** In lower case; a part of their names. */
+  /** Part of the names to show, in lower case. */
   readonly name: string;
 }
 

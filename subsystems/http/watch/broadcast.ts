@@ -2,7 +2,7 @@ import type { Clock } from '../../../kernel/index.ts';
 
 /** The main thread is let go so often while many are told; a write to a socket takes 5 to 10 µs. */
 const SLICE_MS = 2;
-/** And has at least so long for everybody else before it goes on. */
+/** Milliseconds that everybody else has at least before telling goes on. */
 const PAUSE_MS_MIN = 4;
 /**
  * The pause lasts so many times as long as the slice took together with Node's work behind its writes, which takes as
@@ -12,10 +12,10 @@ const PAUSE_MS_MIN = 4;
 const PAUSE_FACTOR = 2;
 /** Whatever else happened while the slice was measured. */
 const PAUSE_MS_MAX = 50;
-/** Told of one audience before it is the next one's turn. */
+/** Viewers of one audience that are told before it is the next one's turn. */
 const TURN = 64;
 
-/** Who has to be told something that is the same for all. */
+/** Viewers that have to be told something that is the same for all of them. */
 export interface Audience {
   /** Tells at most so many of those that are behind; false: nobody is behind any more. */
   tellSome(count: number): boolean;

@@ -240,7 +240,7 @@ export async function preparedCall(
 
 type Fault = Pick<Exclude<Outcome, { kind: 'reply' | 'unavailable' }>, 'kind' | 'code' | 'message'>;
 
-/** As the error body of a call has it. */
+/** Returns the event of a fault, with the fields of a call's error body. */
 function faultEvent({ kind, code, message }: Fault): { readonly event: string; readonly data: string } {
   if (kind === 'outOfCycles')
     return { event: 'out_of_cycles', data: JSON.stringify({ code: HTTP_STATUS.outOfCycles, message }) };

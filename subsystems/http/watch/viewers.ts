@@ -6,14 +6,17 @@ export interface Scene {
   /** Counts changes of code; its event goes before the answer. */
   readonly codeChanges: number;
   readonly codeFrame: Uint8Array;
-  /** Undefined: there is no answer yet. */
+  /** Undefined while there is no answer. */
   readonly answer: Answer | undefined;
   /** The last thing that all are told; undefined: more may come. */
   readonly endFrame: Uint8Array | undefined;
 }
 
 export interface Answer {
-  /** The same for the same answer, in every process: a client that comes back names the last one that it had. */
+  /**
+   * Id of the answer, the same for the same answer in every process: a client that comes back names the last one that
+   * it had.
+   */
   readonly id: string;
   readonly frame: Uint8Array;
 }
@@ -38,7 +41,7 @@ export class Viewer {
 export class Viewers implements Audience {
   readonly #viewers: Viewer[] = [];
   readonly #scene: () => Scene;
-  /** The next one to be told, and how many from there on may be behind. */
+  /** The next viewer to be told, and the number of viewers from there on that may be behind. */
   #next = 0;
   #behind = 0;
 
@@ -69,7 +72,7 @@ export class Viewers implements Audience {
     if (this.#behind > 0) this.#behind = this.#viewers.length;
   }
 
-  /** All of them are behind. */
+  /** Notes that all viewers are behind. */
   changed(): void {
     this.#behind = this.#viewers.length;
   }
