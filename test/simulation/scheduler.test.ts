@@ -22,6 +22,11 @@ const SEEDS = 10;
 const OPERATIONS = 250;
 /** A planted bug is found within this many seeds; most are found within ten. */
 const SEEDS_UNTIL_FOUND = 40;
+/**
+ * Seeds that are tried before all others, because they have found the rarer bugs. If a changed simulation makes one of
+ * them useless, the seeds are tried from 1 on.
+ */
+const FOUND_BY = [1, 5, 10, 35];
 
 /** Counts that must not be 0 in any mix. */
 const ALWAYS = [
@@ -172,14 +177,16 @@ const BUGS: readonly (readonly [bug: string, plant: () => Planted, mixes: readon
 for (const [bug, plant, mixes] of BUGS) {
   for (const mix of mixes) {
     test(`the simulation finds ${bug}, ${mix.isKept === true ? 'in state that is kept' : 'in memory'}`, async () => {
+      const all = Array.from({ length: SEEDS_UNTIL_FOUND }, (_, at) => at + 1);
       let found: unknown;
-      let seed = 0;
-      while (found === undefined && ++seed <= SEEDS_UNTIL_FOUND) {
+      for (const seed of new Set([...FOUND_BY, ...all])) {
         await simulateScheduler(seed, mix, OPERATIONS, plant()).catch((error: unknown) => (found = error));
+        if (found === undefined) continue;
+        // Without the planted bug, the same seed must pass.
+        await simulateScheduler(seed, mix, OPERATIONS);
+        break;
       }
       assert.ok(found, `nothing was found in ${SEEDS_UNTIL_FOUND} seeds`);
-      // Without the planted bug, the same seed must pass.
-      await simulateScheduler(seed, mix, OPERATIONS);
     });
   }
 }

@@ -38,6 +38,9 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
 };
 /** Seeds that are tried first for mistakes in threads. */
 const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
+  'such a gate, and an engine that does not notice': 17,
+  'sleeping actors of which not everything is kept': 53,
+  'sleeping actors of which something old is kept': 11,
   'new memory of which a piece is lost': 28,
   'new memory that counts before all of it is there': 48,
 };
