@@ -103,13 +103,16 @@ const LEGACY = {
   'legacy/mops.toml':
     '[moc]\nargs = ["--legacy-actors", "--legacy-persistence", "--copying-gc", "--actor-alias", "sum", "' +
     `${FIRST}", "--actor-idl", "../today/src/idl", "--public-metadata", "candid:service"]\n`,
+  'legacy/note.txt': 'hello legacy',
   'legacy/Main.mo': `
 import Sum "canister:sum";
+import Note "blob:file:note.txt";
 actor {
   stable var kept = 1;
   var lost = 1;
   public func inc() : async [Nat] { kept += 1; lost += 1; [kept, lost] };
   public func total() : async Nat8 { await Sum.total() };
+  public query func note() : async Blob { Note };
 };
 `,
 };
@@ -156,9 +159,14 @@ test('what templates of today say of the compiler is taken, and the programs do 
   });
 
   await t.test('and a blob that changes makes another module', async () => {
-    await write(root, { 'today/src/note.txt': 'another' });
-    const { status, body } = await server.post('/upgrade/today', '');
+    const note = async (): Promise<string> => {
+      const [base64] = (await call(server, '/query-json/legacy/note')) as [string];
+      return Buffer.from(base64, 'base64').toString();
+    };
+    assert.equal(await note(), 'hello legacy');
+    await write(root, { 'legacy/note.txt': 'another' });
+    const { status, body } = await server.post('/upgrade/legacy', '');
     assert.equal(status, 200, body);
-    assert.deepEqual(await call(server, '/query-json/today/note'), ['another']);
+    assert.equal(await note(), 'another');
   });
 });

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { adaptedProgram } from '../../../subsystems/compiler/adapted-program.ts';
-import { mocProgramFile, readCorePackage } from '../../../subsystems/compiler/core-package.ts';
+import { mocProgramFile } from '../../../subsystems/compiler/core-package.ts';
 import { SOURCE_MAP_TEST } from '../../../subsystems/compiler/known-program.ts';
 import { runMoc } from '../../../subsystems/compiler/moc-instance.ts';
 import type { CompileRequest } from '../../../subsystems/compiler/moc-protocol.ts';
@@ -25,14 +25,18 @@ test('another program runs as it is', () => {
 test('an actor is compiled to the bytes that the program as npm has it makes', async () => {
   const plain = join(await temporaryDirectory(), 'moc.js');
   writeFileSync(plain, `${text} `);
-  const core = await readCorePackage();
   const source =
-    'import Map "mo:core/Map"; import Nat "mo:core/Nat"; persistent actor { var n = 0; let m = Map.empty<Nat, Text>(); public func put(n : Nat) : async ?Text { Map.swap(m, Nat.compare, n, debug_show n) } };';
+    'import Step "lib/Step"; persistent actor { var n = 0; let m = [Step.first(0)]; public func put(n : Nat) : async ?Text { switch (Step.next(m, n)) { case (?k) ?debug_show k; case null null } } };';
+  const library =
+    'module { public func first(n : Nat) : Nat { n + 1 }; public func next<T>(all : [T], n : Nat) : ?T { if (n < all.size()) ?all[n] else null } };';
   for (const persistence of ['enhanced', 'classical'] as const) {
     const request: Omit<CompileRequest, 'program'> = {
       kind: 'compile',
       main: 'Main.mo',
-      files: new Map([...core.filesFor(['Map', 'Nat']), ['Main.mo', source]]),
+      files: new Map([
+        ['Main.mo', source],
+        ['lib/Step.mo', library],
+      ]),
       blobs: new Map(),
       packages: new Map(),
       actors: [],
