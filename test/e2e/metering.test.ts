@@ -1,8 +1,10 @@
 /** Cycles as a client sees them: the cost of a message, the end of the cycles, and ways to add some. */
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
-import { compileMotoko } from '../support/motoko.ts';
+import { compileCounter, compileMotoko } from '../support/motoko.ts';
 import type { TestOwner } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -91,15 +93,19 @@ test('--cycles 0 disables metering: nothing is charged, and nothing can be added
 });
 
 test('metering that is turned off shows no balance and keeps it; who was made meanwhile is dry when it is on again', async (t) => {
-  const state = await temporaryDirectory();
-  const args = ['--state', state, '--live-cap', '1'];
-  const metered = await startCounter(t, args);
+  const folder = await temporaryDirectory();
+  await writeFile(join(folder, 'counter.wasm'), await compileCounter());
+  const manifestFile = join(folder, 'actors.json');
+  await writeFile(manifestFile, JSON.stringify({ actors: { counter: { wasm: 'counter.wasm' } } }));
+  const start = (...more: readonly string[]): Promise<InProcessServer> =>
+    startInProcess(t, { manifestFile, args: ['--state', join(folder, 'state'), '--live-cap', '1', ...more] });
+  const metered = await start();
   await metered.post('/call-json/counter/inc');
   const kept = await cycles(metered);
   assert.ok(kept > 0n);
   await metered.stop();
 
-  const free = await startCounter(t, [...args, '--cycles', '0']);
+  const free = await start('--cycles', '0');
   assert.equal(await cycles(free), 0n);
   const { wasm } = await compileMotoko('persistent actor { public func hi() : async Nat { 1 } }');
   assert.equal((await free.post('/install/late', wasm)).status, 200);
@@ -126,7 +132,7 @@ test('metering that is turned off shows no balance and keeps it; who was made me
   for (const { id } of actors) assert.ok(page.includes(`svc_actor_cycles{actor="${id}"} 0\n`));
   await free.stop();
 
-  const again = await startCounter(t, args);
+  const again = await start();
   assert.equal(await cycles(again), kept);
   assert.equal((await again.post('/call-json/counter/inc')).body, '[5]');
   assert.ok((await cycles(again)) < kept);
