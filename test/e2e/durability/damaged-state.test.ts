@@ -14,6 +14,8 @@ import { dump, WITNESS } from './witness.ts';
 
 /** Marker that fits into a line of the witness. */
 const MARKER = 'flip me!';
+/** Head of an argument of a million bytes in Candid: the rest of it is a blob. */
+const BLOB_OF_A_MILLION = 'DIDL\x01\x6d\x7b\x01\x00\xb4\x84\x3d';
 /** Lines of the witness, 64 to a page: pages of its neighbours lie in other blocks than those in its middle. */
 const LINES = 500;
 /** Number of looks without a new or vanished table file, after which RocksDB merges nothing. */
@@ -121,12 +123,10 @@ suite('a flipped byte', () => {
     // More messages than the log keeps to itself, with a megabyte each.
     const MESSAGES = 55;
     const argument = Buffer.alloc(1_000_000, 'x');
+    argument.write(BLOB_OF_A_MILLION, 0, 'latin1');
     for (let n = 0; n < MESSAGES; n++) {
       argument.write(`${MARKER} number ${n};`, 500_000);
-      const { status, body } = await host.server.post(
-        '/call-json/victim/weigh',
-        JSON.stringify([argument.toString('base64')]),
-      );
+      const { status, body } = await host.server.post('/call/victim/weigh', argument);
       assert.equal(status, 200, body);
     }
     const victim = await host.find('victim');
