@@ -78,7 +78,7 @@ export class Database {
     this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs };
   }
 
-  /** A connection for whoever reads for long. */
+  /** Opens a connection for a caller that reads for long. */
   connect(): Promise<Connection> {
     return Connection.open({ ...this.#connectionOptions, idleTransactionMs: 0 });
   }

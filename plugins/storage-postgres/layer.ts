@@ -24,7 +24,7 @@ export class Page {
   readonly bytes = new Uint8Array(PAGE_BYTES);
   /** Starts and ends of known bytes, in turn, ascending, apart from each other. */
   #runs: number[] = [];
-  /** Somebody reads it, and counts on its staying as it is: whoever would change it changes a copy. */
+  /** True if a reader counts on the page as it is: a change is then made to a copy. */
   isShared = false;
 
   /** Returns a page with all bytes known. */

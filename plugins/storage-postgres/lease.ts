@@ -221,7 +221,7 @@ export class Lease {
       // Not awaited alone: a late answer counts, and what a rejection says ends the process also then.
       void this.#sendBeat().then(answer.resolve);
       isHeard = await answer.promise;
-      // The one who hands the lease over goes on with this connection.
+      // The process that hands the lease over goes on with this connection.
       if (this.#isEnded) return;
       if (!isHeard && this.#connection !== undefined) this.#leaveHanging(this.#connection);
     }
@@ -237,7 +237,7 @@ export class Lease {
       connection = await this.#connected();
       isTaken = (await connection.query(SQL.beat, [namespace, this.owner])).count === 1;
     } catch {
-      // The ones who write tell whether the database is there; one who only reads waits.
+      // Processes that write tell whether the database is there; one that only reads waits.
       if (!this.#isEnded && connection === this.#connection) this.#drop();
       return false;
     } finally {

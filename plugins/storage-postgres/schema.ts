@@ -2,7 +2,7 @@
  * The tables, and every statement that is sent. A namespace is one server's state; many may share a database.
  *
  *     svc_schema    the version of all this
- *     svc_owner     who owns a namespace, as the ones who want it see it: `beat` grows while the owner lives
+ *     svc_owner     the owner of a namespace, as processes that want it see it: `beat` grows while the owner lives
  *     svc_fence     the number that every write of the owner must carry, and names in the row that it locks
  *     svc_log       committed and not in svc_entries yet: the operations of units `unit` to `last`, in pieces
  *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces

@@ -162,14 +162,15 @@ export class CheckOrder {
   ): false {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     const isSmall = length === undefined ? encoding === undefined : Number(length) <= SKIPPED_BYTES_MAX;
-    // Who waits to be told to send a body may or may not send it now: nobody could tell it from the next request.
+    // A client that waits to be told to send a body may or may not send it now: nobody could tell it from the next
+    // request.
     if (isSmall && expectation === 'nothing') this.#responder.text(response, status, text, more);
     else this.#responder.refuseUnread(response, status, text, more);
     return false;
   }
 }
 
-/** Node keeps the first one; whoever stands in front may go by another (RFC 9112, 3.2). */
+/** Node keeps the first one; a proxy in front may go by another (RFC 9112, 3.2). */
 function namesHostTwice(rawHeaders: readonly string[]): boolean {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {

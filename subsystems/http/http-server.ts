@@ -195,7 +195,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS,
       untakenBytesMax: options.untakenBytesMax,
     });
-    // Where a token is asked for, whoever sends it is let in.
+    // Where a token is asked for, a client that sends it is let in.
     const { browserGuard } = options;
     const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
     this.#checks = new CheckOrder(auth, readiness, this.#responder, guard);

@@ -67,7 +67,7 @@ export class Responder {
   readonly #log: Logger;
   readonly #clock: Clock;
   readonly #stallMaxMs: number;
-  /** Answers of websites, and those to whoever has not shown the token. */
+  /** Answers of websites, and answers to clients that have not shown the token. */
   readonly #untaken: UntakenAnswers;
   /** True when the server stops: every further answer ends its connection, unless another one is owed behind it. */
   isClosing = false;

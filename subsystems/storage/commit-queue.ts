@@ -22,7 +22,7 @@ import type { Entry, Family } from './tables.ts';
 import { Waiters } from './waiters.ts';
 import { joinPieces, WriteBatch } from './write-batch.ts';
 
-/** The way to whoever commits units. What it takes arrives in the order it was taken, or never. */
+/** The way to the committer of units. Messages that it takes arrive in the order in which they were taken, or never. */
 export interface StoragePort {
   /** Begins; `receiver` is told what comes back. The first of it is the message `opened` or `failed`. */
   open(receiver: StorageReceiver): void;
@@ -40,7 +40,7 @@ export interface StoragePort {
   publish(): void;
   /** A unit is to come soon, as a rule: a hint, and nothing that is counted on. */
   expect?(): void;
-  /** Ends the way, and whoever is at its other end. */
+  /** Ends the way, and the committer at its other end. */
   end(): Promise<void>;
 }
 

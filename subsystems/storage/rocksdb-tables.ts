@@ -395,7 +395,7 @@ function openingError(directory: string, error: Error & { readonly code?: string
     const message = `the state in ${directory} is in use by another process: ${error.message}`;
     return new ServerError('unavailable', 'state-locked', message, { cause: error });
   }
-  // A file that the tables need is missing: an I/O error to RocksDB, damage to whoever reads it.
+  // A file that the tables need is missing: an I/O error to RocksDB, damage to its readers.
   const isDamage = error.code !== 'LEVEL_IO_ERROR' || error.message.includes('No such file');
   return isDamage ? damaged(directory, error) : unwritable(directory, error);
 }

@@ -298,7 +298,7 @@ export class StateStore {
 
   async close(): Promise<void> {
     this.#log.close();
-    // Nothing in it is needed: whoever removes it then has lost nothing.
+    // Nothing in the log is needed now: its removal loses nothing.
     if (this.#isFolded) this.#tables.write([floorChange(undefined)], { isSynced: true });
     await this.#tables.close();
   }

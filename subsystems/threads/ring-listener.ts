@@ -62,7 +62,7 @@ export class RingListener extends RingConsumer {
     else this.#sleep();
   };
 
-  /** Wakes the listener. If it expects more, whoever looks does so for longer. */
+  /** Wakes the listener and returns true if it expects more; then the thread looks for longer. */
   #isMoreExpected(): boolean {
     const isMoreExpected = this.#wake?.() === true;
     if (isMoreExpected) this.#lookUntilMs = performance.now() + LOOK_OUT_MS;
