@@ -53,7 +53,7 @@ const SLOW_SEEDS = [2, 11, 12];
 const ROUSED_IN_VAIN = [3184, 4280];
 /** A seed in which a canister is deleted while it is woken for a checkpoint in the background. */
 const DELETED_BEFORE_CHECKPOINT = 6812;
-const SIZES_DRAWN_BY = [40, 36, 77, 46, 80, 49, 38];
+const SIZES_DRAWN_BY = [40, 36, 46, 80, 49, 38, 31, 37];
 
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
   yield* likely;
