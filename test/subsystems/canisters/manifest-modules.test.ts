@@ -34,7 +34,6 @@ async function project(
   const compiler = createCompiler({
     cacheDirectory: MOTOKO_CACHE,
     processesMax: 1,
-    idleMs: 100,
     onProgress: ({ phase, name }) => {
       if (phase === 'compiled') compiled.push(name);
     },

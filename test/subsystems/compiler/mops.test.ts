@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { dirname, relative } from 'node:path';
-import { describe, it } from 'node:test';
+import { after, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { compilerArgsOf } from '../../../subsystems/compiler/mops/compiler-args.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
@@ -10,6 +10,9 @@ import type { SourceClosure } from '../../../subsystems/compiler/closure.ts';
 import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
 import { diskSources, memorySources } from '../../../subsystems/compiler/source-reader.ts';
 import { MOTOKO_CACHE } from '../../support/caches.ts';
+
+const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1 });
+after(() => compiler.close());
 
 const MAIN = fileURLToPath(new URL('../../fixtures/mops/src/Main.mo', import.meta.url));
 
@@ -43,29 +46,24 @@ describe('packages of mops', () => {
       words: 'mo:words@0.3.1/src',
       'words@0.2.0': 'mo:words@0.2.0/lib',
     });
-    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 0 });
-    try {
-      const { wasm, candid } = await compiler.compile(MAIN);
-      assert.match(candid, /say: \(\) -> \(text\) query/u);
-      assert.ok(wasm.length > 1000);
-      // The compiler's own parser finds the same closure.
-      const parsed = await collectClosure(MAIN, diskSources, { parser: compiler.imports });
-      assert.deepEqual(parsed, closure);
-      // --watch follows manifests, a lock that may appear, and local packages, but no fetched packages.
-      const { files } = await compiler.sourcesOf(MAIN);
-      const root = dirname(dirname(MAIN));
-      assert.deepEqual(files.map((path) => relative(root, path)).toSorted(), [
-        'mops.lock',
-        'mops.toml',
-        'shapes/mops.toml',
-        'shapes/src/Square.mo',
-        'src/Main.mo',
-        'src/parts/Part.mo',
-        'tools/Twice.mo',
-      ]);
-    } finally {
-      await compiler.close();
-    }
+    const { wasm, candid } = await compiler.compile(MAIN);
+    assert.match(candid, /say: \(\) -> \(text\) query/u);
+    assert.ok(wasm.length > 1000);
+    // The compiler's own parser finds the same closure.
+    const parsed = await collectClosure(MAIN, diskSources, { parser: compiler.imports });
+    assert.deepEqual(parsed, closure);
+    // --watch follows manifests, a lock that may appear, and local packages, but no fetched packages.
+    const { files } = await compiler.sourcesOf(MAIN);
+    const root = dirname(dirname(MAIN));
+    assert.deepEqual(files.map((path) => relative(root, path)).toSorted(), [
+      'mops.lock',
+      'mops.toml',
+      'shapes/mops.toml',
+      'shapes/src/Square.mo',
+      'src/Main.mo',
+      'src/parts/Part.mo',
+      'tools/Twice.mo',
+    ]);
   });
 
   it("the root's own version wins, else the higher one", async () => {
@@ -306,7 +304,6 @@ describe('[moc] args of mops.toml', () => {
   const said = (...args: readonly unknown[]): string => `[moc]\nargs = ${JSON.stringify(args)}\n`;
 
   it('hold for every main of the project, also without packages, and are a part of what a module is kept under', async () => {
-    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 200 });
     const compiled = (toml: string, persistence?: 'enhanced') =>
       compiler.compileText(
         new Map([
@@ -315,31 +312,24 @@ describe('[moc] args of mops.toml', () => {
         ]),
         { ...(persistence && { persistence }) },
       );
-    try {
-      const quiet = await compiled(said('--default-persistent-actors', '-A=M0194', '--incremental-gc'));
-      assert.match(quiet.stableTypes, /stable var n : Nat/u);
-      assert.deepEqual(quiet.warnings, []);
-      const loud = await compiled(said('--default-persistent-actors', '-W', 'M0194'));
-      assert.match(loud.warnings.join(), /unused/u);
-      assert.deepEqual(loud.wasm, quiet.wasm);
-      await assert.rejects(compiled(said('--default-persistent-actors', '-E', 'M0194')), {
-        code: 'compile-failed',
-        message: /M0194/u,
-      });
-      await assert.rejects(compiled(said('--default-persistent-actors', '-W=M0194', '-Werror')), {
-        code: 'compile-failed',
-        message: /error \[M0194\]/u,
-      });
-      const classical = await compiled(said('--default-persistent-actors', '--legacy-persistence'));
-      assert.notEqual(classical.wasm.length, quiet.wasm.length);
-      const wanted = await compiled(
-        said('--default-persistent-actors', '--legacy-persistence', '-A=M0194'),
-        'enhanced',
-      );
-      assert.deepEqual(wanted.wasm, quiet.wasm);
-    } finally {
-      await compiler.close();
-    }
+    const quiet = await compiled(said('--default-persistent-actors', '-A=M0194', '--incremental-gc'));
+    assert.match(quiet.stableTypes, /stable var n : Nat/u);
+    assert.deepEqual(quiet.warnings, []);
+    const loud = await compiled(said('--default-persistent-actors', '-W', 'M0194'));
+    assert.match(loud.warnings.join(), /unused/u);
+    assert.deepEqual(loud.wasm, quiet.wasm);
+    await assert.rejects(compiled(said('--default-persistent-actors', '-E', 'M0194')), {
+      code: 'compile-failed',
+      message: /M0194/u,
+    });
+    await assert.rejects(compiled(said('--default-persistent-actors', '-W=M0194', '-Werror')), {
+      code: 'compile-failed',
+      message: /error \[M0194\]/u,
+    });
+    const classical = await compiled(said('--default-persistent-actors', '--legacy-persistence'));
+    assert.notEqual(classical.wasm.length, quiet.wasm.length);
+    const wanted = await compiled(said('--default-persistent-actors', '--legacy-persistence', '-A=M0194'), 'enhanced');
+    assert.deepEqual(wanted.wasm, quiet.wasm);
   });
 
   it('are those of moc: passed on, without effect, or of another entry of moc.js', () => {
@@ -414,13 +404,11 @@ describe('[moc] args of mops.toml', () => {
     [Array.from({ length: 257 }, () => '-Werror'), /more than 256 args/u],
   ] as const) {
     it(`${JSON.stringify(args).slice(0, 60)} is refused by name`, async () => {
-      const compiler = createCompiler({ cacheDirectory: undefined, processesMax: 1, idleMs: 0 });
       const files = new Map([
         ['Main.mo', SOURCE],
         ['mops.toml', said(...args)],
       ]);
       await assert.rejects(compiler.compileText(files), { code: 'mops-invalid', message: says });
-      await compiler.close();
     });
   }
 });

@@ -16,7 +16,7 @@ import { ANY_ACTOR, compileMotoko, compileMotokoFile } from '../../support/motok
 import { startCpuTimer } from '../../support/cpu-timer.ts';
 
 function compiler(t: TestContext, options: Partial<MotokoCompilerOptions> = {}): MotokoCompiler {
-  const created = createCompiler({ cacheDirectory: undefined, idleMs: 100, ...options });
+  const created = createCompiler({ cacheDirectory: undefined, ...options });
   t.after(() => created.close());
   return created;
 }
