@@ -145,8 +145,11 @@ async function execute(method: string, messages: number): Promise<number> {
   const options = { executors: 2, wasmStackBytes: STACK_BYTES };
   const pool = new ExecutorPool({ policy: POLICY, clock: systemClock, log }, options);
   const module = await pool.prepare(await compiled(WORKER, 'enhanced'));
-  const handle = pool.create(SPEC, { debug: silent, ended: silent, lost: silent });
-  answered(await new Promise<Step>((resolve) => pool.change(handle, module, INSTALL, resolve)), 'installation');
+  const handle = pool.create(SPEC);
+  answered(
+    await new Promise<Step>((resolve) => pool.change(handle, module, INSTALL, ({ step }) => resolve(step))),
+    'installation',
+  );
   const start = performance.now();
   await forEachOf(messages, UNDER_WAY, () => run(pool, handle, module, method));
   const ms = performance.now() - start;
@@ -156,7 +159,10 @@ async function execute(method: string, messages: number): Promise<number> {
 }
 
 async function run(pool: ExecutorPool, handle: number, module: ModuleInfo, method: string): Promise<void> {
-  replied(await new Promise<Step>((resolve) => pool.run(handle, taskOf(module, method), resolve)), method);
+  replied(
+    await new Promise<Step>((resolve) => pool.run(handle, taskOf(module, method), ({ step }) => resolve(step))),
+    method,
+  );
 }
 
 /** Executes the messages without crossing: the time of the guest and its transactions, in milliseconds. */

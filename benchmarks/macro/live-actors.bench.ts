@@ -70,8 +70,6 @@ const quietLog: Logger = {
   error: complain,
   announce: silent,
 };
-const observer = { debug: silent, ended: silent, lost: silent };
-
 const values = optionsOf({
   live: { type: 'string', default: '1,1000,5000' },
   persistence: { type: 'string', default: 'enhanced,classical' },
@@ -196,9 +194,11 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
 }
 
 async function create(pool: ExecutorPool, module: ModuleInfo): Promise<number> {
-  const handle = pool.create(specOf(), observer);
+  const handle = pool.create(specOf());
   const change = { mode: 'install', argument: NO_ARGUMENTS, caller: CALLER } as const;
-  const { fault } = await new Promise<Step>((resolve) => pool.change(handle, module, change, resolve));
+  const { fault } = await new Promise<Step>((resolve) =>
+    pool.change(handle, module, change, ({ step }) => resolve(step)),
+  );
   return fault === undefined ? handle : fail(fault.message);
 }
 
@@ -209,7 +209,7 @@ function specOf(): Parameters<ExecutorPool['create']>[0] {
 function call(pool: ExecutorPool, handle: number, kind: 'update' | 'query', entry: number): Promise<void> {
   const task = { kind, entry, argument: NO_ARGUMENTS, context: CONTEXT, instructionsMax: FULL_LIMIT } as const;
   return new Promise((resolve, reject) => {
-    pool.run(handle, task, ({ answer, fault }) => {
+    pool.run(handle, task, ({ step: { answer, fault } }) => {
       if (answer?.kind === 'reply') resolve();
       else reject(new Error(fault?.message ?? 'no reply'));
     });

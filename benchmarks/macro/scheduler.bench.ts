@@ -66,9 +66,9 @@ async function host(actors: number, heartbeatMs: number): Promise<Host> {
       controllers: [ANONYMOUS],
       env: new Map<string, string>(),
     };
-    const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
+    const handle = pool.create(spec);
     scheduler.admit(handle, idToText(spec.id));
-    const step = await scheduler.change(handle, module, { mode: 'install', argument: EMPTY, caller: ANONYMOUS });
+    const { step } = await scheduler.change(handle, module, { mode: 'install', argument: EMPTY, caller: ANONYMOUS });
     if (step.fault !== undefined) throw new Error(step.fault.message);
     handles.push(handle);
   }

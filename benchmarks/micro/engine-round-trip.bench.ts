@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { optionsOf } from '../options.ts';
 import { type Logger, systemClock } from '../../kernel/index.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
-import { FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
+import { type EndedStep, FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
 import { wat } from '../../test/support/wat.ts';
 import { type Figure, report, written } from '../figures.ts';
 
@@ -60,9 +60,11 @@ async function measure(): Promise<Trips> {
     controllers: [],
     env: new Map<string, string>(),
   };
-  const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
+  const handle = pool.create(spec);
   const change = { mode: 'install', argument, caller } as const;
-  const { fault } = await new Promise<Step>((resolve) => pool.change(handle, module, change, resolve));
+  const { fault } = await new Promise<Step>((resolve) =>
+    pool.change(handle, module, change, ({ step }) => resolve(step)),
+  );
   if (fault !== undefined) fail(fault.message);
   const context = { caller, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
   const task = { kind: 'query', entry, argument, context, instructionsMax: FULL_LIMIT } as const;
@@ -72,7 +74,7 @@ async function measure(): Promise<Trips> {
     new Promise((resolve, reject) => {
       let started = 0;
       let ended = 0;
-      const answered = (step: Step): void => {
+      const answered = ({ step }: EndedStep): void => {
         if (step.answer?.kind !== 'reply') reject(new Error(step.fault?.message ?? 'no reply'));
         else if (++ended === calls) resolve();
         else if (started < calls) next(go);

@@ -53,6 +53,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     storedIs: 'optional',
     keep: 'method',
     expect: 'method',
+    attend: 'method',
     create: 'method',
     createAsleep: 'method',
     wake: 'method',

@@ -37,8 +37,6 @@ export class CanisterOutput implements BudgetMember {
   isRecent = true;
   #isEnded = false;
   #bytesTold = 0;
-  /** Lines of a step that has not ended. */
-  #unprinted: { readonly timeMs: number; readonly line: OutputLine }[] = [];
 
   /** `name`: the canister's, for the log. */
   constructor(name: string, needs: OutputNeeds) {
@@ -47,22 +45,15 @@ export class CanisterOutput implements BudgetMember {
     needs.outputBudget.join(this);
   }
 
-  /** A step that has not ended prints a line. */
-  printed(line: OutputLine): void {
-    const timeMs = this.#with.clock.nowMs();
-    // It tells of a state that is not durable yet.
-    if (this.#with.keeper.isKept) this.#unprinted.push({ timeMs, line });
-    else this.#print(timeMs, line);
-  }
-
-  /** Where state is kept: the step's lines are shown when everything that is known now is durable. */
-  stepEnded(): void {
-    const lines = this.#unprinted;
-    if (lines.length === 0) return;
-    this.#unprinted = [];
-    this.#with.keeper.afterwards(() => {
-      for (const { timeMs, line } of lines) this.#print(timeMs, line);
-    });
+  /** A step has printed lines. Where state is kept they are shown when everything that is known now is durable. */
+  stepEnded(lines: readonly OutputLine[]): void {
+    const { keeper, clock } = this.#with;
+    const timeMs = clock.nowMs();
+    const print = (): void => {
+      for (const line of lines) this.#print(timeMs, line);
+    };
+    if (keeper.isKept) keeper.afterwards(print);
+    else print();
   }
 
   #print(timeMs: number, line: OutputLine): void {

@@ -40,7 +40,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
   readonly scheduler: Pick<
     Scheduler,
-    'statusOf' | 'storedStatusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'
+    'statusOf' | 'storedStatusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lowMemory'
   >;
   readonly keeper: CanisterStore;
   readonly metering: Metering;
@@ -85,7 +85,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   /** Messages of its log that were run again when it was woken last. */
   replayed = 0;
   storedModule: string | undefined = undefined;
-  /** Told of each step by its executor. */
+  /** Told of each step. */
   readonly steps: StepAccounting;
   #presence: Presence;
   readonly #context: RecordContext;

@@ -5,7 +5,7 @@
 import { recordOf, type NewRecord, type CanisterRecord, type RecordedCode } from './canister-record.ts';
 import { assert, type Clock, type Logger, messageOf, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import { type CallKind, type Outcome, type StepFault, CanisterIds } from '../ic/index.ts';
+import { type CallKind, type NotedMessage, type Outcome, type StepFault, CanisterIds } from '../ic/index.ts';
 import type { Compatibility } from '../compatibility/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
@@ -13,8 +13,9 @@ import type { Manifest } from '../manifest/index.ts';
 import type { EndedOutcall, HostedCode, ManagementHooks } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import { NOTED_ARGUMENT_BYTES_MAX, type NotedCall, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
+import { NOTED_ARGUMENT_BYTES_MAX, type Loader, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { Accounting } from './accounting.ts';
 import { CandidInterfaces } from './candid-interfaces.ts';
 import { OUTPUT_BYTES_MAX } from './canister-output.ts';
 import { CanisterDirectory } from './canister-directory.ts';
@@ -23,7 +24,6 @@ import { CanisterStore } from './canister-store.ts';
 import { CodeChanges, type GivenInterface } from './code-changes.ts';
 import { upgrade } from './upgrade.ts';
 import {
-  type AddressedBy,
   type Canister,
   type Canisters,
   type CanisterWatcher,
@@ -47,7 +47,6 @@ import { NumberRows } from './number-rows.ts';
 import { PreparedModules } from './prepared-modules.ts';
 import { type Recovery, recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
-import type { EndedMessage } from './canister-history.ts';
 import { MessageHistories } from './message-histories.ts';
 import { outcallText } from './outcall-text.ts';
 import { ReplayBudget } from './replay-budget.ts';
@@ -95,6 +94,7 @@ export class CanisterService implements Canisters {
   readonly #keeper: CanisterStore;
   readonly #histories: MessageHistories;
   readonly replayBudget: ReplayBudget<LoggedCanister>;
+  readonly #accounting: Accounting;
   readonly #interfaces: CandidInterfaces;
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
@@ -149,6 +149,12 @@ export class CanisterService implements Canisters {
     };
     this.directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper: this.#keeper, recordContext });
     this.host = new HostBackend({ directory: this.directory, changes: this, execution, scheduler });
+    this.#accounting = new Accounting({
+      ...dependencies,
+      directory: this.directory,
+      keeper: this.#keeper,
+      histories: this.#histories,
+    });
     this.#sleep = new StoredCanisterLoader({ ...dependencies, directory: this.directory });
     this.#prepared = new PreparedModules(execution, dependencies.log);
   }
@@ -156,7 +162,7 @@ export class CanisterService implements Canisters {
   /** Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before anything starts. */
   open(): void {
     this.#with.storage.readAhead?.('module', this.#prepared);
-    this.#with.schedulerSetup.attachHost({
+    const loader: Loader = {
       wake: (handle) => this.#sleep.wake(this.directory.get(handle)),
       sleep: (handle) => {
         const record = this.directory.get(handle);
@@ -166,20 +172,8 @@ export class CanisterService implements Canisters {
       },
       bytesOf: (handle) => this.directory.get(handle).heapBytes + this.directory.get(handle).stableBytes,
       heapBytesOf: (handle) => this.directory.get(handle).heapBytes,
-      changed: (handle) => {
-        const record = this.directory.ifAny(handle);
-        if (record !== undefined) this.#keeper.numbersChanged(record);
-      },
-      executed: (handle, messages, traps) => this.directory.ifAny(handle)?.steps.executed(messages, traps),
-      lowMemoryRan: (handle) => this.directory.ifAny(handle)?.steps.lowMemoryRan(),
-      ...(this.#histories.isOn && { answered: (...answered) => this.#answered(...answered) }),
-      nameOf: (handle) => this.directory.get(handle).name,
-    });
-  }
-
-  #answered(handle: number, call: NotedCall, outcome: Outcome): void {
-    if (this.directory.ifAny(handle) === undefined) return;
-    this.#histories.add(handle, { ...call, kind: 'call' }, outcome, this.#with.clock.nowMs());
+    };
+    this.#with.schedulerSetup.attachCanisters(loader, this.#accounting);
   }
 
   noteOutcall(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void {
@@ -269,33 +263,29 @@ export class CanisterService implements Canisters {
     const histories = this.#histories;
     const cameMs = startedMs ?? (histories.isOn ? this.#with.clock.nowMs() : 0);
     // A large argument is handed over.
-    const noted =
+    const remembered =
       argumentBytes <= NOTED_ARGUMENT_BYTES_MAX
         ? argument
         : argument.slice(0, histories.isOn ? NOTED_ARGUMENT_BYTES_MAX : 0);
-    const coming = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
+    const coming = { kind, method, caller, argument: remembered, argumentBytes, startedMs: cameMs, addressedBy };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
-    const onAnswer = countOf(record, kind, argumentBytes, addressedBy);
-    const delivered = { kind, method, caller, argument, idempotencyKey, onAnswer };
-    return this.#ended(record, coming, this.#with.scheduler.deliver(record.handle, delivered));
+    const delivered = { kind, method, caller, argument, idempotencyKey, noted: coming };
+    return this.#told(record, coming, this.#with.scheduler.deliver(record.handle, delivered));
   }
 
-  /** Notes a message when it has ended. */
-  async #ended(record: CanisterRecord, coming: EndedMessage, delivered: Promise<Outcome>): Promise<Outcome> {
+  async #told(record: CanisterRecord, noted: NotedMessage, delivered: Promise<Outcome>): Promise<Outcome> {
     const outcome = await delivered;
     if (outcome.kind === 'unavailable') throwIfRejected(record);
-    if (outcome.kind === 'unavailable' || outcome.isRepeat === true) return outcome;
-    const histories = this.#histories;
-    if (histories.isOn && !record.isRemoved) histories.add(record.handle, coming, outcome, this.#with.clock.nowMs());
+    else this.#accounting.told(record, noted, outcome);
     return outcome;
   }
 
   async ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
     const record = recordOf(canister);
     refuseUnlessCallable(record, 'query', method, caller);
-    const onAnswer = countOf(record, 'query', argument.length, 'name');
-    const message = { kind: 'query', method, caller, argument, onAnswer } as const;
-    const outcome = await this.#with.scheduler.deliver(record.handle, message);
+    const message = { kind: 'query', method, caller, argument } as const;
+    const noted = { ...message, argumentBytes: argument.length, startedMs: 0 };
+    const outcome = await this.#with.scheduler.deliver(record.handle, { ...message, noted });
     if (outcome.kind === 'unavailable') throwIfRejected(record);
     return outcome;
   }
@@ -500,7 +490,7 @@ export class CanisterService implements Canisters {
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
     const record = this.directory.recordFor({ name, id, balance, controllers, environment }, spec.isInstalled);
-    record.handle = execution.create(this.directory.specOf(record), record.steps);
+    record.handle = execution.create(this.directory.specOf(record));
     // Before it is admitted: the scheduler asks for its size then.
     this.directory.enter(record);
     scheduler.admit(record.handle, record.idText);
@@ -669,18 +659,6 @@ function refuseUnlessCallable(record: CanisterRecord, kind: CallKind, method: st
     );
   }
   refuseInternal(record, method, caller);
-}
-
-/** Counts a client's message with the step that answers it, so that one unit has both. */
-function countOf(
-  { steps }: CanisterRecord,
-  kind: CallKind,
-  argumentBytes: number,
-  addressedBy: AddressedBy,
-): (outcome: Outcome) => void {
-  return (outcome) => {
-    if (outcome.kind !== 'unavailable') steps.count(outcome, kind, argumentBytes, addressedBy);
-  };
 }
 
 /** Whoever calls it first finds the damage, and is told what all others are. */

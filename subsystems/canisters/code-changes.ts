@@ -4,7 +4,7 @@ import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { CodeChange, Execution } from '../execution/index.ts';
 import { type Outcome, outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { ChangedCode, Scheduler } from '../scheduler/index.ts';
 import { type CandidInterfaces, EMPTY_ARGUMENTS } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
@@ -114,26 +114,22 @@ export class CodeChanges {
     const logged = record.outputIfAny?.log.length ?? 0;
     const startedMs = this.#with.clock.nowMs();
     const release = await scheduler.pin(handle);
-    let step: Step;
-    let lines: readonly string[];
-    // No step follows that of the change before its lines are taken.
+    let changed: ChangedCode;
+    // No message of the new code prints before what the old one printed is forgotten.
     const letGo = scheduler.lock(handle);
-    const takeLines = record.steps.listen();
     try {
-      step = await scheduler.change(handle, code.module, change);
+      changed = await scheduler.change(handle, code.module, change);
     } finally {
-      lines = takeLines();
       letGo();
       release();
     }
+    const { step, lines } = changed;
     this.#enter(record, change, startedMs, step);
-    // Nothing ran; the last step was another.
-    if (step.fault?.kind === 'unavailable') lines = [];
     // A canister that starts afresh keeps of its log what its new code printed (docs/execution-rules.md, "Changes of code").
     if (step.fault === undefined && change.mode !== 'upgrade') record.outputIfAny?.log.forget(logged);
     // The new code's heap was seen when its hook could not be called yet.
     record.steps.checkMemory();
-    return { step, lines };
+    return { step, lines: lines.map(({ text }) => text) };
   }
 
   #enter({ handle, isRemoved }: ChangingCanister, change: CodeChange, startedMs: number, step: Step): void {

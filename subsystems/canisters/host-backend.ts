@@ -217,16 +217,10 @@ export class HostBackend implements ManagementBackend {
 
   async transform(canister: HostedCanister, method: string, argument: Uint8Array): Promise<Outcome> {
     const record = recordOf(canister);
-    const outcome = await this.#scheduler.deliver(record.handle, {
-      kind: 'transform',
-      method,
-      caller: MANAGEMENT,
-      argument,
-    });
-    // No client counts it.
-    if (outcome.kind !== 'unavailable')
-      record.steps.executed(1, outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0);
-    return outcome;
+    const message = { kind: 'transform', method, caller: MANAGEMENT, argument } as const;
+    // The message is counted, and in no history.
+    const noted = { ...message, argument: MANAGEMENT, argumentBytes: argument.length, startedMs: 0 };
+    return await this.#scheduler.deliver(record.handle, { ...message, noted });
   }
 
   outcallEnded(canister: HostedCanister, outcall: EndedOutcall, outcome: Outcome): void {

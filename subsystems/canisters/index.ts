@@ -1,4 +1,5 @@
 import {
+  type AddressedBy,
   type CanisterStatus,
   type CallKind,
   ERROR_KIND_OF_OUTCOME,
@@ -12,6 +13,8 @@ import type { CandidFindings, StableFindings } from '../compatibility/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { IngressMessage } from '../scheduler/index.ts';
+
+export type { AddressedBy } from '../ic/index.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
 export interface Canister {
@@ -54,9 +57,6 @@ export interface Canister {
   readonly messagesById: number;
   readonly trapsById: number;
 }
-
-/** How a client named a canister: by its name, or by its id in one of its forms. */
-export type AddressedBy = 'name' | 'id';
 
 /** A client's call of a method. */
 export interface ClientMessage extends IngressMessage {

@@ -81,7 +81,7 @@ export async function recoverCanisters(
       directory.quarantine(record, messageOf(error));
     }
     record.recovered(code, identity, its);
-    record.handle = execution.createAsleep(record.steps, its.instantMs);
+    record.handle = execution.createAsleep(its.instantMs);
     ahead.saw(record.name, execution.aheadOf(record.handle));
     const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
     scheduler.admit(record.handle, record.idText, {

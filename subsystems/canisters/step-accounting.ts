@@ -1,19 +1,18 @@
 /**
- * What a canister's steps come to: memory, cycles, counts, and whether its low-memory hook is due. Executors report each step to the
- * canister's own object here, which marks what is to be stored and tells whoever watches.
+ * Sums up a canister's steps: memory, cycles, counts, and whether its low-memory hook is due. The canister's own object
+ * here hears of each step (accounting.ts), marks what is to be stored and tells whoever watches.
  *
- * Main thread, after every step: so numbers are in a row of a block that many share, and charges are summed as a Number.
+ * Main thread, after every step: so numbers are in a row of a block that many share, and charges are summed as a
+ * Number.
  */
 import type { Clock } from '../../kernel/index.ts';
-import type { CanisterGauges, CanisterObserver } from '../execution/index.ts';
-import type { LowMemoryHook, Outcome, OutputLine } from '../ic/index.ts';
+import type { LowMemoryHook, NotedMessage, Outcome, StepFault, ToldStep } from '../ic/index.ts';
 import type { CanisterUsage, EnforcedSettings } from '../management/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { Scheduler, StepCount } from '../scheduler/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
 import type { CanisterOutput } from './canister-output.ts';
 import type { CanisterStore, StorableCanister } from './canister-store.ts';
 import type { CanisterWatches } from './canister-watches.ts';
-import type { AddressedBy } from './index.ts';
 import type { NumberRows } from './number-rows.ts';
 import type { ReplayBudget } from './replay-budget.ts';
 import type { StoredNumbers } from './stored-values.ts';
@@ -34,7 +33,10 @@ const NUMBERS = {
   lastMessageMs: 5,
   instantMs: 6,
   cyclesCharged: 7,
-  /** Not yet taken from the balance: subtracting a BigInt for every message would cost more than the rest of `ended`. */
+  /**
+   * Not yet taken from the balance: subtracting a BigInt for every message would cost more than the rest of
+   * `stepEnded`.
+   */
   pendingCharge: 8,
 } as const;
 /** Numbers that a canister's row has. */
@@ -57,28 +59,19 @@ export interface AccountedCanister extends StorableCanister, LoggedCanister {
 /** One for all canisters. */
 export interface StepAccountingNeeds {
   readonly clock: Clock;
-  readonly scheduler: Pick<Scheduler, 'lost' | 'lowMemory'>;
-  readonly keeper: Pick<CanisterStore, 'isKept' | 'append' | 'numbersChanged' | 'counted' | 'settled'>;
+  readonly scheduler: Pick<Scheduler, 'lowMemory'>;
+  readonly keeper: Pick<CanisterStore, 'isKept' | 'append' | 'numbersChanged' | 'counted'>;
   readonly replayBudget: Pick<ReplayBudget<LoggedCanister>, 'logged'>;
   readonly watches: CanisterWatches;
   /** Of `STEP_NUMBERS` each. */
   readonly numberRows: NumberRows;
 }
 
-/** What a canister prints while somebody listens. */
-interface Heard {
-  lastStep: readonly string[];
-  /** Of the step that has not ended. */
-  current: string[];
-}
-
-export class StepAccounting implements CanisterObserver {
+export class StepAccounting {
   readonly #canister: AccountedCanister;
   readonly #with: StepAccountingNeeds;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
   #activity: CanisterActivity = NO_ACTIVITY;
-  /** While the canister's code is changed. */
-  #heard: Heard | undefined = undefined;
   #balance: bigint;
   /** The other numbers (`NUMBERS`): from `#at` on. */
   #block: Float64Array;
@@ -226,57 +219,44 @@ export class StepAccounting implements CanisterObserver {
     this.#with.keeper.numbersChanged(this.#canister);
   }
 
-  /** What is returned ends it, and gives the lines of the last step that ended meanwhile. Whoever reads the output gets them as well. */
-  listen(): () => readonly string[] {
-    const heard: Heard = { lastStep: [], current: [] };
-    this.#heard = heard;
-    return () => {
-      this.#heard = undefined;
-      return heard.lastStep;
-    };
-  }
-
   // ---- what executors report
-
-  debug(line: OutputLine): void {
-    this.#heard?.current.push(line.text);
-    this.#canister.output.printed(line);
-  }
-
-  changed(operations: Uint8Array): void {
-    this.#with.keeper.append(operations);
-  }
 
   /** The canister has fallen asleep, which ends its log, or has come back: no step tells of it. */
   logIs(instructions: number): void {
     this.#with.replayBudget.logged(this.#canister, instructions);
   }
 
-  ended(gauges: CanisterGauges): void {
+  stepEnded(ended: ToldStep, count: StepCount): void {
     const { keeper } = this.#with;
-    if (this.#heard !== undefined) {
-      this.#heard.lastStep = this.#heard.current;
-      this.#heard.current = [];
-    }
+    const { step, changes, lines, heapBytes, version, balance } = ended;
+    const { charge } = step;
+    for (const piece of changes) keeper.append(piece);
     if (keeper.isKept) {
-      const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
-      if (isChanged) keeper.numbersChanged(this.#canister);
-      this.#put(NUMBERS.instantMs, gauges.instantMs);
-      this.logIs(gauges.loggedInstructions);
-      // Not before: the lines belong to the unit that the step belongs to.
-      this.#canister.outputIfAny?.stepEnded();
+      if (charge > 0 || balance !== undefined || version !== this.version) keeper.numbersChanged(this.#canister);
+      this.#put(NUMBERS.instantMs, ended.instantMs);
+      this.logIs(ended.loggedInstructions);
     }
-    const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
-    this.setMemory(gauges.heapBytes, gauges.stableBytes);
-    if (gauges.version > this.version) {
-      this.version = gauges.version;
+    // Not before: the lines belong to the unit that the step belongs to.
+    if (lines.length > 0) this.#canister.output.stepEnded(lines);
+    const isMemoryChanged = heapBytes !== this.heapBytes;
+    this.setMemory(heapBytes, ended.stableBytes);
+    if (version > this.version) {
+      this.version = version;
       this.#with.watches.changed(this.#canister.handle);
     }
-    this.#put(NUMBERS.cyclesCharged, this.cyclesCharged + gauges.charge);
-    if (gauges.balance === undefined) this.#charge(gauges.charge);
-    else this.#setBalance(gauges.balance);
+    this.#put(NUMBERS.cyclesCharged, this.cyclesCharged + charge);
+    if (balance === undefined) this.#charge(charge);
+    else this.#setBalance(balance);
+    this.#count(step.fault, count);
     // One that is due may have found nobody to run it.
     if (isMemoryChanged || this.lowMemoryHook === 'ready') this.checkMemory();
+  }
+
+  #count(fault: StepFault | undefined, count: StepCount): void {
+    if (count === 'nothing' || fault?.kind === 'unavailable') return;
+    const traps = fault?.kind === 'trap' || fault?.kind === 'calledTrap' || fault?.kind === 'limit' ? 1 : 0;
+    const messages = count === 'message' ? 1 : 0;
+    if (messages + traps > 0) this.executed(messages, traps);
   }
 
   #charge(cycles: number): void {
@@ -291,12 +271,8 @@ export class StepAccounting implements CanisterObserver {
     this.#with.keeper.numbersChanged(this.#canister);
   }
 
-  settled(): Promise<void> {
-    return this.#with.keeper.settled();
-  }
-
+  /** The canister's executor has died, and with it a hook that was on its way. */
   lost(): void {
-    this.#with.scheduler.lost(this.#canister.handle);
     if (this.lowMemoryHook === 'ready') this.checkMemory();
   }
 
@@ -315,7 +291,7 @@ export class StepAccounting implements CanisterObserver {
   }
 
   /** Counts one ended message from a client. */
-  count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number, addressedBy: AddressedBy): void {
+  count(outcome: Outcome, { kind, argumentBytes, addressedBy = 'name' }: NotedMessage): void {
     const traps = outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0;
     const activity = this.#active();
     this.#put(NUMBERS.messages, this.messages + 1);
@@ -329,6 +305,6 @@ export class StepAccounting implements CanisterObserver {
     this.#with.keeper.counted(this.#canister);
     if (kind === 'update') return;
     const responseBytes = outcome.kind === 'reply' ? outcome.data.length : 0;
-    activity.countQuery(outcome.instructions, requestBytes, responseBytes);
+    activity.countQuery(outcome.instructions, argumentBytes, responseBytes);
   }
 }

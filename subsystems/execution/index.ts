@@ -6,7 +6,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { OpenCallsEntry } from './engine/open-calls.ts';
 import type { Recall } from './wire/recalls.ts';
-import type { CanisterStatus, MethodKind, OutputLine, Step, Task } from '../ic/index.ts';
+import type { CanisterStatus, EndedStep, MethodKind, Task } from '../ic/index.ts';
 
 export type { OpenCallsEntry } from './engine/open-calls.ts';
 export type { Recall } from './wire/recalls.ts';
@@ -27,21 +27,6 @@ export interface ModuleInfo {
   /** Interface text: `candid:service`, else what `get_candid_pointer` returns. */
   readonly candid: string | undefined;
   readonly candidArgs: string | undefined;
-}
-
-/** A canister's numbers as of its last ended step. */
-export interface CanisterGauges {
-  readonly heapBytes: number;
-  readonly stableBytes: number;
-  readonly version: number;
-  /** Cycles taken for the step. */
-  readonly charge: number;
-  /** The balance afterwards, if anything besides `charge` changed it; undefined otherwise. */
-  readonly balance: bigint | undefined;
-  /** Time at which the message began, ms since 1970: time never goes back for the canister. */
-  readonly instantMs: number;
-  /** Instructions that running the canister's log again takes; 0: there is no log. */
-  readonly loggedInstructions: number;
 }
 
 /** A change of a canister's code, made atomically (docs/execution-rules.md, "Changes of code"). */
@@ -78,7 +63,7 @@ export interface CanisterSpec {
   /** True if the canister's queries find a certificate, a placeholder that certifies nothing; default false. */
   readonly hasCertificate?: boolean;
   /**
-   * If given, changes of the canister's steps are told (`CanisterObserver.changed`): heaps up to this many bytes by
+   * If given, changes of the canister's steps are told (`ToldStep.changes`): heaps up to this many bytes by
    * their changed bytes, larger ones by what the step depended on. Undefined: the canister lives in memory only.
    */
   readonly snapshotBelowBytes?: number | undefined;
@@ -113,7 +98,7 @@ export type DozingCanister = Omit<SleepingCanister, 'memory' | 'copy' | 'globals
 /** Result of running a log again. */
 export interface Replayed {
   readonly records: number;
-  /** Instructions that running the log once more would take; see CanisterGauges. */
+  /** Instructions that running the log once more would take; see ToldStep. */
   readonly loggedInstructions: number;
   readonly balance: bigint;
   readonly version: number;
@@ -142,28 +127,27 @@ export interface CanisterImage {
   readonly certifiedData: Uint8Array;
 }
 
-/** Receives an executor's reports about a canister, besides outcomes. */
-export interface CanisterObserver {
-  /** Called with one debug print, or the text of a trap; in order, before the outcome of its message. */
-  debug(line: OutputLine): void;
-  /** Called after each step, before its `done`. The same object is used again: copy the numbers to keep them. */
-  ended(gauges: CanisterGauges): void;
+/**
+ * Hears what executors say of canisters besides the ends of steps, in the turn in which they say it. One for all
+ * canisters.
+ */
+export interface ExecutionListener {
   /**
    * Called with operations for storage, for the unit of this turn; before `ended`, or without it. The bytes are the
    * observer's.
    */
-  changed?(operations: Uint8Array): void;
+  changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Resolves when all operations told so far are durable. */
-  settled?(): Promise<void>;
+  settled(): Promise<void>;
   /**
    * Called when cycles came outside of any step, such as a refund that no callback waits for; with the balance since.
    */
-  credited?(balance: bigint): void;
+  credited(handle: number, balance: bigint): void;
   /**
    * Called when the canister's executor has died and the canister with it. A canister that is kept sleeps now; any
    * other answers `unavailable` from now on.
    */
-  lost(): void;
+  lost(handle: number): void;
 }
 
 /** Memory that canisters have together, as `--memory-bytes` counts it. */
@@ -265,13 +249,15 @@ export interface ModuleStore {
 
 /** Life cycle of canisters in executors: created, put to sleep, woken, checkpointed, forgotten. */
 export interface CanisterLifecycle {
+  /** Names the listener; once, before anything starts. */
+  attend(listener: ExecutionListener): void;
   /** Creates a canister without code; returns its handle. */
-  create(spec: CanisterSpec, observer: CanisterObserver): number;
+  create(spec: CanisterSpec): number;
   /**
    * Returns a handle for a canister that sleeps. `instantMs` is the time at which its last message began, ms since
    * 1970: its time continues from there.
    */
-  createAsleep(observer: CanisterObserver, instantMs: number): number;
+  createAsleep(instantMs: number): number;
   /**
    * Brings a sleeping canister, or one that was never live, to life; undefined if no log had to be run again. Rejects
    * with ServerError `state-unfit` if its parts do not fit together, or running its log again takes another course,
@@ -313,15 +299,14 @@ export interface CanisterRunner {
   /** Returns the executor thread a canister lives in, 0 ≤ lane < lanes. */
   executorOf(handle: number): number;
   /**
-   * Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order
-   * given. With the step TAKEN_BACK the task was recalled, and is as if it had never been given; `argument` is its
-   * argument again, if that was large. If `done` returns a promise for a large step, the thread tells nothing else
+   * Runs one task; `ended` is called exactly once, later, from the event loop. Tasks of one canister run in the order
+   * given. With the step TAKEN_BACK the task was recalled, and is as if it had never been given. If `ended` returns a promise for a large step, the thread tells nothing else
    * until the promise resolves.
    */
-  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => Promise<void> | void): void;
+  run(handle: number, task: Task, ended: (ended: EndedStep) => Promise<void> | void): void;
   /**
    * Takes back tasks that the canister's executor has been given and has not begun, until this is called with
-   * `nothing`: `done` is called with TAKEN_BACK. With `everything` also the message, or the change of code, that
+   * `nothing`: each of these ends with TAKEN_BACK. With `everything` also the message, or the change of code, that
    * executes: it is undone. Meanwhile the canister must not be given any work, and `nothing` must not be set before all
    * work has ended; a change of code is done, unless `everything` is taken back. Optional: an implementation without
    * this method does all work that was given.
@@ -331,7 +316,7 @@ export interface CanisterRunner {
    * Replaces the code. A step without fault means that it is done, TAKEN_BACK that it was recalled. In order with the
    * canister's tasks.
    */
-  change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void;
+  change(handle: number, module: ModuleInfo, change: CodeChange, ended: (ended: EndedStep) => void): void;
   /**
    * Drops code and state, after the tasks given before; the canister stays, empty. Rejects with ServerError
    * `unavailable` if the canister is lost, or sleeps.

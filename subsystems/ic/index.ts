@@ -5,8 +5,10 @@
 export * from './callback-buffer.ts';
 export * from './canister-id.ts';
 export * from './canister-status.ts';
+export * from './ended-step.ts';
 export * from './id-text.ts';
 export type * from './methods.ts';
+export type * from './noted-message.ts';
 export * from './outcome.ts';
 export * from './principal.ts';
 export * from './reject-codes.ts';

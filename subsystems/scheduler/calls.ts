@@ -20,6 +20,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   REJECT_CODE,
   type CallKind,
+  type NotedMessage,
   outcomeKindOf,
   type OutgoingCall,
   type Outcome,
@@ -41,7 +42,8 @@ import {
   QueryEvaluation,
 } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
-import { NOTED_ARGUMENT_BYTES_MAX, type NotedCall, type SystemCanister } from './index.ts';
+import type { CanisterPort } from './canister-port.ts';
+import { NOTED_ARGUMENT_BYTES_MAX, type SystemCanister } from './index.ts';
 
 /** `ic0.call_with_best_effort_response` caps at this. */
 const BEST_EFFORT_SECONDS_MAX = 300;
@@ -57,8 +59,7 @@ export interface CallsHost {
   readonly credit: (canister: ScheduledCanister, amount: bigint) => void;
   /** A canister that is stopping may have nothing left to wait for. */
   readonly contextEnded: (canister: ScheduledCanister) => void;
-  /** A call by a canister has its answer; undefined: nobody wants to know. */
-  readonly answered: () => ((handle: number, call: NotedCall, outcome: Outcome) => void) | undefined;
+  readonly port: CanisterPort;
   /** A client gets its answer. */
   readonly answer: (context: CallContext, origin: IngressOrigin, outcome: Outcome) => void;
 }
@@ -196,7 +197,7 @@ export class Calls {
     if (underWay === undefined) origin.done(this.stoppingOutcome);
     else underWay.tellAhead(this.stoppingOutcome);
     origin.done = NOBODY;
-    origin.onAnswer = undefined;
+    origin.noted = undefined;
   }
 
   /** A call as it was kept: its response is still to come. */
@@ -234,7 +235,8 @@ export class Calls {
     if (origin.kind === 'ingress') this.#host.answer(context, origin, outcomeOf(context, response, kind));
     else if (origin.kind === 'canister') {
       const { canister, note } = context;
-      if (note !== undefined) this.#host.answered()?.(canister.handle, note, outcomeOf(context, response, kind));
+      if (note !== undefined)
+        this.#host.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind));
       this.#respond(origin.call, response, refunded);
     }
     // A query has no business left; what it still waits for is dropped.
@@ -311,17 +313,17 @@ export class Calls {
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
       },
     );
-    if (this.#host.answered() !== undefined) context.note = this.#noteOf(context, outgoing);
+    if (this.#host.port.listener.remembersCalls) context.note = this.#noteOf(context, outgoing);
     if (evaluation === undefined) callee.work.contexts.add(context);
     const kind: CallKind = evaluation === undefined ? 'update' : 'query';
     const { method, payload } = outgoing;
     this.#host.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
   }
 
-  #noteOf({ caller }: CallContext, { method, payload }: OutgoingCall): NotedCall {
+  #noteOf({ caller }: CallContext, { method, payload }: OutgoingCall): NotedMessage {
     // A copy: the payload is handed over.
     const argument = payload.slice(0, NOTED_ARGUMENT_BYTES_MAX);
-    return { method, caller, argument, argumentBytes: payload.length, startedMs: this.#host.nowMs() };
+    return { kind: 'call', method, caller, argument, argumentBytes: payload.length, startedMs: this.#host.nowMs() };
   }
 
   /** Why a call cannot reach its method now. */

@@ -5,14 +5,16 @@
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
 import { assert } from '../../kernel/index.ts';
-import { REJECT_CODE, principalToText, NOTHING_RAN, type Step, TAKEN_BACK } from '../ic/index.ts';
+import { REJECT_CODE, principalToText, NOTHING_RAN, TAKEN_BACK } from '../ic/index.ts';
 import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { Calls } from './calls.ts';
+import type { CanisterPort } from './canister-port.ts';
 import type { Executions } from './executions.ts';
 import type { ExecutorQueue } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
+import type { ChangedCode } from './index.ts';
 import type { Ticking } from './ticking.ts';
 
 export interface CodeChangeLockNeeds {
@@ -22,6 +24,7 @@ export interface CodeChangeLockNeeds {
   readonly ticking: Ticking;
   readonly eviction: Eviction;
   readonly executions: Executions;
+  readonly port: CanisterPort;
   readonly executorQueueOf: (canister: ScheduledCanister) => ExecutorQueue;
   /** Begins to stop it for a change of its code; whoever changes that waits for it. */
   readonly pause: (canister: ScheduledCanister) => void;
@@ -35,7 +38,7 @@ export class CodeChangeLock {
     this.#with = needs;
   }
 
-  async change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<Step> {
+  async change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
     const { work } = canister;
     // At once: what comes from now on waits for the code.
     work.changes++;
@@ -45,26 +48,26 @@ export class CodeChangeLock {
       const problem = await this.#wakeUp(canister);
       if (problem !== undefined) {
         work.changes--;
-        return {
-          ...NOTHING_RAN,
-          fault: { kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message: problem.message },
-        };
+        const fault = { kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message: problem.message } as const;
+        return { step: { ...NOTHING_RAN, fault }, lines: [] };
       }
     }
     if (work.deletions > 0) {
       work.changes--;
-      return TAKEN_BACK;
+      return { step: TAKEN_BACK, lines: [] };
     }
     return await this.#change(canister, module, change);
   }
 
-  #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    const { execution, journal, calls, ticking, executions, executorQueueOf } = this.#with;
+  #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
+    const { execution, journal, calls, ticking, executions, port, executorQueueOf } = this.#with;
     const queue = executorQueueOf(canister);
     return new Promise((resolve) => {
       executions.begun(queue);
       canister.work.executing++;
-      execution.change(canister.handle, module, change, (step) => {
+      execution.change(canister.handle, module, change, (ended) => {
+        const { step } = ended;
+        if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, 'nothing');
         canister.work.executing--;
         if (step.fault?.kind !== 'unavailable') journal.changed(canister);
         if (step.fault === undefined && canister.state !== 'deleted') {
@@ -78,7 +81,7 @@ export class CodeChangeLock {
         canister.work.changes--;
         executions.ended(queue);
         executions.rests(canister);
-        resolve(step);
+        resolve({ step, lines: ended.isReturned ? [] : ended.lines });
         executions.goOn(canister, queue);
       });
     });

@@ -17,9 +17,9 @@
  *
  * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does what is decided.
  */
-import { assert, type Clock, ServerError } from '../../kernel/index.ts';
+import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
-import type { CanisterLoader } from './index.ts';
+import type { CanisterPort } from './canister-port.ts';
 import { Freed, type Lack, type LiveBounds, LivePlaces } from './live-places.ts';
 import { LruList, lruNodeOf } from './lru-list.ts';
 import { type Need, needOfAll } from './need.ts';
@@ -84,6 +84,7 @@ export class Eviction {
   readonly isBounded: boolean;
   readonly #clock: Clock;
   readonly #events: EvictionEvents;
+  readonly #port: CanisterPort;
   readonly #places: LivePlaces;
   /** In the order they were woken. */
   readonly #awake = new Set<ScheduledCanister>();
@@ -107,13 +108,15 @@ export class Eviction {
     options: EvictionOptions,
     clock: Clock,
     events: EvictionEvents,
+    port: CanisterPort,
     execution?: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
   ) {
-    this.#places = new LivePlaces(options, ({ handle }) => this.#loader.bytesOf(handle));
+    this.#places = new LivePlaces(options, ({ handle }) => port.loader.bytesOf(handle));
     const { cap, bytesMax } = this.#places;
     this.isBounded = cap > 0 || bytesMax > 0 || execution !== undefined;
     this.#clock = clock;
     this.#events = events;
+    this.#port = port;
     this.#crowd = new TickCrowd(this.#places, clock, events.warn);
     const newGate = (): TickGate =>
       new TickGate(
@@ -127,19 +130,9 @@ export class Eviction {
       this.#relief = new Relief(execution, {
         coldest: () => this.#coldest,
         putToSleep: (canister) => this.#putToSleep(canister),
-        bytesOf: ({ handle }) => this.#loader.bytesOf(handle),
+        bytesOf: ({ handle }) => port.loader.bytesOf(handle),
       });
-    this.#waking = new Waking(clock, execution?.memory, this.#relief);
-  }
-
-  get #loader(): CanisterLoader {
-    const { host } = this.#waking;
-    assert(host !== undefined, 'canisters sleep, and nobody can wake them');
-    return host;
-  }
-
-  attach(host: CanisterLoader): void {
-    this.#waking.host = host;
+    this.#waking = new Waking(clock, port, execution?.memory, this.#relief);
   }
 
   get liveCount(): number {
@@ -363,7 +356,7 @@ export class Eviction {
   #putToSleep(canister: ScheduledCanister): Promise<void> {
     this.evictions++;
     this.#fallAsleep(canister);
-    const fallen = Promise.resolve(this.#loader.sleep(canister.handle));
+    const fallen = Promise.resolve(this.#port.loader.sleep(canister.handle));
     canister.shrink();
     const bytes = this.#relief === undefined ? 0 : this.#waking.heapBytesOf(canister);
     if (bytes >= LARGE_HEAP_BYTES) {

@@ -9,6 +9,7 @@
 import {
   REJECT_CODE,
   principalToText,
+  type EndedStep,
   FULL_LIMIT,
   NOTHING_RAN,
   type Step,
@@ -25,6 +26,7 @@ import type {
   CallContext,
 } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
+import type { CanisterPort, StepCount } from './canister-port.ts';
 import { type Calls, THREAD_STOPPED } from './calls.ts';
 import type { ExecutorQueue } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
@@ -39,6 +41,7 @@ export interface ExecutionsNeeds {
   readonly calls: Calls;
   readonly ticking: Ticking;
   readonly eviction: Eviction;
+  readonly port: CanisterPort;
 }
 
 export interface ExecutionsEvents {
@@ -48,10 +51,6 @@ export interface ExecutionsEvents {
   readonly takenBack: (canister: ScheduledCanister, tasks: readonly QueuedTask[]) => void;
   /** What waits for a canister may go on, perhaps. */
   readonly begin: (canister: ScheduledCanister) => void;
-  /** To be counted: nobody else tells of it. `messages`: 0 for a callback. */
-  readonly executed: (canister: ScheduledCanister, messages: 0 | 1, traps: 0 | 1) => void;
-  /** The low-memory hook of a canister has run, and was still due. */
-  readonly lowMemoryRan: (canister: ScheduledCanister) => void;
 }
 
 export class Executions {
@@ -97,8 +96,7 @@ export class Executions {
         this.#run(canister, queue, { kind: 'system', entry }, waiting, (step) => {
           if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(canister);
           ticking.ended(canister, exported);
-          if (work.lowMemoryEnded(context) && !isNotBegun(step)) this.#events.lowMemoryRan(canister);
-          this.#count(context, step, 1);
+          if (work.lowMemoryEnded(context) && !isNotBegun(step)) this.#with.port.listener.lowMemoryRan(canister.handle);
           return calls.ended(context, step);
         });
         return;
@@ -144,7 +142,6 @@ export class Executions {
       instructionsMax: instructionsMax(context),
     };
     this.#run(canister, queue, task, waiting, (step) => {
-      this.#count(context, step, 1);
       context.underWay?.ran(step);
       return calls.ended(context, step);
     });
@@ -176,7 +173,6 @@ export class Executions {
       instructionsMax: instructionsMax(context),
     };
     this.#run(canister, queue, task, waiting, (step) => {
-      this.#count(context, step, 0);
       context.underWay?.ran(step);
       return calls.callbackEnded(call, step);
     });
@@ -208,15 +204,6 @@ export class Executions {
     });
   }
 
-  /** What a client is told is counted where it is told. */
-  #count(context: CallContext, { fault }: Step, messages: 0 | 1): void {
-    if (fault?.kind === 'unavailable') return;
-    const isTold = context.origin.kind === 'ingress' && (messages === 1 || context.canAnswer);
-    if (isTold) return;
-    const traps = fault?.kind === 'trap' || fault?.kind === 'calledTrap' || fault?.kind === 'limit' ? 1 : 0;
-    if (messages + traps > 0) this.#events.executed(context.canister, messages, traps);
-  }
-
   /** `source`: what waited for that. */
   #run(
     canister: ScheduledCanister,
@@ -225,11 +212,13 @@ export class Executions {
     source: QueuedTask,
     done: (step: Step) => Promise<void> | void,
   ): void {
-    const { journal, ticking } = this.#with;
+    const { journal, ticking, port } = this.#with;
     this.begun(queue);
     canister.work.executing++;
     const isChange = journal.isKept && changesState(task);
-    this.#with.execution.run(canister.handle, task, (step, argument) => {
+    this.#with.execution.run(canister.handle, task, (ended) => {
+      const { step } = ended;
+      if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, countOf(source));
       if (step.timerNs !== undefined) ticking.setTimer(canister, step.timerNs);
       if (step.isLarge === true) {
         const isChanged = isChange || step.charge > 0;
@@ -240,7 +229,7 @@ export class Executions {
       const isRepeated = isNotBegun(step) && isRepeatable(source) && journal.keeps(source);
       // In the order in which they were given, where the executor has died in the middle of it.
       if (step === TAKEN_BACK || (isRepeated && canister.work.recall !== 'nothing'))
-        this.#takenBack(canister, source, argument);
+        this.#takenBack(canister, source, ended);
       else if (isRepeated) this.#interrupted(canister, source, () => void done(step));
       else {
         if (isChange || step.charge > 0) journal.changed(canister);
@@ -293,8 +282,8 @@ export class Executions {
     this.#with.execution.recall?.(canister.handle, recall);
   }
 
-  /** `argument`: it was handed over, and is back. */
-  #takenBack(canister: ScheduledCanister, source: QueuedTask, argument: Uint8Array | undefined): void {
+  #takenBack(canister: ScheduledCanister, source: QueuedTask, ended: EndedStep): void {
+    const argument = ended.isReturned ? ended.argument : undefined;
     const context = contextOf(source);
     if (context !== undefined) context.isExecuting = false;
     const isEmptied = argument !== undefined && source.kind === 'start' && source.context.pending === undefined;
@@ -403,6 +392,22 @@ export function contextOf(waiting: QueuedTask): CallContext | undefined {
     case 'dropFrame':
     case 'credit':
       return undefined;
+  }
+}
+
+/** Returns how the task's step counts: an answer to a client is counted where it is told. */
+function countOf(source: QueuedTask): StepCount {
+  switch (source.kind) {
+    case 'start':
+      return source.context.origin.kind === 'ingress' ? 'nothing' : 'message';
+    case 'system':
+      return 'message';
+    case 'response': {
+      const { context } = source.call;
+      return context.origin.kind === 'ingress' && context.canAnswer ? 'nothing' : 'part';
+    }
+    default:
+      return 'nothing';
   }
 }
 

@@ -1,9 +1,20 @@
 /** The face of the scheduler, on the main thread: types, tokens, and an index that others use as well. */
-import type { CallKind, CanisterStatus, Outcome, Response, RunKind, Step } from '../ic/index.ts';
+import type {
+  CallKind,
+  CanisterStatus,
+  NotedMessage,
+  Outcome,
+  OutputLine,
+  Response,
+  RunKind,
+  Step,
+} from '../ic/index.ts';
 import { defineCapability } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
+import type { Listener, Loader } from './canister-port.ts';
 
+export type { Listener, Loader, StepCount } from './canister-port.ts';
 export { TextIndex } from './text-index.ts';
 
 /** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
@@ -15,13 +26,11 @@ export interface DeliveredMessage {
   /** Of updates: the client's name for this call; the same again is answered, not executed. 1 to 255 visible ASCII characters. */
   readonly idempotencyKey?: string | undefined;
   /**
-   * Called once with what the promise resolves with, in the turn in which that is known: where a step was the answer, what the call
-   * changes is in the unit that the client waits for. Not for repeats, nor for a client that is told ahead that the server stops. Must not throw.
+   * The message as it came; undefined: nobody counts it. Told with its outcome (`Listener.answered`), but not for
+   * repeats, nor for a client that is told ahead that the server stops.
    */
-  readonly onAnswer?: OnAnswer | undefined;
+  readonly noted?: NotedMessage | undefined;
 }
-
-export type OnAnswer = (outcome: Outcome) => void;
 
 /** A message from a client. */
 export interface IngressMessage extends DeliveredMessage {
@@ -58,46 +67,6 @@ export interface AdmitOptions {
 /** Bytes of an argument that are remembered for histories. */
 export const NOTED_ARGUMENT_BYTES_MAX = 256;
 
-/** A call of one canister to another, or to itself, as it came. */
-export interface NotedCall {
-  readonly method: string;
-  readonly caller: Uint8Array;
-  /** Its first NOTED_ARGUMENT_BYTES_MAX bytes. */
-  readonly argument: Uint8Array;
-  readonly argumentBytes: number;
-  /** Ms since 1970. */
-  readonly startedMs: number;
-}
-
-/** Who puts canisters into executors, and takes them out. */
-export interface CanisterLoader {
-  /**
-   * Makes an executor have the canister as it is stored, with its present status and its open calls. Rejects with the
-   * ServerError that says why that cannot be: all that waits is then answered with it, and the next message tries again.
-   * With kind `missing` nothing tries again: what other canisters have sent it stays stored, and calls to it are rejected.
-   */
-  wake(handle: number): Promise<void>;
-  /** Nothing of the canister executes or waits: its executor drops it. Resolves when it has. */
-  sleep(handle: number): void | Promise<void>;
-  /** Bytes of heap and stable memory, as last known; asked only if they are limited. */
-  bytesOf(handle: number): number;
-  /** Bytes of heap, as last known. */
-  heapBytesOf?(handle: number): number;
-  /** Its status or its timer is another now, and no step brings that about. Both are to be stored with this unit. */
-  changed(handle: number): void;
-  /**
-   * An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped,
-   * or reached its limit.
-   */
-  executed?(handle: number, messages: 0 | 1, traps: 0 | 1): void;
-  /** The low-memory hook has run, or the canister's code has none: to be stored with this unit. */
-  lowMemoryRan?(handle: number): void;
-  /** A call of another canister, or its own, has its answer. Without this nothing of such calls is remembered. */
-  readonly answered?: (handle: number, call: NotedCall, outcome: Outcome) => void;
-  /** What people call it. */
-  nameOf?(handle: number): string;
-}
-
 /** Calls of a canister to one callee that are open, as its executor counts them. */
 export interface OpenCallCount {
   /** Principal bytes; none: the management canister. */
@@ -124,6 +93,14 @@ export interface IdempotencyFigures {
   readonly repeats: number;
 }
 
+/** The end of a change of code. */
+export interface ChangedCode {
+  /** Without fault: the change is done. */
+  readonly step: Step;
+  /** Lines that the hooks printed. */
+  readonly lines: readonly OutputLine[];
+}
+
 /**
  * Decides which message runs next, and keeps everything that outlives an execution: queues, call contexts, callbacks,
  * timers, states. Canisters are named by their handles. Where a state directory is, all of that is kept there: clients are
@@ -138,8 +115,8 @@ export interface Scheduler {
    * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
   deliver(handle: number, message: DeliveredMessage): Promise<Outcome>;
-  /** Changes a canister's code, after what is executing; what has not begun follows. A step without fault: it is done. */
-  change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
+  /** Changes a canister's code, after what is executing; what has not begun follows. */
+  change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode>;
   /**
    * Drops the code and state of a canister that is pinned, after what is executing: its open calls are rejected (code 4),
    * their callbacks never run. Rejects with ServerError `unavailable` when its executor dies before that.
@@ -214,20 +191,19 @@ export interface Scheduler {
   /** Calls of other canisters that attach less are rejected, and refunded. */
   setMinimumCycles(handle: number, cycles: bigint): void;
   /**
-   * Little of the canister's heap is left, so its hook is due, once for however many of these; or no longer, and a hook that waits does not
-   * run. The host is told of one that has run (`lowMemoryRan`). Not due while the canister does not run, or its code is being changed,
-   * and forgotten when an executor dies or the server stops before the hook has begun: whoever keeps in mind that it is due says so again.
+   * Little of the canister's heap is left, so its hook is due, once for however many of these; or no longer, and a hook
+   * that waits does not run. The listener is told of one that has run. Not due while the canister does not run, or its
+   * code is being changed, and forgotten when an executor dies or the server stops before the hook has begun: whoever
+   * keeps in mind that it is due says so again.
    */
   lowMemory(handle: number, isLow: boolean): void;
-  /** The canister's executor has died. Where state is kept the canister sleeps then; what executed is answered, or executed again. */
-  lost(handle: number): void;
 }
 export const Scheduler = defineCapability<Scheduler>('scheduler');
 
 /** For whoever has the canisters: connects the scheduler with them, and hands over what another process has left. */
 export interface SchedulerSetup {
   /** Once, before anything starts. */
-  attachHost(host: CanisterLoader): void;
+  attachCanisters(loader: Loader, listener: Listener): void;
   /** Once, before anything starts. */
   attach(systemCanister: SystemCanister): void;
   /**

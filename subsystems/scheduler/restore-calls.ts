@@ -135,7 +135,7 @@ class Restoring {
   }
 
   #setOrigin(context: CallContext, origin: ContextRecord['origin'], calls: ReadonlyMap<number, OpenCall>): void {
-    if (origin === 'client') context.origin = { kind: 'ingress', done: NOBODY, onAnswer: undefined };
+    if (origin === 'client') context.origin = { kind: 'ingress', done: NOBODY, noted: undefined };
     if (typeof origin !== 'number') return;
     this.#number = Math.max(this.#number, origin);
     context.origin = { kind: 'canister', call: calls.get(origin) ?? endedCall(context, origin) };

@@ -12,7 +12,7 @@
  * Main thread: everything that enters or leaves this folder comes through here. It never waits for the disk or for an
  * executor.
  */
-import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText, slotOf } from '../ic/index.ts';
+import { REJECT_CODE, type NotedMessage, type Outcome, type CanisterStatus, idToText, slotOf } from '../ic/index.ts';
 import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
@@ -30,13 +30,13 @@ import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from '
 import { DrainReport } from './drain-report.ts';
 import { contextOf, Executions, INSPECT, LOW_MEMORY } from './executions.ts';
 import { NotBegun, takeAll } from './not-begun.ts';
+import { CanisterPort, type Listener, type Loader } from './canister-port.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
-  CanisterLoader,
+  ChangedCode,
   IdempotencyFigures,
   DeliveredMessage,
-  OnAnswer,
   LiveFigures,
   OpenCallCount,
   Scheduler,
@@ -87,7 +87,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #codeChangeLock: CodeChangeLock;
   readonly #report: DrainReport;
   readonly #idempotency: Idempotency;
-  #host: CanisterLoader | undefined;
+  readonly #port = new CanisterPort();
   #isDraining = false;
 
   constructor(
@@ -122,7 +122,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
         credit: (canister, amount) => this.#executions.credit(this.#journal.credit(canister, amount)),
         contextEnded: (canister) => this.#stopping.settle(canister),
-        answered: () => this.#host?.answered,
+        port: this.#port,
         answer: (context, done, outcome) => this.#answer(context, done, outcome),
       },
       this.#journal,
@@ -143,6 +143,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         failed: (canister, error) => this.#wakeFailed(canister, error),
         warn: (text) => granted.log?.warn(text),
       },
+      this.#port,
       this.#journal.isKept ? granted.execution : undefined,
     );
     this.#executions = new Executions(
@@ -152,13 +153,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         calls: this.#calls,
         ticking: this.#ticking,
         eviction: this.#eviction,
+        port: this.#port,
       },
       {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
         takenBack: (canister, tasks) => this.#takenBack(canister, tasks),
         begin: (canister) => this.#begin(canister),
-        executed: (canister, messages, traps) => this.#host?.executed?.(canister.handle, messages, traps),
-        lowMemoryRan: (canister) => this.#host?.lowMemoryRan?.(canister.handle),
       },
     );
     this.#notBegun = new NotBegun({
@@ -177,6 +177,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       ticking: this.#ticking,
       eviction: this.#eviction,
       executions: this.#executions,
+      port: this.#port,
       executorQueueOf: (canister) => this.#queueOfExecutor(canister),
       pause: (canister) => {
         if (canister.status === 'running') this.#stopping.pause(canister).catch(() => undefined);
@@ -186,7 +187,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       clock: granted.clock,
       executing: () => this.#execution.executing(),
       moduleOf: (handle) => this.#canisters[handle]?.module,
-      nameOf: (handle) => this.#host?.nameOf?.(handle) ?? `actor ${handle}`,
+      nameOf: (handle) => this.#port.listener.nameOf(handle),
       say: (line) => granted.log?.info(line),
     });
     const executions = this.#executions;
@@ -194,6 +195,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       { length: granted.execution.executorCount },
       () => new ExecutorQueue((canister, queue, waiting) => executions.start(canister, queue, waiting)),
     );
+    granted.execution.attend({
+      changed: (handle, changes) => this.#port.listener.changed(handle, changes),
+      settled: () => granted.storage.settled(),
+      credited: (handle, balance) => this.#port.listener.credited(handle, balance),
+      lost: (handle) => this.#lost(handle),
+    });
   }
 
   // ---- canisters come and go
@@ -214,9 +221,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#calls.systemCanister = systemCanister;
   }
 
-  attachHost(host: CanisterLoader): void {
-    this.#host = host;
-    this.#eviction.attach(host);
+  attachCanisters(loader: Loader, listener: Listener): void {
+    Object.assign(this.#port, { loader, listener });
   }
 
   /** Begins with heartbeats and timers. */
@@ -235,7 +241,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       const { key, method, digest } = record;
       const call = { caller: context.caller, key, method, digest };
       context.underWay = this.#idempotency.resume(context.canister, call);
-      context.origin = { kind: 'ingress', done: context.underWay.tell, onAnswer: undefined };
+      context.origin = { kind: 'ingress', done: context.underWay.tell, noted: undefined };
     }
     for (const waiting of restored.waiting) {
       const { canister } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
@@ -252,7 +258,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     }
   }
 
-  async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
+  async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
     return await this.#codeChangeLock.change(this.#canisterOf(handle), module, change);
   }
 
@@ -360,7 +366,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     }
     if (canister.status !== 'running' || canister.isChanging || canister.state === 'unloadable') return;
     if (canister.entry(LOW_MEMORY) === undefined) {
-      this.#host?.lowMemoryRan?.(handle);
+      this.#port.listener.lowMemoryRan(handle);
       return;
     }
     const { lowMemory } = canister.work;
@@ -371,9 +377,15 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#beginSystemTask(canister, LOW_MEMORY, canister.work.lowMemory);
   }
 
-  lost(handle: number): void {
+  #lost(handle: number): void {
     const canister = this.#canisters[handle];
     if (canister === undefined) return;
+    this.#executorDied(canister);
+    this.#port.listener.lost(handle);
+  }
+
+  /** Where state is kept the canister sleeps then; what executed is answered, or executed again. */
+  #executorDied(canister: ScheduledCanister): void {
     const { work } = canister;
     if (this.#journal.isKept) {
       work.life = {};
@@ -485,7 +497,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     // The last of a canister's calls may end when it is long gone.
     if (!this.#journal.isKept || canister.state === 'deleted') return;
     this.#journal.changed(canister);
-    this.#host?.changed(canister.handle);
+    this.#port.listener.recordChanged(canister.handle);
   }
 
   // ---- messages come in
@@ -517,14 +529,15 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     done: (outcome: Outcome) => void,
     underWay: UnderWay | undefined,
   ): void {
-    const { onAnswer } = message;
+    const { noted } = message;
     if (this.#isDraining) {
-      tellBoth(onAnswer, done, STOPPING_OUTCOME);
+      this.#tell(handle, noted, done, STOPPING_OUTCOME);
       return;
     }
     const canister = this.#canisters[handle];
     if (canister === undefined) {
-      tellBoth(onAnswer, done, refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
+      const outcome = refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted');
+      this.#tell(handle, noted, done, outcome);
       return;
     }
     const standing = standingRefusal(canister, message.kind === 'transform');
@@ -534,21 +547,21 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         standing.code,
         standing.message,
       );
-      onAnswer?.(outcome);
+      this.#answered(handle, noted, outcome);
       this.#journal.tell(canister.lastUnit, done, outcome);
       return;
     }
     const { work } = canister;
     if (work.input.length + work.queries.length >= QUEUE_MESSAGES_MAX) {
       const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
-      tellBoth(onAnswer, done, refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
+      this.#tell(handle, noted, done, refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
       return;
     }
     const { kind, method, caller, argument } = message;
     const isComposite = kind === 'query' && canister.module?.methods.get(method) === 'composite_query';
     const context = new CallContext(
       canister,
-      { kind: 'ingress', done, onAnswer },
+      { kind: 'ingress', done, noted },
       { caller, evaluation: isComposite ? this.#newEvaluation() : undefined },
     );
     context.underWay = underWay;
@@ -571,9 +584,19 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     });
   }
 
-  #answer(context: CallContext, { done, onAnswer }: IngressOrigin, outcome: Outcome): void {
+  /** Tells of a message that nothing is executed for, and whose answer waits for nothing. */
+  #tell(handle: number, noted: NotedMessage | undefined, done: (outcome: Outcome) => void, outcome: Outcome): void {
+    this.#answered(handle, noted, outcome);
+    done(outcome);
+  }
+
+  #answered(handle: number, noted: NotedMessage | undefined, outcome: Outcome): void {
+    if (noted !== undefined) this.#port.listener.answered(handle, noted, outcome);
+  }
+
+  #answer(context: CallContext, { done, noted }: IngressOrigin, outcome: Outcome): void {
     const { canister, evaluation, underWay } = context;
-    onAnswer?.(outcome);
+    this.#answered(canister.handle, noted, outcome);
     if (underWay !== undefined) {
       context.underWay = undefined;
       this.#idempotency.answered(underWay, outcome);
@@ -688,12 +711,6 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
 function systemContext(canister: ScheduledCanister): CallContext {
   return new CallContext(canister, { kind: 'system' }, { caller: NO_PRINCIPAL });
-}
-
-/** Of a message that nothing is executed for, and whose answer waits for nothing. */
-function tellBoth(onAnswer: OnAnswer | undefined, done: (outcome: Outcome) => void, outcome: Outcome): void {
-  onAnswer?.(outcome);
-  done(outcome);
 }
 
 function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 | 6, message: string): Outcome {

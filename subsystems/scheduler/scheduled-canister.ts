@@ -10,13 +10,13 @@ import {
   type ContextView,
   idFromText,
   idToText,
+  type NotedMessage,
   type Outcome,
   type RejectCode,
   type Response,
   type StepFault,
 } from '../ic/index.ts';
 import type { ModuleInfo, Recall } from '../execution/index.ts';
-import type { NotedCall, OnAnswer } from './index.ts';
 import type { LruNode } from './lru-list.ts';
 import { type Member, MemberList } from './member-list.ts';
 import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
@@ -306,8 +306,8 @@ export function queueOf(work: PendingWork, waiting: QueuedTask): Queue<QueuedTas
 export interface IngressOrigin {
   readonly kind: 'ingress';
   done: (outcome: Outcome) => void;
-  /** Called before, without waiting for anything to be durable. */
-  onAnswer: OnAnswer | undefined;
+  /** The message as it came; undefined: nobody counts it. */
+  noted: NotedMessage | undefined;
 }
 
 /** Who waits for the answer of a call. */
@@ -391,7 +391,7 @@ export class CallContext implements Member<CallContext> {
   /** Why the last execution that faulted did; told to the caller if nothing answers. */
   fault: StepFault | undefined = undefined;
   /** What histories will tell of a call that a canister made in this process. */
-  note: NotedCall | undefined = undefined;
+  note: NotedMessage | undefined = undefined;
   /** Code was uninstalled: callbacks do not run any more. */
   isDeleted = false;
   /**

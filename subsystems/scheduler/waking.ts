@@ -7,7 +7,7 @@
 import { type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import type { MemoryFigures } from '../execution/index.ts';
 import { LARGE_HEAP_BYTES } from '../ic/index.ts';
-import type { CanisterLoader } from './index.ts';
+import type { CanisterPort } from './canister-port.ts';
 import type { Relief } from './relief.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
@@ -21,6 +21,7 @@ export class Waking {
   readonly #clock: Clock;
   readonly #memory: MemoryFigures | undefined;
   readonly #relief: Relief | undefined;
+  readonly #port: CanisterPort;
   readonly #waking = new Set<ScheduledCanister>();
   /**
    * Bytes of heaps: canisters that wake have not taken theirs yet, and canisters that fall asleep have not given theirs
@@ -28,10 +29,10 @@ export class Waking {
    */
   #wakingBytes = 0;
   fallingBytes = 0;
-  host: CanisterLoader | undefined;
 
-  constructor(clock: Clock, memory: MemoryFigures | undefined, relief: Relief | undefined) {
+  constructor(clock: Clock, port: CanisterPort, memory: MemoryFigures | undefined, relief: Relief | undefined) {
     this.#clock = clock;
+    this.#port = port;
     this.#memory = memory;
     this.#relief = relief;
   }
@@ -45,7 +46,7 @@ export class Waking {
   }
 
   heapBytesOf({ handle }: ScheduledCanister): number {
-    return this.host?.heapBytesOf?.(handle) ?? 0;
+    return this.#port.loader.heapBytesOf(handle);
   }
 
   /** Tells whether the canister has to wait for memory; one that can never have it is told so. */
@@ -67,7 +68,6 @@ export class Waking {
 
   /** Calls back when it is awake, or with the reason why it cannot be. */
   begin(canister: ScheduledCanister, ended: (problem: Error | undefined) => void): void {
-    const { host } = this;
     this.#waking.add(canister);
     const heapBytes = this.isLarge(canister) ? this.heapBytesOf(canister) : 0;
     this.#wakingBytes += heapBytes;
@@ -77,7 +77,7 @@ export class Waking {
     };
     // Later: the executor that it has died with may still be about to be replaced.
     Promise.resolve()
-      .then(() => host && this.#wakeWithMemory(host, canister))
+      .then(() => this.#wakeWithMemory(canister))
       .finally(() => (this.#wakingBytes -= heapBytes))
       .then(
         () => end(undefined),
@@ -85,19 +85,18 @@ export class Waking {
       );
   }
 
-  async #wakeWithMemory(host: CanisterLoader, canister: ScheduledCanister): Promise<void> {
+  async #wakeWithMemory(canister: ScheduledCanister): Promise<void> {
     const canFit = this.#memory !== undefined && this.heapBytesOf(canister) <= this.#memory.bytesMax;
     for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
       try {
-        await host.wake(canister.handle);
+        await this.#port.loader.wake(canister.handle);
         return;
       } catch (error) {
         const isShort = error instanceof ServerError && error.code === 'memory-full';
         if (!isShort || triesLeft === 0 || canister.state === 'deleted') throw error;
       }
       // Nobody knows how much of the canister's stable memory was written.
-      const bytes = host.heapBytesOf?.(canister.handle) ?? host.bytesOf(canister.handle);
-      const hasSlept = await this.#relief?.makeRoom(bytes);
+      const hasSlept = await this.#relief?.makeRoom(this.heapBytesOf(canister));
       if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);
     }
   }

@@ -181,13 +181,13 @@ function callRecords(): string[] {
   const canister = new ScheduledCanister(3, idToText(ID));
   const client = new CallContext(
     canister,
-    { kind: 'ingress', done: () => undefined, onAnswer: undefined },
+    { kind: 'ingress', done: () => undefined, noted: undefined },
     { caller: CALLER, deadlineNs: 5n, cycles: LARGE },
   );
   const call = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
   const keyed = new CallContext(
     canister,
-    { kind: 'ingress', done: () => undefined, onAnswer: undefined },
+    { kind: 'ingress', done: () => undefined, noted: undefined },
     { caller: CALLER },
   );
   const asked = { caller: CALLER, method: 'm' };

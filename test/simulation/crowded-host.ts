@@ -7,9 +7,10 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Execution } from '../../subsystems/execution/index.ts';
-import { idToText, type Step, type Task } from '../../subsystems/ic/index.ts';
+import { type EndedStep, idToText, type Step, type Task } from '../../subsystems/ic/index.ts';
+import { NO_LISTENER } from '../../subsystems/scheduler/canister-port.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
-import { callOf, HeldExecution, idOf, MODULE, REPLY, STEP } from '../subsystems/scheduler/held-execution.ts';
+import { callOf, endedStep, HeldExecution, idOf, MODULE, REPLY, STEP } from '../subsystems/scheduler/held-execution.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { seeded } from '../support/seeded.ts';
 import { RecordingJournal } from './recording-journal.ts';
@@ -84,12 +85,12 @@ class TimedExecution extends HeldExecution {
     this.memory.bytesMax = this.memory.bytesHigh = Number.MAX_SAFE_INTEGER;
   }
 
-  override run(handle: number, task: Task, done: (step: Step) => void): void {
+  override run(handle: number, task: Task, ended: (ended: EndedStep) => void): void {
     const lane = this.executorOf(handle);
     const nowMs = this.#clock.nowMs();
     const endMs = Math.max(nowMs, this.#freeMs[lane] ?? 0) + this.#durationOf(handle, task);
     this.#freeMs[lane] = endMs;
-    this.#clock.after(endMs - nowMs, () => done(this.#stepOf(handle, task)));
+    this.#clock.after(endMs - nowMs, () => ended(endedStep(this.#stepOf(handle, task))));
   }
 }
 
@@ -136,15 +137,18 @@ class CrowdedHost {
         liveBytes: this.#bytesMax,
       },
     );
-    this.#scheduler.attachHost({
-      wake: (handle) => this.#load(this.#actorAt(handle)),
-      sleep: () => {
-        this.#slept++;
-        this.#sleeps++;
+    this.#scheduler.attachCanisters(
+      {
+        wake: (handle) => this.#load(this.#actorAt(handle)),
+        sleep: () => {
+          this.#slept++;
+          this.#sleeps++;
+        },
+        bytesOf: (handle) => this.#actorAt(handle).bytes,
+        heapBytesOf: () => 0,
       },
-      bytesOf: (handle) => this.#actorAt(handle).bytes,
-      changed: () => undefined,
-    });
+      NO_LISTENER,
+    );
     for (const actor of this.#actors) {
       const hidden = [
         ...(actor.hasHeartbeat ? [] : ['canister_heartbeat']),

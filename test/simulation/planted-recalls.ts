@@ -1,34 +1,35 @@
 /** Mistakes in how an executor gives back recalled tasks, for a simulation that has to find them. */
-import { NOTHING_RAN, TAKEN_BACK, type Task } from '../../subsystems/ic/index.ts';
+import { NOTHING_RAN, returnedTask, TAKEN_BACK, type Task } from '../../subsystems/ic/index.ts';
+import { toldStep } from '../support/told-step.ts';
 import type { Done, RandomThreadsOptions } from './random-threads.ts';
 
 type Plant = NonNullable<RandomThreadsOptions['plant']>;
 
 /** An executed task is given back as well, and so executed twice. */
-export const TWICE: Plant = (task, ended, isRecalled) => (step, argument) => {
-  const isExecuted = task.kind === 'update' && step.fault === undefined && isRecalled();
-  return ended(isExecuted ? TAKEN_BACK : step, argument);
+export const TWICE: Plant = (task, done, isRecalled) => (ended) => {
+  const isExecuted = task.kind === 'update' && ended.step.fault === undefined && isRecalled();
+  return done(isExecuted ? returnedTask(TAKEN_BACK) : ended);
 };
 
 /** A returned task is reported as executed. */
-export const LOST: Plant = (task, ended) => (step, argument) =>
-  ended(step === TAKEN_BACK && task.kind === 'update' ? NOTHING_RAN : step, argument);
+export const LOST: Plant = (task, done) => (ended) =>
+  done(ended.step === TAKEN_BACK && task.kind === 'update' ? toldStep(NOTHING_RAN) : ended);
 
 /** A large argument does not come back. */
-export const EMPTIED: Plant = (_task, ended) => (step) => ended(step);
+export const EMPTIED: Plant = (_task, done) => (ended) => done(ended.isReturned ? returnedTask(ended.step) : ended);
 
 /** A task behind a message whose calls are being sent does not wait for them. */
-export const OVERTAKING: Plant = (_task, ended) => (step, argument) => void ended(step, argument);
+export const OVERTAKING: Plant = (_task, done) => (ended) => void done(ended);
 
 /** Returns a plant by which the second of two consecutive tasks comes back first. */
 export function swapped(): Plant {
   let first: (() => void) | undefined;
-  return (task: Task, ended: Done): Done =>
-    (step, argument) => {
-      const end = (): void => void ended(step, argument);
+  return (task: Task, done: Done): Done =>
+    (ended) => {
+      const end = (): void => void done(ended);
       const before = first;
       first = undefined;
-      if (step === TAKEN_BACK && task.kind === 'update' && before === undefined) {
+      if (ended.step === TAKEN_BACK && task.kind === 'update' && before === undefined) {
         first = end;
         // The last task has none behind it.
         setImmediate(() => {

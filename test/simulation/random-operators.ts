@@ -10,7 +10,7 @@ import { upgrade, type UpgradeNeeds } from '../../subsystems/canisters/upgrade.t
 import type { UpgradeFindings } from '../../subsystems/compatibility/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo } from '../../subsystems/execution/index.ts';
 import type { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
-import type { Step } from '../../subsystems/ic/index.ts';
+import type { ChangedCode } from '../../subsystems/scheduler/index.ts';
 import { moduleBytes } from './random-modules.ts';
 import { OPERATOR } from './random-steps.ts';
 import type { RandomThreads } from './random-threads.ts';
@@ -107,7 +107,7 @@ export class RandomOperators {
         storeKeptHeap: () => Promise.resolve(),
         apply: async (_record, _code, { mode }) => {
           tally.upgrades++;
-          const step = await this.#change(handle, module, { ...this.#changeBy(OPERATOR), ...UPGRADE, mode });
+          const { step } = await this.#change(handle, module, { ...this.#changeBy(OPERATOR), ...UPGRADE, mode });
           if (step.fault !== undefined) throw new ServerError('invalid', 'install-failed', step.fault.message);
           return step;
         },
@@ -136,7 +136,7 @@ export class RandomOperators {
     return { mode: 'install', argument, caller: CALLER };
   }
 
-  #change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
+  #change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
     return this.#pinned(handle, () => this.#with.scheduler.change(handle, module, change));
   }
 

@@ -8,13 +8,13 @@ import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CanisterGate } from '../../subsystems/execution/thread/canister-gate.ts';
 import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
 import type {
-  CanisterObserver,
   CodeChange,
+  ExecutionListener,
   ModuleInfo,
   Recall,
   SleepingCanister,
 } from '../../subsystems/execution/index.ts';
-import { type OutputLine, type Step, TAKEN_BACK, type Task, type CanisterStatus } from '../../subsystems/ic/index.ts';
+import { type EndedStep, TAKEN_BACK, type Task, type CanisterStatus } from '../../subsystems/ic/index.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 import type { StoredPages } from '../../subsystems/storage/index.ts';
 import { Books, decodeChanges } from './books.ts';
@@ -48,8 +48,6 @@ interface RandomCanister {
   given: number;
   /** Notes of that executor: one that dies while the canister sleeps tells nobody. */
   givenTo: ThreadNotes | undefined;
-  /** Debug lines of the step that ends next. */
-  lines: OutputLine[];
 }
 
 export interface RandomThreadsOptions {
@@ -68,11 +66,8 @@ export interface RandomThreadsOptions {
   readonly emptyReplies: Set<number>;
   /** Reports a problem. */
   readonly problem: (error: unknown) => void;
-  /** Called when an executor has died with that canister. */
-  readonly lost: (handle: number) => void;
   /** Called when changes were told that are to be stored. */
   readonly touched: () => void;
-  readonly settled: () => Promise<void>;
   /** Makes a gate with a bug, in place of the shipped one. */
   readonly createGate?: ((seen: WorkSeen) => CanisterGate<Work>) | undefined;
   /** Wraps the function that is called when a task has ended, to plant a bug. */
@@ -80,7 +75,7 @@ export interface RandomThreadsOptions {
 }
 
 /** Function that is called when a task has ended; a returned promise means that its step is still being handled. */
-export type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
+export type Done = (ended: EndedStep) => Promise<void> | void;
 
 export class RandomThreads extends SteppedThreads {
   readonly canisters: readonly RandomCanister[];
@@ -200,7 +195,7 @@ export class RandomThreads extends SteppedThreads {
     const canister = this.#add();
     canister.told.balance = balance;
     const spec = { ...this.#specOf(canister), balance };
-    assert.equal(this.create(spec, this.#observerOf(canister)), canister.handle);
+    assert.equal(this.create(spec), canister.handle);
     return canister.handle;
   }
 
@@ -208,7 +203,7 @@ export class RandomThreads extends SteppedThreads {
   addAsleep(told: Books, added: bigint): number {
     const canister = this.#add();
     Object.assign(canister, { told: told.copy(), added, isAsleep: true });
-    assert.equal(this.createAsleep(this.#observerOf(canister), 0), canister.handle);
+    assert.equal(this.createAsleep(0), canister.handle);
     return canister.handle;
   }
 
@@ -225,7 +220,6 @@ export class RandomThreads extends SteppedThreads {
       isSending: false,
       given: 0,
       givenTo: undefined,
-      lines: [],
     };
     this.#canisters.push(canister);
     return canister;
@@ -288,10 +282,10 @@ export class RandomThreads extends SteppedThreads {
     canister.underWay++;
     const told = this.#toldOf(canister);
     const { plant = (_task, end) => end } = this.#options;
-    const end = (step: Step, argument?: Uint8Array): Promise<void> | void => {
-      told(step);
+    const end = (ended: EndedStep): Promise<void> | void => {
+      told(ended);
       canister.underWay--;
-      return this.#watchSending(canister, done(step, argument));
+      return this.#watchSending(canister, done(ended));
     };
     const ended = plant(task, end, () => this.#world.recalled.has(handle));
     super.run(handle, task, ended);
@@ -317,14 +311,16 @@ export class RandomThreads extends SteppedThreads {
   }
 
   /** Returns a check of the result of the canister's next task. */
-  #toldOf(canister: RandomCanister): (step: Step) => void {
+  #toldOf(canister: RandomCanister): (ended: EndedStep) => void {
     const { handle } = canister;
     const notes = this.#notes[this.executorOf(handle)];
     if (canister.givenTo !== notes) canister.given = 0;
     canister.givenTo = notes;
     const place = canister.given++;
     const { problem, tally } = this.#options;
-    return (step) => {
+    return (ended) => {
+      const { step } = ended;
+      this.#checkEnded(canister, ended);
       const isTakenBack = step === TAKEN_BACK;
       if (isTakenBack) tally.takenBack++;
       if (notes?.isDead !== false || (step.fault?.kind === 'unavailable' && !isTakenBack)) return;
@@ -344,15 +340,16 @@ export class RandomThreads extends SteppedThreads {
     super.recall(handle, recall);
   }
 
-  override change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
+  override change(handle: number, module: ModuleInfo, change: CodeChange, done: Done): void {
     const canister = this.#canisterAt(handle);
     canister.underWay++;
     // A sleeping canister has no executor to ask.
     const told = canister.isAsleep ? undefined : this.#toldOf(canister);
-    super.change(handle, module, change, (step) => {
-      told?.(step);
+    super.change(handle, module, change, (ended) => {
+      if (told === undefined) this.#checkEnded(canister, ended);
+      else told(ended);
       canister.underWay--;
-      done(step);
+      void done(ended);
     });
   }
 
@@ -380,44 +377,64 @@ export class RandomThreads extends SteppedThreads {
     return canister;
   }
 
-  #observerOf(canister: RandomCanister): CanisterObserver {
-    const { problem, isKept, touched, settled, lost } = this.#options;
-    // An error thrown here would end the process from inside a callback.
-    const checked = (check: () => void): void => {
-      try {
-        check();
-      } catch (error) {
-        problem(error);
-      }
+  /** Notes what is thrown: it would end the process from inside of a callback. */
+  #checked(check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      this.#options.problem(error);
+    }
+  }
+
+  #checkEnded(canister: RandomCanister, ended: EndedStep): void {
+    // Nobody hears of what becomes of a canister that is gone.
+    if (ended.isReturned || canister.isRemoved) return;
+    this.#checkChanges(canister, ended.changes);
+    this.#checked(() => {
+      checkLines([...ended.lines]);
+      this.#checkBalance(canister, ended.balance);
+    });
+  }
+
+  #checkChanges(canister: RandomCanister, pieces: readonly Uint8Array[]): void {
+    for (const piece of pieces)
+      this.#checked(() => {
+        const { handle, number, changes } = decodeChanges(piece);
+        assert.equal(handle, canister.handle, 'changes come to whom they are of');
+        assert.equal(number, ++canister.told.told, 'all changes come, in order');
+        for (const change of changes) canister.told.apply(change);
+        this.#options.touched();
+      });
+  }
+
+  #checkBalance({ told }: RandomCanister, balance: bigint | undefined): void {
+    if (this.#options.isKept && balance !== undefined) assert.equal(balance, told.balance, 'what is told adds up');
+  }
+
+  override attend(listener: ExecutionListener): void {
+    const heard = (handle: number): RandomCanister | undefined => {
+      const canister = this.canisters[handle];
+      return canister?.isRemoved === false ? canister : undefined;
     };
-    const checkBalance = (balance: bigint | undefined): void => {
-      if (isKept && balance !== undefined) assert.equal(balance, canister.told.balance, 'what is told adds up');
-    };
-    return {
-      debug: (line) => void canister.lines.push(line),
-      ended: ({ balance }) =>
-        checked(() => {
-          checkLines(canister.lines.splice(0));
-          checkBalance(balance);
-        }),
-      changed: (operations) =>
-        checked(() => {
-          const { handle, number, changes } = decodeChanges(operations);
-          assert.equal(handle, canister.handle, 'changes come to whom they are of');
-          assert.equal(number, ++canister.told.told, 'all changes come, in order');
-          for (const change of changes) canister.told.apply(change);
-          touched();
-        }),
-      settled,
-      credited: (balance) => checked(() => checkBalance(balance)),
-      lost: () => {
-        canister.lines = [];
-        canister.given = 0;
-        canister.isAsleep = isKept;
-        canister.isLost = !isKept;
-        lost(canister.handle);
+    super.attend({
+      changed: (handle, changes) => {
+        const canister = heard(handle);
+        if (canister !== undefined) this.#checkChanges(canister, changes);
+        listener.changed(handle, changes);
       },
-    };
+      settled: () => listener.settled(),
+      credited: (handle, balance) => {
+        const canister = heard(handle);
+        if (canister !== undefined) this.#checked(() => this.#checkBalance(canister, balance));
+        listener.credited(handle, balance);
+      },
+      lost: (handle) => {
+        const { isKept } = this.#options;
+        const canister = this.canisters[handle];
+        if (canister !== undefined) Object.assign(canister, { given: 0, isAsleep: isKept, isLost: !isKept });
+        listener.lost(handle);
+      },
+    });
   }
 }
 

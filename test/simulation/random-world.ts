@@ -8,7 +8,14 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { type Outcome, type Response, type CanisterStatus, idToText } from '../../subsystems/ic/index.ts';
+import {
+  type NotedMessage,
+  type Outcome,
+  type Response,
+  type CanisterStatus,
+  idToText,
+} from '../../subsystems/ic/index.ts';
+import { NO_LISTENER } from '../../subsystems/scheduler/canister-port.ts';
 import type { SystemCall } from '../../subsystems/scheduler/index.ts';
 import type { Entry } from '../../subsystems/storage/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
@@ -67,6 +74,8 @@ class World {
   #versions = 0;
   #numbers = 0;
   readonly #emptyReplies = new Set<number>();
+  /** Messages whose answers are known. */
+  readonly #known = new WeakSet<NotedMessage>();
   /** True if actors were deleted with calls open: cycles that would have come back to them are gone. */
   #hasEnded = false;
   #problems: unknown[] = [];
@@ -127,14 +136,13 @@ class World {
       nextNumber: () => ++this.#numbers,
       emptyReplies: this.#emptyReplies,
       problem: (error) => problems.push(error),
-      lost: (handle) => this.#scheduler.lost(handle),
       touched: () => journal?.markDirty(),
-      settled: () => journal?.settled() ?? Promise.resolve(),
     });
   }
 
   #newScheduler(): RoundScheduler {
     const threads = this.#threads;
+    const problems = this.#problems;
     const storage = this.#journal ?? new NoStorage();
     const scheduler = new RoundScheduler(
       { execution: threads, clock: this.#clock, storage },
@@ -149,12 +157,15 @@ class World {
     });
     /** Canisters whose eviction is under way. */
     const falling = new Map<number, Promise<void>>();
-    scheduler.attachHost({
-      wake: (handle) => this.#wake(handle, threads, scheduler, falling),
-      sleep: (handle) => void falling.set(handle, threads.sleep(handle)),
-      bytesOf: () => 0,
-      changed: () => undefined,
-    });
+    scheduler.attachCanisters(
+      {
+        wake: (handle) => this.#wake(handle, threads, scheduler, falling),
+        sleep: (handle) => void falling.set(handle, threads.sleep(handle)),
+        bytesOf: () => 0,
+        heapBytesOf: () => 0,
+      },
+      { ...NO_LISTENER, answered: (_handle, noted) => this.#answered(noted, problems) },
+    );
     return scheduler;
   }
 
@@ -343,15 +354,15 @@ class World {
       outcomes[at] = outcome;
       checkEcho(answerOf(outcome), isEmpty ? 0 : number, isEmpty || this.#emptyReplies.has(number));
     };
-    const delivered = this.#scheduler.deliver(handle, { ...message, caller: CALLER, argument, onAnswer: this.#once() });
+    const noted = { ...message, caller: CALLER, argument, argumentBytes: argument.length, startedMs: 0 };
+    const delivered = this.#scheduler.deliver(handle, { ...message, caller: CALLER, argument, noted });
     this.#promises.push(this.#watched(delivered.then(answered)));
   }
 
   /** Returns a function that reports a problem when a client is answered twice. */
-  #once(): () => void {
-    const problems = this.#problems;
-    let count = 0;
-    return () => void (++count > 1 && problems.push(new Error(`a client was answered ${count} times`)));
+  #answered(noted: NotedMessage, problems: unknown[]): void {
+    if (this.#known.has(noted)) problems.push(new Error('a client was answered twice'));
+    this.#known.add(noted);
   }
 
   /** Reports an error as a problem of the present host. */

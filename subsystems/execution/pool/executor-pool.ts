@@ -10,7 +10,6 @@
 import type { Clock, Logger } from '../../../kernel/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
-import { gaugesOf } from './gauges.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
 import { ExecutorTables } from './executor-tables.ts';
 import { countKept } from '../wire/code-cache.ts';
@@ -18,13 +17,13 @@ import { HeapBudget } from '../memory/heap-budget.ts';
 import { LargeSteps } from './large-steps.ts';
 import type {
   CanisterImage,
-  CanisterObserver,
   CanisterSettings,
   CanisterSpec,
   CodeChange,
   DozingCanister,
   Executing,
   Execution,
+  ExecutionListener,
   ExecutorFigures,
   MemoryByKind,
   MemoryFigures,
@@ -33,7 +32,7 @@ import type {
   Replayed,
   SleepingCanister,
 } from '../index.ts';
-import { type OutputLine, type Step, type Task, THREAD_STOPPED_TEXT } from '../../ic/index.ts';
+import { type EndedStep, returnedTask, type Task, THREAD_STOPPED_TEXT } from '../../ic/index.ts';
 import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import { ModuleLoader } from './module-loader.ts';
 import { type Placed, PlacedCanisters } from './placed-canisters.ts';
@@ -45,7 +44,6 @@ import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
 import type { PortMessage } from '../wire/port-messages.ts';
 import type { RestAnswer } from '../wire/sleep-record.ts';
-import type { StepRecord } from '../wire/step-record.ts';
 
 export interface ExecutionOptions {
   readonly executors: number;
@@ -93,6 +91,7 @@ export class ExecutorPool implements Execution {
   readonly #clock: Clock;
   readonly #times: CanisterTimes;
   readonly #log: Logger;
+  #listener: ExecutionListener = NOBODY;
   #environment: ReadonlyMap<string, string> = new Map();
   #isRefusing = false;
   #isClosing = false;
@@ -199,15 +198,19 @@ export class ExecutorPool implements Execution {
     for (const executor of this.#started()) executor.send({ kind: 'environment', variables });
   }
 
-  create(spec: CanisterSpec, observer: CanisterObserver): number {
-    const handle = this.#canisters.add(observer);
-    const { executor } = this.#canisters.place(handle, { observer, isKept: spec.snapshotBelowBytes !== undefined });
+  attend(listener: ExecutionListener): void {
+    this.#listener = listener;
+  }
+
+  create(spec: CanisterSpec): number {
+    const handle = this.#canisters.add();
+    const { executor } = this.#canisters.place(handle, spec.snapshotBelowBytes !== undefined);
     executor.send({ kind: 'create', handle, spec });
     return handle;
   }
 
-  createAsleep(observer: CanisterObserver, instantMs: number): number {
-    const handle = this.#canisters.add(observer);
+  createAsleep(instantMs: number): number {
+    const handle = this.#canisters.add();
     // A client may call the canister as soon as the server listens.
     this.#executorAt(this.executorOf(handle));
     this.#times.goOn(handle, instantMs);
@@ -236,13 +239,13 @@ export class ExecutorPool implements Execution {
    * the canister is kept packed.
    */
   async #drop(handle: number, placed: Placed): Promise<boolean> {
-    const { executor, observer } = placed;
+    const { executor } = placed;
     for (;;) {
       const isPreparing = !this.#isClosing;
       const said = await executor.askRest((call) => ({ kind: 'sleep', call, handle, isPreparing }));
       const answer = typeof said === 'object' && said.kind === 'asleep' ? said.answer : said;
       if (answer !== 'unready') return answer === 'packed';
-      await observer.settled?.();
+      await this.#listener.settled();
       if (!this.#canisters.isStill(handle, placed)) return false;
     }
   }
@@ -302,37 +305,35 @@ export class ExecutorPool implements Execution {
    * Writes a checkpoint piece by piece, each durable before the next: neither the canister's messages nor others'
    * commits wait long.
    */
-  async #prepareCheckpoint(handle: number, { executor, observer }: Placed, pause?: PieceWritten): Promise<void> {
+  async #prepareCheckpoint(handle: number, { executor }: Placed, pause?: PieceWritten): Promise<void> {
     while (!this.#isClosing) {
       const startedMs = this.#clock.nowMs();
       const answer = await executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: true }));
       if (answer?.kind !== 'done' || answer.isReady) return;
-      await observer.settled?.();
+      await this.#listener.settled();
       await pause?.(this.#clock.nowMs() - startedMs);
     }
   }
 
   /** Stores one piece of each message at a time: so units stay small, and no more waits for the disk. */
   #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
-    const observer = this.#canisters.observerOf(handle);
-    for (const piece of changes) observer?.changed?.(piece);
-    void (observer?.settled?.() ?? Promise.resolve()).then(stored);
+    this.#listener.changed(handle, changes);
+    void this.#listener.settled().then(stored);
   }
 
-  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => Promise<void> | void): void {
-    const { executor } = this.#canisters.of(handle);
-    executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
+  run(handle: number, task: Task, ended: (ended: EndedStep) => Promise<void> | void): void {
+    this.#canisters.of(handle).executor.run(handle, this.#times.nowOf(handle), task, ended);
   }
 
   recall(handle: number, recall: Recall): void {
     this.#tables.recalls.set(this.executorOf(handle), handle, recall);
   }
 
-  change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
+  change(handle: number, module: ModuleInfo, change: CodeChange, ended: (ended: EndedStep) => void): void {
     const placed = this.#canisters.of(handle);
     const place = placed.isAsleep ? THREAD_STOPPED_TEXT : this.#canisters.takePlace(placed, module);
     if (typeof place === 'string') {
-      queueMicrotask(() => done(unavailableStep(place)));
+      queueMicrotask(() => ended(returnedTask(unavailableStep(place))));
       return;
     }
     const { executor } = placed;
@@ -340,9 +341,9 @@ export class ExecutorPool implements Execution {
     const nowMs = this.#times.nowOf(handle);
     executor.request(
       (call) => ({ kind: 'install', call, handle, hash, change, nowMs }),
-      (step) => {
-        place(step.fault === undefined);
-        done(step);
+      (told) => {
+        place(told.step.fault === undefined);
+        ended(told);
       },
     );
   }
@@ -451,17 +452,9 @@ export class ExecutorPool implements Execution {
     const pieceSizes = this.#pieceSizes;
     const settings = { lane, policy: this.#policy, wasmStackBytes, executors, pieceSizes, ...this.#tables.shared };
     const events = {
-      debug: (handle: number, line: OutputLine) => this.#canisters.observerOf(handle)?.debug(line),
-      ended: (record: StepRecord, changes: readonly Uint8Array[]) => {
-        const observer = this.#canisters.observerOf(record.handle);
-        for (const piece of changes) observer?.changed?.(piece);
-        observer?.ended(gaugesOf(record));
-      },
       inTurn: (tell: () => Promise<void> | void) => this.#largeSteps.inTurn(tell),
-      credited: (handle: number, balance: bigint) => this.#canisters.observerOf(handle)?.credited?.(balance),
-      changed: (handle: number, changes: readonly Uint8Array[]) => {
-        for (const piece of changes) this.#canisters.observerOf(handle)?.changed?.(piece);
-      },
+      credited: (handle: number, balance: bigint) => this.#listener.credited(handle, balance),
+      changed: (handle: number, changes: readonly Uint8Array[]) => this.#listener.changed(handle, changes),
       ahead: (handle: number, changes: readonly Uint8Array[], stored: () => void) =>
         this.#storeAhead(handle, changes, stored),
       bug: (message: string) => this.#log.error(`a message failed by the host's own fault: ${message}`),
@@ -480,19 +473,27 @@ export class ExecutorPool implements Execution {
     const lost = this.#canisters.allIn(this.#executors[lane]);
     const executor = this.#startExecutor(lane);
     this.#executors[lane] = executor;
-    const kept = lost.filter(({ isKept }) => isKept).length;
+    const kept = lost.filter(([, { isKept }]) => isKept).length;
     const fates = [
       ...(kept > 0 ? [`${kept} actor(s) come back from the state directory`] : []),
       ...(lost.length > kept ? [`${lost.length - kept} actor(s) answer 503 from now on`] : []),
     ];
     this.#log.error([`executor ${lane} has stopped (${reason})`, ...fates].join(': '));
-    for (const placed of lost) {
+    for (const [handle, placed] of lost) {
       this.#canisters.empty(placed);
       if (placed.isKept) {
         placed.executor = executor;
         placed.isAsleep = true;
       }
-      placed.observer.lost();
+      this.#listener.lost(handle);
     }
   }
 }
+
+/** Listener of a pool whose canisters nobody attends to. */
+const NOBODY: ExecutionListener = {
+  changed: () => undefined,
+  settled: () => Promise.resolve(),
+  credited: () => undefined,
+  lost: () => undefined,
+};

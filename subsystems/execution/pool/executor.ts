@@ -9,9 +9,11 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
 import {
+  type EndedStep,
   type OutgoingCall,
   type OutputLine,
-  type Step,
+  type ReturnedTask,
+  returnedTask,
   TAKEN_BACK,
   type Task,
   THREAD_STOPPED_TEXT,
@@ -53,9 +55,6 @@ export interface ExecutorThreadHandle {
 export type StartExecutorThread = (options: ExecutorOptions, ended: (reason: string) => void) => ExecutorThreadHandle;
 
 export interface ExecutorEvents {
-  debug(handle: number, line: OutputLine): void;
-  /** Called before the step's own callback; `changes` are for storage, in pieces. */
-  ended(record: StepRecord, changes: readonly Uint8Array[]): void;
   /** Called with changes that no step brought. */
   changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Called with changes ahead of a step; `stored` has to be called when they are durable. */
@@ -75,8 +74,7 @@ const SPIN_US = 20;
 /** After this time the event loop gets its turn, however much the actors have to say to each other. */
 const DRAIN_MS_MAX = 1;
 
-/** Receives a step. `argument` belongs to a task that was taken back, if it had been handed over. */
-type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
+type Ended = (ended: EndedStep) => Promise<void> | void;
 type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' }>;
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
@@ -92,6 +90,9 @@ export interface Given {
 /** Receives an answer that is no step; undefined: the thread has stopped. */
 type Answered = (message: PortMessage | RestAnswer | undefined) => void;
 
+/** Lists that nobody adds to. */
+const NONE: never[] = [];
+
 /** Work and commands for a thread, in order. */
 type Outgoing = { readonly kind: 'task'; readonly record: TaskRecord } | Command;
 
@@ -104,15 +105,18 @@ export class Executor {
   readonly #outbox: RingListener;
   readonly #events: ExecutorEvents;
   /** Callbacks by call number; the numbers are used again. */
-  readonly #pending: (Done | undefined)[] = [];
+  readonly #pending: (Ended | undefined)[] = [];
   readonly #free: number[] = [];
   /** Work for which steps are awaited, by call number. */
   readonly #given: (Given | undefined)[] = [];
   #givenSoFar = 0;
   readonly #answers = new Map<number, Answered>();
-  /** Calls and changes of the step that comes next. */
-  #calls: OutgoingCall[] = [];
-  #changes: Uint8Array[] = [];
+  /** Parts of the step that comes next. One object for all steps: the arrays become the step's. */
+  readonly #before: { calls: OutgoingCall[]; changes: Uint8Array[]; lines: OutputLine[] } = {
+    calls: NONE,
+    changes: NONE,
+    lines: NONE,
+  };
   /** Modules this thread has: sent once, named by hash afterwards. */
   readonly #modules = new Set<string>();
   /** Records that did not fit into the ring, in order. */
@@ -124,7 +128,7 @@ export class Executor {
   /** True if the thread has died and its death is about to be told. */
   #isEnding = false;
   /** Callbacks of work that was given while the thread's end is being handled. */
-  readonly #late: Done[] = [];
+  readonly #late: Ended[] = [];
   /** True while a large step is being told: nothing is taken meanwhile. */
   #isTelling = false;
   /** Called when the large step has been told: the thread has died meanwhile. */
@@ -156,12 +160,12 @@ export class Executor {
   }
 
   /** Runs a task. Buffers in it must not be used again; a large argument is handed over. */
-  run(task: Omit<TaskRecord, 'call'>, done: Done): void {
+  run(handle: number, nowMs: number, task: Task, ended: Ended): void {
     if (!this.#isAlive) {
-      this.#refuse(done);
+      this.#refuse(ended);
       return;
     }
-    const record = { ...task, call: this.#expect(done), order: ++this.#givenSoFar };
+    const record = { handle, nowMs, task, call: this.#expect(ended), order: ++this.#givenSoFar };
     this.#given[record.call] = record;
     if (this.#spilled.length > 0 || !writeTask(this.#inbox, this.#port, record))
       this.#spilled.push({ kind: 'task', record });
@@ -169,12 +173,12 @@ export class Executor {
   }
 
   /** Sends a command that is answered by a step. */
-  request(command: (call: number) => InstallCommand, done: Done): void {
+  request(command: (call: number) => InstallCommand, ended: Ended): void {
     if (!this.#isAlive) {
-      this.#refuse(done);
+      this.#refuse(ended);
       return;
     }
-    const sent = command(this.#expect(done));
+    const sent = command(this.#expect(ended));
     const { handle, nowMs, change } = sent;
     this.#given[sent.call] = { handle, nowMs, task: change.mode, order: ++this.#givenSoFar };
     this.#send(sent);
@@ -242,14 +246,14 @@ export class Executor {
    * Answers work that the thread cannot do any more. While the thread's end is handled, the answer comes before its
    * death is told: observers of the death then have all work back.
    */
-  #refuse(done: Done): void {
-    if (this.#isEnding) this.#late.push(done);
-    else queueMicrotask(() => void done(stopped()));
+  #refuse(ended: Ended): void {
+    if (this.#isEnding) this.#late.push(ended);
+    else queueMicrotask(() => void ended(stopped()));
   }
 
-  #expect(done: Done): number {
+  #expect(ended: Ended): number {
     const call = this.#free.pop() ?? this.#pending.length;
-    this.#pending[call] = done;
+    this.#pending[call] = ended;
     return call;
   }
 
@@ -313,29 +317,25 @@ export class Executor {
   readonly #take = (type: number, at: number): void => {
     switch (type) {
       case STEP: {
-        const calls = this.#calls;
-        if (calls.length > 0) this.#calls = [];
-        const changes = this.#changes;
-        if (changes.length > 0) this.#changes = [];
-        const record = readStep(this.#outbox, this.#port, at, calls);
-        if (TurnOfCalls.isTooSmallFor(calls)) this.#tellLarge(record, changes);
-        else void this.#ended(record, changes);
+        const before = this.#before;
+        const record = readStep(this.#outbox, this.#port, at, before);
+        before.calls = before.changes = before.lines = NONE;
+        if (TurnOfCalls.isTooSmallFor(record.step.calls)) this.#tellLarge(record);
+        else void this.#release(record.call)?.(record);
         break;
       }
       case CALL:
         this.#takeCall(readCall(this.#outbox, this.#port, at));
         break;
       case CHANGES:
-        this.#changes.push(readChanges(this.#outbox, this.#port, at));
+        this.#before.changes = added(this.#before.changes, readChanges(this.#outbox, this.#port, at));
         break;
-      case DEBUG: {
-        const { handle, line } = readDebug(this.#outbox, this.#port, at);
-        this.#events.debug(handle, line);
+      case DEBUG:
+        this.#before.lines = added(this.#before.lines, readDebug(this.#outbox, this.#port, at));
         break;
-      }
       case REST: {
         const { call, answer } = readRest(this.#outbox, at);
-        if (answer === 'takenBack') void this.#release(call)?.(TAKEN_BACK);
+        if (answer === 'takenBack') void this.#release(call)?.(returnedTask(TAKEN_BACK));
         else this.#answer(call, answer);
         break;
       }
@@ -346,7 +346,7 @@ export class Executor {
 
   #takeCall(call: OutgoingCall): void {
     this.#callsTaken.add(call);
-    this.#calls.push(call);
+    this.#before.calls = added(this.#before.calls, call);
   }
 
   #takeFromPort(): void {
@@ -364,7 +364,7 @@ export class Executor {
         this.#events.bug(message.message);
         break;
       case 'takenBack':
-        void this.#release(message.call)?.(TAKEN_BACK, message.argument);
+        void this.#release(message.call)?.(returnedTask(TAKEN_BACK, message.argument));
         break;
       default: {
         if ('changes' in message && message.changes !== undefined)
@@ -383,23 +383,18 @@ export class Executor {
     answered?.(answer);
   }
 
-  #ended(record: StepRecord, changes: readonly Uint8Array[]): Promise<void> | void {
-    this.#events.ended(record, changes);
-    return this.#release(record.call)?.(record.step);
-  }
-
-  #tellLarge(record: StepRecord, changes: readonly Uint8Array[]): void {
+  #tellLarge(record: StepRecord): void {
     this.#isTelling = true;
     const large = { ...record, step: { ...record.step, isLarge: true } };
     void this.#events
-      .inTurn(() => this.#ended(large, changes))
+      .inTurn(() => this.#release(record.call)?.(large))
       .then(() => {
         this.#isTelling = false;
         this.#whenTold?.();
       });
   }
 
-  #release(call: number): Done | undefined {
+  #release(call: number): Ended | undefined {
     const done = this.#pending[call];
     this.#pending[call] = undefined;
     this.#given[call] = undefined;
@@ -411,7 +406,7 @@ export class Executor {
    * Takes the callbacks of all work that has not ended, in the order in which it was given: numbers of calls are used
    * again.
    */
-  #takePending(): readonly (Done | undefined)[] {
+  #takePending(): readonly (Ended | undefined)[] {
     const given = this.#given.splice(0);
     const pending = this.#pending.splice(0).map((done, call) => ({ done, order: given[call]?.order ?? 0 }));
     return pending.sort((a, b) => a.order - b.order).map(({ done }) => done);
@@ -437,8 +432,15 @@ export class Executor {
   }
 }
 
-function stopped(): Step {
-  return unavailableStep(THREAD_STOPPED_TEXT);
+function stopped(): ReturnedTask {
+  return returnedTask(unavailableStep(THREAD_STOPPED_TEXT));
+}
+
+/** Adds an item to a list, which is NONE at first. */
+function added<T>(list: T[], item: T): T[] {
+  if (list.length === 0) return [item];
+  list.push(item);
+  return list;
 }
 
 /** Returns the buffers that are handed over instead of copied: only those that nobody here uses any more. */

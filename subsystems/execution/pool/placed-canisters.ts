@@ -1,10 +1,10 @@
 /**
- * Executor, module and observer of each canister. Canisters that no executor has sleep; an executor keeps some of them
+ * Executor and module of each canister. Canisters that no executor has sleep; an executor keeps some of them
  * packed.
  *
  * Main thread; plain data, with the counts of heaps and modules that go with it.
  */
-import type { CanisterObserver, ModuleInfo } from '../index.ts';
+import type { ModuleInfo } from '../index.ts';
 import type { HeapBudget } from '../memory/heap-budget.ts';
 import type { Executor } from './executor.ts';
 import type { IdleModules } from './idle-modules.ts';
@@ -15,14 +15,18 @@ export interface Placed {
   executor: Executor;
   /** True if the changes of the canister's steps are told, so that it can come back when its executor dies. */
   readonly isKept: boolean;
-  /** True if no executor has the canister: its observer keeps the requests that come meanwhile. */
+  /** True if no executor has the canister. */
   isAsleep: boolean;
-  readonly observer: CanisterObserver;
   /** The canister's present module, and with it a heap. */
   module: ModuleInfo | undefined;
   /** Number of times the canister was emptied: a change asked for before the last time leaves no code behind. */
   emptied: number;
 }
+
+type PlacedHandle = readonly [handle: number, placed: Placed];
+
+/** In place of a canister that is gone. */
+const REMOVED = 'removed';
 
 export interface PlacedCanistersNeeds {
   readonly heaps: HeapBudget;
@@ -33,9 +37,8 @@ export interface PlacedCanistersNeeds {
 
 export class PlacedCanisters {
   readonly #with: PlacedCanistersNeeds;
-  readonly #observers: (CanisterObserver | undefined)[] = [];
   /** Canisters that an executor has, or is asked about. The others sleep. */
-  readonly #placed: (Placed | undefined)[] = [];
+  readonly #placed: (Placed | typeof REMOVED | undefined)[] = [];
   /**
    * Sleeping canisters, and those falling asleep, that executors may keep packed. A change made without the executor
    * removes the canister from here.
@@ -47,18 +50,13 @@ export class PlacedCanisters {
   }
 
   /** Returns the handle of a canister that is new here. */
-  add(observer: CanisterObserver): number {
-    this.#placed.push(undefined);
-    return this.#observers.push(observer) - 1;
+  add(): number {
+    return this.#placed.push(undefined) - 1;
   }
 
-  observerOf(handle: number): CanisterObserver | undefined {
-    return this.#observers[handle];
-  }
-
-  place(handle: number, of: Pick<Placed, 'observer' | 'isKept'>, isAsleep = false): Placed {
+  place(handle: number, isKept: boolean, isAsleep = false): Placed {
     const executor = this.#with.executorFor(handle);
-    const placed = { ...of, executor, isAsleep, module: undefined, emptied: 0 };
+    const placed = { isKept, executor, isAsleep, module: undefined, emptied: 0 };
     this.#placed[handle] = placed;
     return placed;
   }
@@ -66,10 +64,8 @@ export class PlacedCanisters {
   /** Returns a canister's place; a sleeping canister is placed for the caller. */
   of(handle: number): Placed {
     const placed = this.#placed[handle];
-    if (placed !== undefined) return placed;
-    const observer = this.#observers[handle];
-    if (observer === undefined) throw new Error(`no canister ${handle}`);
-    return this.place(handle, { observer, isKept: true }, true);
+    if (placed === REMOVED || handle >= this.#placed.length) throw new Error(`no canister ${handle}`);
+    return placed ?? this.place(handle, true, true);
   }
 
   /**
@@ -88,7 +84,7 @@ export class PlacedCanisters {
    */
   toChange(handle: number): Executor | undefined {
     const placed = this.#placed[handle];
-    if (placed !== undefined && !placed.isAsleep) return placed.executor;
+    if (isPlaced(placed) && !placed.isAsleep) return placed.executor;
     this.packed.delete(handle);
     return undefined;
   }
@@ -104,18 +100,22 @@ export class PlacedCanisters {
   }
 
   remove(handle: number): void {
-    this.#placed[handle] = undefined;
+    this.#placed[handle] = REMOVED;
     this.packed.delete(handle);
-    this.#observers[handle] = undefined;
   }
 
   get live(): readonly number[] {
-    const live = [...this.#placed.entries()].filter(([, placed]) => placed?.isKept && placed.module !== undefined);
-    return live.map(([handle]) => handle);
+    return this.#all(({ isKept, module }) => isKept && module !== undefined).map(([handle]) => handle);
   }
 
-  allIn(executor: Executor | undefined): readonly Placed[] {
-    return this.#placed.filter((placed) => placed !== undefined).filter((placed) => placed.executor === executor);
+  /** Canisters that are placed in an executor, by their handles. */
+  allIn(executor: Executor | undefined): readonly PlacedHandle[] {
+    return this.#all((placed) => placed.executor === executor);
+  }
+
+  #all(isMeant: (placed: Placed) => boolean): readonly PlacedHandle[] {
+    const all = this.#placed.map((placed, handle) => [handle, placed] as const);
+    return all.filter((each): each is PlacedHandle => isPlaced(each[1]) && isMeant(each[1]));
   }
 
   /**
@@ -151,4 +151,8 @@ export class PlacedCanisters {
     this.#giveBack(placed.module);
     placed.module = undefined;
   }
+}
+
+function isPlaced(placed: Placed | typeof REMOVED | undefined): placed is Placed {
+  return placed !== undefined && placed !== REMOVED;
 }

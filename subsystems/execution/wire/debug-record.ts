@@ -33,16 +33,12 @@ export function writeDebug(
   return true;
 }
 
-export function readDebug(
-  ring: RingConsumer,
-  port: MessagePort,
-  at: number,
-): { readonly handle: number; readonly line: OutputLine } {
+export function readDebug(ring: RingConsumer, port: MessagePort, at: number): OutputLine {
   const word = (offset: number): number => wordAt(ring.words, at + offset);
   const data = readBytes(ring, port, at + D.DATA, word(D.LENGTH));
   const textLength = word(D.TEXT_LENGTH);
   const text = decoder.decode(data.subarray(0, textLength));
   const kind = word(D.RECORD);
   const own = kind === RECORD.OWN ? decoder.decode(data.subarray(textLength)) : undefined;
-  return { handle: word(D.HANDLE), line: { text, record: kind === RECORD.SAME ? text : own } };
+  return { text, record: kind === RECORD.SAME ? text : own };
 }

@@ -3,7 +3,7 @@
  * thread reads them (wire.ts).
  */
 import type { MessagePort } from 'node:worker_threads';
-import { CALLBACK_BYTES, type OutgoingCall, type Response, type Step, type StepFault } from '../../ic/index.ts';
+import { CALLBACK_BYTES, type OutgoingCall, type Response, type StepFault, type ToldStep } from '../../ic/index.ts';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
 import {
   PRINCIPAL_BYTES,
@@ -22,20 +22,19 @@ import {
 import { CALL, CHANGES, STEP } from './wire.ts';
 
 /** An executor's report of a canister with each step. */
-export interface StepRecord {
-  call: number;
-  handle: number;
-  step: Step;
-  heapBytes: number;
-  stableBytes: number;
-  /** Value of `ic0.canister_version` afterwards. */
-  version: number;
-  /** The balance, if anything besides the charge changed it. */
-  balance: bigint | undefined;
-  /** Time at which the message began, ms since 1970. */
-  instantMs: number;
-  /** Number of instructions that running the canister's log again takes. */
-  loggedInstructions: number;
+export interface StepRecord extends ToldStep {
+  readonly call: number;
+  readonly handle: number;
+}
+
+/** The same as it is written: its calls, changes and lines have been written before. */
+type WrittenStep = Omit<StepRecord, 'isReturned' | 'changes' | 'lines'>;
+
+/** Parts of a message that came before its step. */
+export interface BeforeStep {
+  readonly calls: readonly OutgoingCall[];
+  readonly changes: StepRecord['changes'];
+  readonly lines: StepRecord['lines'];
 }
 
 const EMPTY = new Uint8Array(0);
@@ -141,7 +140,7 @@ export function readChanges(ring: RingConsumer, port: MessagePort, at: number): 
 }
 
 /** Writes a step, after its calls. Returns false if the ring is full now. A large reply is handed over. */
-export function writeStep(ring: RingProducer, port: MessagePort, record: StepRecord): boolean {
+export function writeStep(ring: RingProducer, port: MessagePort, record: WrittenStep): boolean {
   const { step, balance } = record;
   const { fault, answer } = step;
   let data: Uint8Array = EMPTY;
@@ -182,13 +181,7 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: StepRec
   return true;
 }
 
-/** Reads a step. `calls` are the calls that came before it. */
-export function readStep(
-  ring: RingConsumer,
-  port: MessagePort,
-  at: number,
-  calls: readonly OutgoingCall[],
-): StepRecord {
+export function readStep(ring: RingConsumer, port: MessagePort, at: number, before: BeforeStep): StepRecord {
   const { words, floats, longs } = ring;
   const word = (offset: number): number => wordAt(words, at + offset);
   const float = (offset: number): number => floatAt(floats, at + offset);
@@ -204,8 +197,11 @@ export function readStep(
   if (answerKind === 'reply') answer = { kind: 'reply', data };
   else if (answerKind === 'reject') answer = { kind: 'reject', code, message: decoder.decode(data) };
   return {
+    isReturned: false,
     call: word(S.CALL),
     handle: word(S.HANDLE),
+    changes: before.changes,
+    lines: before.lines,
     heapBytes: float(S.HEAP),
     stableBytes: float(S.STABLE),
     version: float(S.VERSION),
@@ -215,7 +211,7 @@ export function readStep(
     step: {
       fault,
       answer,
-      calls,
+      calls: before.calls,
       cyclesAccepted: (flags & HAS_ACCEPTED_CYCLES) === 0 ? 0n : readAmount(longs, at + S.ACCEPTED),
       timerNs: (flags & HAS_TIMER) === 0 ? undefined : longAt(longs, at + S.TIMER),
       isAccepted: (flags & IS_ACCEPTED) !== 0,

@@ -9,7 +9,7 @@ import type { Work } from '../../../subsystems/execution/thread/executor-thread.
 import type { CreateEngine } from '../../../subsystems/execution/thread/thread-engine.ts';
 import { HeapGarbage } from '../../../subsystems/execution/thread/heap-garbage.ts';
 import type { DozingCanister } from '../../../subsystems/execution/index.ts';
-import type { Step, Task } from '../../../subsystems/ic/index.ts';
+import type { EndedStep, Task } from '../../../subsystems/ic/index.ts';
 import { heapsMade } from '../../../subsystems/execution/engine/instance.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
@@ -127,9 +127,9 @@ export class SimulatedThreads extends SteppedThreads {
     return isRoused;
   }
 
-  override run(handle: number, task: Task, done: (step: Step) => Promise<void> | void): void {
+  override run(handle: number, task: Task, ended: (ended: EndedStep) => Promise<void> | void): void {
     this.steps++;
-    super.run(handle, task, done);
+    super.run(handle, task, ended);
   }
 }
 

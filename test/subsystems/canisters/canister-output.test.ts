@@ -27,7 +27,7 @@ function needs(bytesMax: number): OutputNeeds {
   };
 }
 
-const print = (output: CanisterOutput, text: string): void => output.printed({ text, record: text });
+const print = (output: CanisterOutput, text: string): void => output.stepEnded([{ text, record: text }]);
 
 suite('the output of all actors', () => {
   test('keeps its bound though each has one long line, and a further line costs a few looks', () => {

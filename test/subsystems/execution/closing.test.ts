@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
-import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
+import { type EndedStep, FULL_LIMIT } from '../../../subsystems/ic/index.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
@@ -24,23 +24,22 @@ async function piecesAtClose(pieceMs: number): Promise<number> {
   const log = { info: ignore, warn: ignore, error: ignore, debug: ignore, announce: ignore, event: ignore };
   const pool = new ExecutorPool({ policy: POLICY, clock, log }, { executors: 1, wasmStackBytes: STACK_BYTES });
   let pieces = 0;
-  const observer = {
-    debug: ignore,
-    ended: ignore,
+  pool.attend({
     changed: ignore,
+    credited: ignore,
     lost: () => assert.fail('the thread is lost'),
     settled: () => {
       pieces++;
       clock.advance(pieceMs);
       return Promise.resolve();
     },
-  };
+  });
   const id = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 1, 1);
   const spec = { id, balance: POLICY.startingCycles, controllers: [], env: new Map(), snapshotBelowBytes: 0 };
-  const handle = pool.create(spec, observer);
+  const handle = pool.create(spec);
   const module = await pool.prepare(MODULE);
-  const ended = async (start: (done: (step: Step) => void) => void): Promise<void> => {
-    assert.equal((await new Promise<Step>(start)).fault, undefined);
+  const ended = async (start: (done: (ended: EndedStep) => void) => void): Promise<void> => {
+    assert.equal((await new Promise<EndedStep>(start)).step.fault, undefined);
   };
   await ended((done) => pool.change(handle, module, { mode: 'install', argument: NO_BYTES, caller: ANONYMOUS }, done));
   const entry = module.entries.get('canister_update fill') ?? -1;

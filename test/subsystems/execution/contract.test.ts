@@ -62,17 +62,11 @@ test('the canister of the suites is what its text says', () => {
   assert.deepEqual(CONTRACT_CANISTER, new Uint8Array(wat(CONTRACT_CANISTER_TEXT)));
 });
 
-test('the suite finds who tells too late, who cuts arguments, who keeps every heap, and who restores nothing', async () => {
+test('the suite finds who tells too little, who cuts arguments, who keeps every heap, and who restores nothing', async () => {
   const planted: Readonly<Record<string, (own: ExecutorPool) => Partial<Execution>>> = {
-    'done is called once and later': (own) => ({
-      create: (spec, observer) =>
-        own.create(spec, {
-          ...observer,
-          ended: (gauges) => {
-            const kept = { ...gauges };
-            queueMicrotask(() => observer.ended(kept));
-          },
-        }),
+    'the end of a step is told once and later': (own) => ({
+      run: (handle, task, ended) =>
+        own.run(handle, task, (told) => ended(told.isReturned ? told : { ...told, heapBytes: 0 })),
     }),
     'updates keep what they change': (own) => ({
       run: (handle, task, done) =>

@@ -79,12 +79,20 @@ test('loops in one thread have equal shares of its processor time, and those tha
   };
   const module = await threads.prepare(LOOPS);
   let installed = 0;
-  const observer = { debug: ignore, ended: () => void installed++, lost: () => report('the thread is lost') };
+  threads.attend({
+    changed: ignore,
+    settled: () => Promise.resolve(),
+    credited: ignore,
+    lost: () => report('the thread is lost'),
+  });
   const handles = METHODS.map((_, n) => {
     const id = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, n, 1, 1);
-    const handle = threads.create({ id, balance: POLICY.startingCycles, controllers: [], env: new Map() }, observer);
+    const handle = threads.create({ id, balance: POLICY.startingCycles, controllers: [], env: new Map() });
     const change = { mode: 'install', argument: EMPTY_ARGS, caller: ANONYMOUS } as const;
-    threads.change(handle, module, change, ({ fault }) => fault && report(fault));
+    threads.change(handle, module, change, ({ step: { fault } }) => {
+      installed++;
+      if (fault !== undefined) report(fault);
+    });
     return handle;
   });
   while (installed < METHODS.length) {

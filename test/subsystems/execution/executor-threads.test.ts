@@ -6,9 +6,10 @@ import { after, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import type { Logger } from '../../../kernel/index.ts';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
-import type { CanisterObserver, ModuleInfo } from '../../../subsystems/execution/index.ts';
-import { FULL_LIMIT, type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
+import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
+import { type EndedStep, FULL_LIMIT, type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
+import { NO_LISTENER, NO_LOADER } from '../../../subsystems/scheduler/canister-port.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { attempts } from '../../support/attempts.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
@@ -111,17 +112,17 @@ async function host(executors: number, canisters: number): Promise<Host> {
   const options = { heartbeatMs: 0, timerMs: 0, queryInstructionsMax: 1e9 };
   const scheduler = new RoundScheduler({ execution: pool, clock: CLOCK, storage: new NoStorage() }, options);
   const counted = { ended: 0 };
+  scheduler.attachCanisters(NO_LOADER, { ...NO_LISTENER, stepEnded: () => void counted.ended++ });
   const module: ModuleInfo = await pool.prepare(MODULE);
   const add = async (n: number): Promise<void> => {
-    const observer: CanisterObserver = {
-      debug: () => undefined,
-      ended: () => void counted.ended++,
-      lost: () => scheduler.lost(n),
-    };
     const spec = { id: idOf(n), balance: POLICY.startingCycles, controllers: [], env: new Map() };
-    assert.equal(pool.create(spec, observer), n);
+    assert.equal(pool.create(spec), n);
     scheduler.admit(n, idToText(idOf(n)));
-    const step = await scheduler.change(n, module, { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS });
+    const { step } = await scheduler.change(n, module, {
+      mode: 'install',
+      argument: new Uint8Array(0),
+      caller: ANONYMOUS,
+    });
     assert.equal(step.fault, undefined);
   };
   for (let n = 0; n < canisters; n++) await add(n);
@@ -139,17 +140,16 @@ test('a large reply crosses from actor to actor', async () => {
 
 test('what is asked of a canister that has fallen asleep is refused, and its executor lives', async () => {
   const { pool, call } = await host(1, 1);
-  const observer: CanisterObserver = { debug: () => undefined, ended: () => undefined, lost: () => undefined };
   const module = await pool.prepare(MODULE);
   const image = await pool.capture(0, undefined);
-  const asleep = pool.createAsleep(observer, 0);
+  const asleep = pool.createAsleep(0);
   const stopped = { code: 'executor-stopped', kind: 'unavailable' };
   await assert.rejects(pool.capture(asleep, undefined), stopped);
   await assert.rejects(pool.restore(asleep, image), stopped);
   await assert.rejects(pool.uninstall(asleep), stopped);
   await assert.rejects(pool.addCycles(asleep, 1n), stopped);
   const change = { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS } as const;
-  const step = await new Promise<Step>((done) => pool.change(asleep, module, change, done));
+  const { step } = await new Promise<EndedStep>((done) => pool.change(asleep, module, change, done));
   assert.equal(step.fault?.kind, 'unavailable');
   assert.equal((await call(0, 'quick')).kind, 'reply', 'its neighbour has not been lost with it');
 });
@@ -258,21 +258,23 @@ test('what is given to an executor while its end is told is answered before its 
   const told: string[] = [];
   const spec = { id: idOf(1), balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
   const { promise: lost, resolve } = Promise.withResolvers<undefined>();
-  const handle = pool.create(spec, {
-    debug: () => undefined,
-    ended: () => undefined,
+  pool.attend({
+    changed: () => undefined,
+    settled: () => Promise.resolve(),
+    credited: () => undefined,
     lost: () => {
       told.push('lost');
       resolve(undefined);
     },
   });
+  const handle = pool.create(spec);
   const argument = new Uint8Array(0);
   const install = { mode: 'install', argument, caller: ANONYMOUS } as const;
-  const installed = await new Promise<Step>((done) => pool.change(handle, module, install, done));
+  const installed = await new Promise<Step>((done) => pool.change(handle, module, install, ({ step }) => done(step)));
   assert.equal(installed.fault, undefined);
   const task = { kind: 'update', entry: module.entries.get('canister_update endless') ?? -1, argument } as const;
   const run = (done: (step: Step) => void): void =>
-    pool.run(handle, { ...task, context: contextOf(ANONYMOUS), instructionsMax: FULL_LIMIT }, done);
+    pool.run(handle, { ...task, context: contextOf(ANONYMOUS), instructionsMax: FULL_LIMIT }, ({ step }) => done(step));
   // As a scheduler does, the next task is given when one has ended.
   run(({ fault }) => {
     told.push(`first ${fault?.kind}`);
@@ -304,11 +306,10 @@ test('an executor has a thread once it has an actor, or one that sleeps', async 
   pool.shareEnvironment(new Map([['A', 'b']]));
   await pool.trim();
   assert.deepEqual(await names(), []);
-  const observer = { debug: () => undefined, ended: () => undefined, lost: () => undefined };
-  pool.createAsleep(observer, CLOCK.nowMs());
+  pool.createAsleep(CLOCK.nowMs());
   assert.deepEqual(await names(), ['executor 0']);
-  pool.create({ id: idOf(1), balance: POLICY.startingCycles, controllers: [], env: new Map() }, observer);
-  pool.createAsleep(observer, CLOCK.nowMs());
+  pool.create({ id: idOf(1), balance: POLICY.startingCycles, controllers: [], env: new Map() });
+  pool.createAsleep(CLOCK.nowMs());
   assert.deepEqual(await names(), ['executor 0', 'executor 1', 'executor 2']);
 });
 

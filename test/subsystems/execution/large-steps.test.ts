@@ -9,6 +9,7 @@ import {
   type OutgoingCall,
   TurnOfCalls,
 } from '../../../subsystems/ic/index.ts';
+import { NO_LISTENER, NO_LOADER } from '../../../subsystems/scheduler/canister-port.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
@@ -58,17 +59,14 @@ test('a turn of the event loop sends so many calls, whatever a message makes', a
   const scheduler = new RoundScheduler({ execution: pool, clock, storage: new NoStorage() }, options);
   const module = await pool.prepare(MODULE);
   const ended = new Array<number>(CANISTERS).fill(0);
+  const stepEnded = (n: number): void => void (ended[n] = (ended[n] ?? 0) + 1);
+  scheduler.attachCanisters(NO_LOADER, { ...NO_LISTENER, stepEnded });
   for (let n = 0; n < CANISTERS; n++) {
-    const observer = {
-      debug: () => undefined,
-      ended: () => void (ended[n] = (ended[n] ?? 0) + 1),
-      lost: () => undefined,
-    };
     const spec = { id: idOf(n), balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
-    assert.equal(pool.create(spec, observer), n);
+    assert.equal(pool.create(spec), n);
     scheduler.admit(n, idToText(idOf(n)));
     const change = { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS } as const;
-    assert.equal((await scheduler.change(n, module, change)).fault, undefined);
+    assert.equal((await scheduler.change(n, module, change)).step.fault, undefined);
   }
   const waiting = (): number => ended.reduce((sum, _, n) => sum + scheduler.queuedOf(n), 0);
   let [most, before] = [0, 0];

@@ -63,21 +63,18 @@ function startPool(t: TestContext, bounds: ExecutionBounds): ExecutorPool {
 }
 
 function create(pool: ExecutorPool): number {
-  return pool.create(
-    { id: new Uint8Array(10), balance: POLICY.startingCycles, controllers: [], env: new Map() },
-    { debug: silent, ended: silent, lost: silent },
-  );
+  return pool.create({ id: new Uint8Array(10), balance: POLICY.startingCycles, controllers: [], env: new Map() });
 }
 
 function change(pool: ExecutorPool, handle: number, module: ModuleInfo, how: CodeChange = INSTALL): Promise<Step> {
-  return new Promise((resolve) => pool.change(handle, module, how, resolve));
+  return new Promise((resolve) => pool.change(handle, module, how, ({ step }) => resolve(step)));
 }
 
 function go(pool: ExecutorPool, handle: number, module: ModuleInfo): Promise<Step> {
   const entry = module.entries.get('canister_update go') ?? -1;
   const context = { caller: CALLER, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
   const task = { kind: 'update', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT } as const;
-  return new Promise((resolve) => pool.run(handle, task, resolve));
+  return new Promise((resolve) => pool.run(handle, task, ({ step }) => resolve(step)));
 }
 
 function assertRefused({ fault }: Step): void {

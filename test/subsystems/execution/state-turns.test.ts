@@ -10,7 +10,7 @@ import type { CanisterState } from '../../../subsystems/execution/engine/caniste
 import type { Engine, EngineResult, Running } from '../../../subsystems/execution/engine/engine.ts';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
 import type { CodeChange } from '../../../subsystems/execution/index.ts';
-import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
+import { type EndedStep, FULL_LIMIT } from '../../../subsystems/ic/index.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import {
@@ -157,8 +157,8 @@ test('an executor answers others before a state is captured or restored that was
     [1, 2].map(async (n) => {
       const id = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, n, 1, 1);
       const spec = { id, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
-      const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
-      const step = await new Promise<Step>((done) => pool.change(handle, module, install, done));
+      const handle = pool.create(spec);
+      const { step } = await new Promise<EndedStep>((done) => pool.change(handle, module, install, done));
       assert.equal(step.fault, undefined);
       return handle;
     }),
@@ -169,11 +169,15 @@ test('an executor answers others before a state is captured or restored that was
   const ask = (handle: number, name: string): Promise<void> =>
     new Promise((done) => {
       const context = contextOf(ANONYMOUS);
-      pool.run(handle, { kind: 'query', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT }, (step) => {
-        assert.equal(step.fault, undefined);
-        order.push(name);
-        done();
-      });
+      pool.run(
+        handle,
+        { kind: 'query', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT },
+        ({ step }) => {
+          assert.equal(step.fault, undefined);
+          order.push(name);
+          done();
+        },
+      );
     });
   const captured = pool.capture(large, module);
   await Promise.all([ask(large, 'its own'), ask(other, 'of another'), captured]);

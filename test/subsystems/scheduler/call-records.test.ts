@@ -70,7 +70,7 @@ function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T
   const made = new CallContext(canister, { kind: 'system' }, { caller: record.caller, deadlineNs: record.deadlineNs });
   const { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault } = fields;
   Object.assign(made, { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault });
-  if (origin === 'client') made.origin = { kind: 'ingress', done: NOBODY, onAnswer: undefined };
+  if (origin === 'client') made.origin = { kind: 'ingress', done: NOBODY, noted: undefined };
   if (typeof origin === 'number') made.origin = { kind: 'canister', call: emptyCall(made) };
   if (start !== undefined) made.pending = { kind: 'start', context: made, call: 'update', ...start };
   if (keyed !== undefined) {

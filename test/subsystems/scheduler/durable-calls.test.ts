@@ -331,7 +331,7 @@ test('when its executor dies a canister executes again what others sent it, in o
   const client = host.deliver(1);
   // The tasks are handed back in any order.
   for (let k = 0; k < 4; k++) host.execution.endLast(UNAVAILABLE);
-  host.scheduler.lost(1);
+  host.execution.lose(1);
   assert.equal(host.scheduler.isLive(1), false);
   await host.commit();
   assert.equal(client.outcome?.kind, 'unavailable');

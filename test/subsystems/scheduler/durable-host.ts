@@ -1,7 +1,8 @@
 /** A scheduler that keeps its state, with an execution and a journal that the test drives. */
 import type { Execution } from '../../../subsystems/execution/index.ts';
 import { type Outcome, idToText } from '../../../subsystems/ic/index.ts';
-import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
+import { NO_LISTENER } from '../../../subsystems/scheduler/canister-port.ts';
+import type { AdmitOptions, Loader } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
@@ -42,7 +43,7 @@ export class DurableHost {
       { execution, clock: this.clock, storage: this.journal, log: { info: () => undefined, warn } },
       { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000, liveCap, liveBytes },
     );
-    this.scheduler.attachHost({
+    const loader: Loader = {
       wake: async (handle) => {
         if (this.holdsWakes) {
           const settle = Promise.withResolvers<void>();
@@ -61,7 +62,10 @@ export class DurableHost {
       },
       bytesOf: (handle) => this.bytes.get(handle) ?? 0,
       heapBytesOf: (handle) => this.heaps.get(handle) ?? 0,
-      changed: (handle) => void this.changed.push(handle),
+    };
+    this.scheduler.attachCanisters(loader, {
+      ...NO_LISTENER,
+      recordChanged: (handle) => void this.changed.push(handle),
       lowMemoryRan: (handle) => void this.lowMemoryRan.push(handle),
     });
   }

@@ -394,7 +394,7 @@ test('a pinned canister is awake and stays so; a change of code wakes its own', 
   assert.deepEqual(host.slept, [0, 2]);
   host.execution.endOne();
   const change = { mode: 'reinstall', argument: new Uint8Array(0), caller: idOf(9) } as const;
-  const step = await host.scheduler.change(0, MODULE, change);
+  const { step } = await host.scheduler.change(0, MODULE, change);
   assert.equal(step.fault, undefined);
   assert.ok(host.scheduler.isLive(0) && !host.scheduler.isLive(1));
 });
@@ -416,7 +416,7 @@ test('cycles for a sleeping canister wake it, and are paid then', async () => {
   host.deliver(0);
   host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 7n })] });
   await host.scheduler.uninstall(0);
-  host.scheduler.lost(0);
+  host.execution.lose(0);
   host.execution.endOne(REPLY);
   await host.endTurn();
   assert.deepEqual(

@@ -1,6 +1,14 @@
 /** An execution whose tasks end when the test says so, and the steps that tests of the scheduler give it. */
-import type { Execution, ModuleInfo } from '../../../subsystems/execution/index.ts';
-import { NOTHING_RAN, type OutgoingCall, type Step, type Task } from '../../../subsystems/ic/index.ts';
+import type { Execution, ExecutionListener, ModuleInfo } from '../../../subsystems/execution/index.ts';
+import {
+  type EndedStep,
+  NOTHING_RAN,
+  type OutgoingCall,
+  returnedTask,
+  type Step,
+  type Task,
+} from '../../../subsystems/ic/index.ts';
+import { toldStep } from '../../support/told-step.ts';
 
 export const STEP: Step = { ...NOTHING_RAN, instructions: 1, charge: 1 };
 export const REPLY: Step = { ...STEP, answer: { kind: 'reply', data: new Uint8Array(0) } };
@@ -26,6 +34,7 @@ export interface Started {
 
 export class HeldExecution implements Pick<
   Execution,
+  | 'attend'
   | 'executorCount'
   | 'executorOf'
   | 'aheadOf'
@@ -53,6 +62,18 @@ export class HeldExecution implements Pick<
   /** Asks for memory as an executor does; resolves when the executor should look again. */
   want: (bytes: number) => Promise<void> = () => Promise.resolve();
 
+  /** Hears of deaths, and of cycles. */
+  listener: ExecutionListener | undefined;
+
+  attend(listener: ExecutionListener): void {
+    this.listener = listener;
+  }
+
+  /** The executor of a canister dies. */
+  lose(handle: number): void {
+    this.listener?.lost(handle);
+  }
+
   attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
     this.want = answer;
   }
@@ -77,14 +98,15 @@ export class HeldExecution implements Pick<
     return handle % this.executorCount;
   }
 
-  run(handle: number, task: Task, done: (step: Step) => void): void {
+  run(handle: number, task: Task, ended: (ended: EndedStep) => void): void {
+    const done = (step: Step): void => ended(endedStep(step));
     const started = { handle, task, done };
     this.started.push(started);
     this.#running.push(started);
   }
 
-  change(_handle: number, _module: ModuleInfo, _change: unknown, done: (step: Step) => void): void {
-    queueMicrotask(() => done(STEP));
+  change(_handle: number, _module: ModuleInfo, _change: unknown, ended: (ended: EndedStep) => void): void {
+    queueMicrotask(() => ended(toldStep(STEP)));
   }
 
   configure(handle: number, settings: unknown): void {
@@ -126,6 +148,11 @@ export class HeldExecution implements Pick<
   endAll(): void {
     while (this.#running.length > 0) this.endOne();
   }
+}
+
+/** The end of a step as an executor tells it; of a fault `unavailable`, as a dead executor gives the task back. */
+export function endedStep(step: Step): EndedStep {
+  return step.fault?.kind === 'unavailable' ? returnedTask(step) : toldStep(step);
 }
 
 /** Makes a call of `m`, with the given changes. */

@@ -33,7 +33,7 @@ suite('a low-memory hook', () => {
     const host = hostWith();
     host.scheduler.lowMemory(0, true);
     host.execution.endOne(UNAVAILABLE);
-    host.scheduler.lost(0);
+    host.execution.lose(0);
     assert.deepEqual(host.lowMemoryRan, []);
     host.scheduler.lowMemory(0, true);
     await host.commit();

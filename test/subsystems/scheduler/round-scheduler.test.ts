@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Execution } from '../../../subsystems/execution/index.ts';
 import { idToText, type Outcome } from '../../../subsystems/ic/index.ts';
+import { NO_LISTENER, NO_LOADER } from '../../../subsystems/scheduler/canister-port.ts';
 import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
@@ -118,8 +119,11 @@ test('whoever sent a message hears its answer once, as soon as it is known, also
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
   const heard: Outcome[] = [];
-  const deliver = (handle: number, kind?: 'update' | 'query'): Promise<Outcome> =>
-    rounds.deliver(handle, { ...message(handle, kind)[1], onAnswer: (outcome) => heard.push(outcome) });
+  rounds.attachCanisters(NO_LOADER, { ...NO_LISTENER, answered: (_handle, _noted, outcome) => heard.push(outcome) });
+  const deliver = (handle: number, kind?: 'update' | 'query'): Promise<Outcome> => {
+    const [, delivered] = message(handle, kind);
+    return rounds.deliver(handle, { ...delivered, noted: { ...delivered, argumentBytes: 0, startedMs: 0 } });
+  };
   for (const [step, kind] of [
     [REPLY, 'reply'],
     [{ ...STEP, fault: { kind: 'trap', code: 5, message: 'it fell' } }, 'trap'],

@@ -2,14 +2,20 @@
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../../kernel/index.ts';
 import type {
-  CanisterGauges,
   CanisterSpec,
   CodeChange,
   Execution,
   ModuleInfo,
   SleepingCanister,
 } from '../../../../subsystems/execution/index.ts';
-import { FULL_LIMIT, type ContextView, type Step, type Task } from '../../../../subsystems/ic/index.ts';
+import {
+  type ContextView,
+  type EndedStep,
+  FULL_LIMIT,
+  type Step,
+  type Task,
+  type ToldStep,
+} from '../../../../subsystems/ic/index.ts';
 import { META, metaKey } from '../../../../subsystems/storage/keyspace.ts';
 import type { Overlay } from '../../../../subsystems/storage/overlay.ts';
 import { CONTRACT_CANISTER } from '../support/contract-canister.ts';
@@ -42,12 +48,21 @@ export const upgrade = (keepsHeap: boolean, argument = NONE): CodeChange => ({
 export interface Canister {
   readonly handle: number;
   readonly spec: CanisterSpec;
-  readonly observer: Parameters<Execution['create']>[1];
   readonly lines: string[];
   /** Reports of the canister, in order. */
   readonly diary: string[];
-  readonly gauges: () => CanisterGauges;
+  /** The end of its last step. */
+  readonly last: () => ToldStep;
   readonly balance: () => bigint;
+  readonly hears: Hears;
+}
+
+/** Hears what a canister's executor says of the canister. */
+interface Hears {
+  readonly ended: (ended: EndedStep) => void;
+  readonly changed: (changes: readonly Uint8Array[]) => void;
+  readonly credited: (balance: bigint) => void;
+  readonly lost: () => void;
 }
 
 /** An execution with the module in it. */
@@ -56,11 +71,18 @@ export class Bench {
   readonly module: ModuleInfo;
   readonly #turn: (() => Promise<void>) | undefined;
   #canisters = 0;
+  readonly #hears = new Map<number, Hears>();
 
   private constructor({ execution, turn }: MadeExecution, module: ModuleInfo) {
     this.execution = execution;
     this.module = module;
     this.#turn = turn;
+    execution.attend({
+      changed: (handle, changes) => this.#hears.get(handle)?.changed(changes),
+      settled: () => Promise.resolve(),
+      credited: (handle, balance) => this.#hears.get(handle)?.credited(balance),
+      lost: (handle) => this.#hears.get(handle)?.lost(),
+    });
   }
 
   static async over(made: MadeExecution): Promise<Bench> {
@@ -90,7 +112,7 @@ export class Bench {
   create(more: Partial<CanisterSpec> = {}, stored?: Overlay): Canister {
     const diary: string[] = [];
     const lines: string[] = [];
-    let last: CanisterGauges | undefined;
+    let last: ToldStep | undefined;
     let balance = BALANCE;
     const spec = {
       id: Uint8Array.of(0, 0, 0, 0, 0, 0, 0, ++this.#canisters, 1, 1),
@@ -99,30 +121,41 @@ export class Bench {
       env: new Map<string, string>(),
       ...more,
     };
-    const observer: Canister['observer'] = {
-      debug: ({ text }) => {
+    const changed = (changes: readonly Uint8Array[]): void => {
+      for (const piece of changes) {
+        diary.push('changed');
+        stored?.apply(piece.slice());
+      }
+    };
+    const ended = (told: EndedStep): void => {
+      if (told.isReturned) return;
+      for (const { text } of told.lines) {
         diary.push(`debug ${text}`);
         lines.push(text);
-      },
-      changed: (operations) => {
-        diary.push('changed');
-        stored?.apply(operations.slice());
-      },
-      ended: (gauges) => {
-        diary.push('ended');
-        last = { ...gauges };
-        balance = gauges.balance ?? balance - BigInt(gauges.charge);
-      },
-      credited: (now) => void (balance = now),
-      settled: () => Promise.resolve(),
-      lost: () => diary.push('lost'),
+      }
+      changed(told.changes);
+      diary.push('ended');
+      last = told;
+      balance = told.balance ?? balance - BigInt(told.step.charge);
     };
-    const gauges = (): CanisterGauges => {
+    const hears = { ended, changed, credited: (now: bigint) => void (balance = now), lost: () => diary.push('lost') };
+    const lastStep = (): ToldStep => {
       assert.ok(last !== undefined, 'no step has ended');
       return last;
     };
-    const handle = this.execution.create(spec, observer);
-    return { handle, spec, observer, lines, diary, gauges, balance: () => balance };
+    const handle = this.#heard(this.execution.create(spec), hears);
+    return { handle, spec, hears, lines, diary, last: lastStep, balance: () => balance };
+  }
+
+  /** The same canister, as after a restart: nobody has seen it before. */
+  bornAsleep(canister: Canister): Canister {
+    const handle = this.execution.createAsleep(canister.last().instantMs);
+    return { ...canister, handle: this.#heard(handle, canister.hears) };
+  }
+
+  #heard(handle: number, hears: Hears): number {
+    this.#hears.set(handle, hears);
+    return handle;
   }
 
   async installed(argument: Uint8Array = NONE, more: Partial<CanisterSpec> = {}, stored?: Overlay): Promise<Canister> {
@@ -132,12 +165,12 @@ export class Bench {
     return canister;
   }
 
-  change({ handle }: Canister, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    return this.#once((done) => this.execution.change(handle, module, change, done));
+  change({ handle, hears }: Canister, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    return this.#once(hears, (ended) => this.execution.change(handle, module, change, ended));
   }
 
-  run({ handle }: Canister, task: Task): Promise<Step> {
-    return this.#once((done) => this.execution.run(handle, task, done));
+  run({ handle, hears }: Canister, task: Task): Promise<Step> {
+    return this.#once(hears, (ended) => this.execution.run(handle, task, ended));
   }
 
   update(canister: Canister, method: string, argument: Uint8Array = NONE): Promise<Step> {
@@ -167,8 +200,14 @@ export class Bench {
     return entry;
   }
 
-  #once(give: (done: (step: Step) => void) => void): Promise<Step> {
-    return this.until(new Promise(give));
+  #once({ ended }: Hears, give: (ended: (ended: EndedStep) => void) => void): Promise<Step> {
+    const step = new Promise<Step>((resolve) =>
+      give((told) => {
+        ended(told);
+        resolve(told.step);
+      }),
+    );
+    return this.until(step);
   }
 }
 
@@ -186,8 +225,8 @@ export function contextOf(): ContextView {
 }
 
 /** Returns the canister's description for an execution that is to wake it, as it was told to sleep. */
-export function asleep({ module }: Bench, { spec, gauges, balance }: Canister, stored: Overlay): SleepingCanister {
-  const { version, heapBytes, stableBytes, instantMs } = gauges();
+export function asleep({ module }: Bench, { spec, last, balance }: Canister, stored: Overlay): SleepingCanister {
+  const { version, heapBytes, stableBytes, instantMs } = last();
   const part = (letter: 'g' | 'd'): Uint8Array => stored.get('meta', metaKey(letter, spec.id)) ?? NONE;
   return {
     spec: { ...spec, balance: balance() },

@@ -12,12 +12,12 @@ export function describeCodeChanges(test: SuiteTest, make: MakeExecution): void 
     assert.equal((await bench.change(it, module, upgrade(true))).fault, undefined);
     assert.deepEqual(await bench.counts(it, 'inc', 'grow'), [9, 9]);
     assert.equal((await bench.change(it, module, upgrade(false))).fault, undefined);
-    assert.equal(it.gauges().heapBytes, PAGE_BYTES, 'a fresh heap');
+    assert.equal(it.last().heapBytes, PAGE_BYTES, 'a fresh heap');
     assert.deepEqual(await bench.counts(it, 'inc'), [10], 'from stable memory');
-    assert.equal(it.gauges().stableBytes, PAGE_BYTES);
+    assert.equal(it.last().stableBytes, PAGE_BYTES);
     assert.equal((await bench.change(it, module, { ...INSTALL, mode: 'reinstall' })).fault, undefined);
     assert.deepEqual(await bench.counts(it, 'get'), [0]);
-    assert.equal(it.gauges().stableBytes, 0);
+    assert.equal(it.last().stableBytes, 0);
   });
 
   test('a change of code that traps changes nothing', async (t) => {
@@ -36,7 +36,7 @@ export function describeCodeChanges(test: SuiteTest, make: MakeExecution): void 
     ]) {
       assert.equal((await bench.change(it, bench.module, change)).fault?.kind, 'calledTrap');
       assert.equal(countOf(await bench.query(it, 'get')), 1, change.mode);
-      assert.equal(it.gauges().stableBytes, 0, 'what canister_pre_upgrade did is undone');
+      assert.equal(it.last().stableBytes, 0, 'what canister_pre_upgrade did is undone');
     }
   });
 

@@ -1,6 +1,6 @@
 /** Messages: what they keep, undo, answer and print, and in which order. */
 import assert from 'node:assert/strict';
-import type { Step } from '../../../../subsystems/ic/index.ts';
+import type { EndedStep } from '../../../../subsystems/ic/index.ts';
 import type { SuiteTest } from '../runner.ts';
 import { type MakeExecution, Bench, CALLER, INSTALL, NONE, PAGE_BYTES, countOf, upgrade } from './bench.ts';
 
@@ -24,7 +24,7 @@ export function describeMessages(test: SuiteTest, make: MakeExecution): void {
     const bench = await Bench.over(await make(t, false));
     const it = await bench.installed();
     await bench.update(it, 'inc');
-    const before = it.gauges();
+    const before = it.last();
     it.lines.length = 0;
     const step = await bench.update(it, 'fail');
     assert.deepEqual([step.fault?.kind, step.fault?.code, step.answer], ['calledTrap', 5, undefined]);
@@ -32,28 +32,32 @@ export function describeMessages(test: SuiteTest, make: MakeExecution): void {
     assert.ok(step.instructions > 0 && step.charge > 0);
     assert.equal(it.lines[0], 'said');
     assert.equal(countOf(await bench.query(it, 'get')), 1);
-    assert.deepEqual([it.gauges().version, it.gauges().heapBytes], [before.version, before.heapBytes]);
+    assert.deepEqual([it.last().version, it.last().heapBytes], [before.version, before.heapBytes]);
   });
 
-  test('done is called once and later, after the lines and the gauges of its step', async (t) => {
+  test('the end of a step is told once and later, with its lines and its numbers', async (t) => {
     const bench = await Bench.over(await make(t, false));
     const it = await bench.installed();
-    it.diary.length = 0;
+    const ends: EndedStep[] = [];
     let isLater = false;
-    const step = await bench.until(
-      new Promise<Step>((resolve) => {
-        bench.execution.run(it.handle, bench.task('update', 'print'), (done) => {
+    await bench.until(
+      new Promise<void>((resolve) => {
+        bench.execution.run(it.handle, bench.task('update', 'print'), (ended) => {
           assert.ok(isLater, 'not within run');
-          it.diary.push('done');
-          resolve(done);
+          ends.push(ended);
+          resolve();
         });
         isLater = true;
       }),
     );
-    assert.equal(step.fault, undefined);
     await bench.query(it, 'get');
-    assert.deepEqual(it.diary, ['debug said so', 'ended', 'done', 'ended']);
-    assert.ok(it.gauges().heapBytes === PAGE_BYTES && it.gauges().stableBytes === 0);
+    const [ended, ...more] = ends;
+    assert.ok(ended?.isReturned === false && ended.step.fault === undefined && more.length === 0);
+    assert.deepEqual(
+      ended.lines.map(({ text }) => text),
+      ['said so'],
+    );
+    assert.ok(ended.heapBytes === PAGE_BYTES && ended.stableBytes === 0);
   });
 
   test('tasks of one canister run in the order given, changes of code and settings among them', async (t) => {
@@ -79,7 +83,7 @@ export function describeMessages(test: SuiteTest, make: MakeExecution): void {
     assert.ok(refused.fault !== undefined, 'more heap than it may have');
     execution.configure(it.handle, { heapBytesMax: Number.POSITIVE_INFINITY });
     assert.equal(countOf(await bench.update(it, 'grow')), 102);
-    assert.equal(it.gauges().heapBytes, 16 * PAGE_BYTES);
+    assert.equal(it.last().heapBytes, 16 * PAGE_BYTES);
   });
 
   test('timers are told, system tasks run, and a message is inspected without a change', async (t) => {

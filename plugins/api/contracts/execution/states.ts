@@ -48,11 +48,9 @@ export function describeStates(test: SuiteTest, make: MakeExecution): void {
     assert.deepEqual(await bench.counts(it, 'get', 'inc'), [31, 32]);
     const image = await bench.until(execution.capture(it.handle, module));
     assert.deepEqual([hexOf(image.certifiedData), image.stablePages], ['09', 1]);
-    // As after a restart: the execution has never seen the canister.
     await bench.until(execution.sleep(it.handle));
-    const handle = execution.createAsleep(it.observer, it.gauges().instantMs);
-    const born = { ...it, handle };
-    await bench.until(execution.wake(handle, asleep(bench, it, stored)));
+    const born = bench.bornAsleep(it);
+    await bench.until(execution.wake(born.handle, asleep(bench, it, stored)));
     assert.deepEqual(await bench.counts(born, 'inc'), [33]);
   });
 
@@ -79,14 +77,14 @@ export function describeStates(test: SuiteTest, make: MakeExecution): void {
     assert.deepEqual([image.heap[16], hexOf(image.certifiedData), image.stablePages], [42, '07', 1]);
     assert.equal(countIn(stored), 42, 'what it did is told, however it was brought back');
     // A canister that was never there is not kept.
-    const handle = execution.createAsleep(it.observer, it.gauges().instantMs);
+    const born = bench.bornAsleep(it);
     await bench.until(execution.sleep(it.handle));
     assert.notEqual(
-      await bench.until(execution.rouse?.(handle, asleep(bench, it, stored)) ?? Promise.resolve(false)),
+      await bench.until(execution.rouse?.(born.handle, asleep(bench, it, stored)) ?? Promise.resolve(false)),
       true,
     );
-    await bench.until(execution.wake(handle, asleep(bench, it, stored)));
-    assert.deepEqual(await bench.counts({ ...it, handle }, 'inc'), [43]);
+    await bench.until(execution.wake(born.handle, asleep(bench, it, stored)));
+    assert.deepEqual(await bench.counts(born, 'inc'), [43]);
   });
 
   test('a stored state that does not fit together is refused, and the others run on', async (t) => {

@@ -353,7 +353,7 @@ test('an actor whose thread has died in memory has no keys any more', async () =
   const host = new KeyedHost(inMemory);
   await executed(host, 'k', replyOf(HELLO));
   const waiting = host.call('l');
-  host.scheduler.lost(0);
+  host.execution.lose(0);
   host.execution.endOne(faultOf('unavailable'));
   await host.settle();
   assert.deepEqual([host.keys, waiting.outcome?.kind], [0, 'unavailable']);

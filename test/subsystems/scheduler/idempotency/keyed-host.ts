@@ -4,7 +4,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Execution } from '../../../../subsystems/execution/index.ts';
-import { type Outcome, idToText } from '../../../../subsystems/ic/index.ts';
+import { type NotedMessage, type Outcome, idToText } from '../../../../subsystems/ic/index.ts';
+import { NO_LISTENER } from '../../../../subsystems/scheduler/canister-port.ts';
 import type { KeyBounds } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
 import { RoundScheduler } from '../../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../../subsystems/storage/no-storage.ts';
@@ -43,6 +44,7 @@ export class KeyedHost {
   readonly scheduler: RoundScheduler;
   readonly storage: RecordedStorage | undefined;
   readonly #options: KeyedOptions;
+  readonly #heard = new Map<NotedMessage, () => void>();
 
   constructor(options: KeyedOptions = {}) {
     this.#options = options;
@@ -63,12 +65,10 @@ export class KeyedHost {
         ...(keyBounds === undefined ? {} : { keyBounds }),
       },
     );
-    this.scheduler.attachHost({
-      wake: () => Promise.resolve(),
-      sleep: () => Promise.resolve(),
-      bytesOf: () => 0,
-      changed: () => undefined,
-    });
+    this.scheduler.attachCanisters(
+      { wake: () => Promise.resolve(), sleep: () => Promise.resolve(), bytesOf: () => 0, heapBytesOf: () => 0 },
+      { ...NO_LISTENER, answered: (_handle, noted) => this.#heard.get(noted)?.() },
+    );
     for (let handle = 0; handle < ACTORS; handle++) {
       this.scheduler.admit(handle, idToText(idOf(handle)), { module: MODULE });
     }
@@ -78,8 +78,10 @@ export class KeyedHost {
   call(key: string | undefined, options: CallOptions = {}): Told {
     const { handle = 0, method = 'm', caller = ANONYMOUS, argument = Uint8Array.of(1) } = options;
     const told: Told = { outcome: undefined, refusal: undefined, heard: 0 };
-    const onAnswer = (): void => void told.heard++;
-    this.scheduler.deliver(handle, { kind: 'update', method, caller, argument, idempotencyKey: key, onAnswer }).then(
+    const message = { kind: 'update', method, caller, argument } as const;
+    const noted = { ...message, argumentBytes: argument.length, startedMs: 0 };
+    this.#heard.set(noted, () => told.heard++);
+    this.scheduler.deliver(handle, { ...message, idempotencyKey: key, noted }).then(
       (outcome) => (told.outcome = outcome),
       (error: unknown) => (told.refusal = error),
     );

@@ -1,0 +1,20 @@
+/** Main thread; plain data. */
+import type { RunKind } from './methods.ts';
+
+/** The way in which a client named a canister: by its name, or by its id in one of its forms. */
+export type AddressedBy = 'name' | 'id';
+
+/** A message as it came: for the counts and the history of its canister, when its answer is known. */
+export interface NotedMessage {
+  /** `call`: of another canister, or of the canister itself. */
+  readonly kind: RunKind | 'call';
+  readonly method: string;
+  readonly caller: Uint8Array;
+  /** At least its first NOTED_ARGUMENT_BYTES_MAX bytes, where it is remembered. */
+  readonly argument: Uint8Array;
+  readonly argumentBytes: number;
+  /** Ms since 1970. */
+  readonly startedMs: number;
+  /** Given for messages of clients; `name` otherwise. */
+  readonly addressedBy?: AddressedBy;
+}
