@@ -7,7 +7,7 @@ import { principalToText, type LowMemoryHook, type CanisterStatus, idFromText, i
 import type { ModuleInfo } from '../execution/index.ts';
 import type { CanisterUsage, EnforcedSettings, HostedCanister, HostedCode } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { AsScheduled, Scheduler } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterOutput, type OutputNeeds } from './canister-output.ts';
 import type { CanisterStore } from './canister-store.ts';
@@ -38,10 +38,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 
 /** One for all records. */
 export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
-  readonly scheduler: Pick<
-    Scheduler,
-    'statusOf' | 'storedStatusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lowMemory'
-  >;
+  readonly scheduler: Pick<Scheduler, 'stateOf' | 'lowMemory'>;
   readonly keeper: CanisterStore;
   readonly metering: Metering;
   readonly sharedControllers: SharedControllers;
@@ -244,9 +241,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     return {
       balance: steps.balance,
       version: steps.version,
-      timerMs: this.isRemoved
-        ? Number.POSITIVE_INFINITY
-        : (this.#context.scheduler.storedTimerOf(this.handle) ?? Number.POSITIVE_INFINITY),
+      timerMs: this.isRemoved ? Number.POSITIVE_INFINITY : (this.#scheduled.storedTimerMs ?? Number.POSITIVE_INFINITY),
       heapBytes: steps.heapBytes,
       stableBytes: steps.stableBytes,
       messages: steps.messages,
@@ -284,25 +279,29 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     return this.#code?.candidProblem;
   }
 
+  get #scheduled(): AsScheduled {
+    return this.#context.scheduler.stateOf(this.handle);
+  }
+
   get status(): CanisterStatus {
-    return this.isRemoved ? 'stopped' : this.#context.scheduler.statusOf(this.handle);
+    return this.isRemoved ? 'stopped' : this.#scheduled.status;
   }
 
   /** As `status`, but one that is stopped only while its code is changed is running. */
   get storedStatus(): CanisterStatus {
-    return this.isRemoved ? 'stopped' : this.#context.scheduler.storedStatusOf(this.handle);
+    return this.isRemoved ? 'stopped' : this.#scheduled.storedStatus;
   }
 
   get isLive(): boolean {
-    return !this.isRemoved && this.#context.scheduler.isLive(this.handle);
+    return !this.isRemoved && !this.#scheduled.isAsleep;
   }
 
   get queued(): number {
-    return this.isRemoved ? 0 : this.#context.scheduler.queuedOf(this.handle);
+    return this.isRemoved ? 0 : this.#scheduled.queued;
   }
 
   get timerNs(): bigint {
-    const timerMs = this.isRemoved ? undefined : this.#context.scheduler.timerOf(this.handle);
+    const timerMs = this.isRemoved ? undefined : this.#scheduled.timerMs;
     return timerMs === undefined ? 0n : BigInt(Math.round(timerMs * 1000)) * 1000n;
   }
 

@@ -163,7 +163,7 @@ export class CanisterService implements Canisters {
   open(): void {
     this.#with.storage.readAhead?.('module', this.#prepared);
     const loader: Loader = {
-      wake: (handle) => this.#sleep.wake(this.directory.get(handle)),
+      wake: (handle, scheduled) => this.#sleep.wake(this.directory.get(handle), scheduled),
       sleep: (handle) => {
         const record = this.directory.get(handle);
         this.#histories.compact(handle);

@@ -9,7 +9,7 @@ import type {
   SleepingCanister,
 } from '../execution/index.ts';
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { AsScheduled } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
@@ -21,13 +21,12 @@ const TIMER_NS_MAX = 2n ** 64n - 1n;
 type StoredRecord = SpecifiedCanister &
   Pick<
     CanisterRecord,
-    'name' | 'handle' | 'settings' | 'module' | 'status' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
+    'name' | 'handle' | 'settings' | 'module' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
   >;
 
 export interface StoredCanisterLoaderDependencies {
   readonly directory: CanisterDirectory;
   readonly execution: CanisterLifecycle & SharedMemory & Pick<ModuleStore, 'complete'>;
-  readonly scheduler: Scheduler;
   readonly storage: Storage;
   readonly clock: Clock;
 }
@@ -61,25 +60,25 @@ export class StoredCanisterLoader {
   }
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
-  async wake(record: StoredRecord): Promise<void> {
+  async wake(record: StoredRecord, scheduled: AsScheduled): Promise<void> {
     const { clock } = this.#with;
     const startedMs = clock.nowMs();
-    await this.#bringBack(record);
+    await this.#bringBack(record, scheduled);
     this.#wakeSeconds.observe((clock.nowMs() - startedMs) / 1000);
   }
 
-  async #bringBack(record: StoredRecord): Promise<void> {
+  async #bringBack(record: StoredRecord, scheduled: AsScheduled): Promise<void> {
     const { execution } = this.#with;
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await this.#falling.get(record);
     try {
       await this.#complete(record);
       throwIfRemoved(record);
-      const dozing = this.#asDozing(record);
+      const dozing = this.#asDozing(record, scheduled);
       if ((await execution.rouse?.(record.handle, dozing)) === true) return;
       const stored = await this.#read(record);
       throwIfRemoved(record);
-      const replayed = await execution.wake(record.handle, asStored(this.#asDozing(record), stored));
+      const replayed = await execution.wake(record.handle, asStored(this.#asDozing(record, scheduled), stored));
       if (replayed === undefined) return;
       // Its settings may have been changed since its last step.
       const { balance } = record.steps;
@@ -123,18 +122,17 @@ export class StoredCanisterLoader {
     }
   }
 
-  #asDozing(record: StoredRecord): DozingCanister {
-    const { directory, scheduler } = this.#with;
+  #asDozing(record: StoredRecord, { status, timerMs, openCounts }: AsScheduled): DozingCanister {
+    const { directory } = this.#with;
     const { settings, controllers, module, steps } = record;
     const { version, heapBytes, stableBytes, instantMs } = steps;
     const spec = directory.specOf(record);
-    const timerMs = scheduler.timerOf(record.handle);
     return {
       spec,
       settings: {
         controllers,
         env: spec.env,
-        status: record.status,
+        status,
         version,
         heapBytesMax: settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
       },
@@ -143,7 +141,7 @@ export class StoredCanisterLoader {
       heapBytes,
       stablePages: stableBytes / WASM_PAGE_BYTES,
       module,
-      openCalls: scheduler.openCallsOf(record.handle),
+      openCalls: openCounts,
     };
   }
 }

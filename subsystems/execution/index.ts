@@ -4,11 +4,9 @@
  */
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
-import type { OpenCallsEntry } from './engine/open-calls.ts';
 import type { Recall } from './wire/recalls.ts';
-import type { CanisterStatus, EndedStep, MethodKind, Task } from '../ic/index.ts';
+import type { CanisterStatus, EndedStep, MethodKind, OpenCallsEntry, Task } from '../ic/index.ts';
 
-export type { OpenCallsEntry } from './engine/open-calls.ts';
 export type { Recall } from './wire/recalls.ts';
 
 /** The host's facts about a module, besides its code. */

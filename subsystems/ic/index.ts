@@ -9,6 +9,7 @@ export * from './ended-step.ts';
 export * from './id-text.ts';
 export type * from './methods.ts';
 export type * from './noted-message.ts';
+export type * from './open-calls-entry.ts';
 export * from './outcome.ts';
 export * from './principal.ts';
 export * from './reject-codes.ts';

@@ -4,17 +4,34 @@
  *
  * Main thread. The order in which a listener hears of one turn's events is the order in which they happen.
  */
-import type { NotedMessage, Outcome, ToldStep } from '../ic/index.ts';
+import type { CanisterStatus, NotedMessage, OpenCallsEntry, Outcome, ToldStep } from '../ic/index.ts';
+
+/** A canister as the scheduler has it. Live: the fields follow what happens. */
+export interface AsScheduled {
+  readonly status: CanisterStatus;
+  /** The status as it has to be stored: a canister that is paused runs after a crash. */
+  readonly storedStatus: CanisterStatus;
+  /** When the global timer is due, ms since 1970; undefined: off. */
+  readonly timerMs: number | undefined;
+  /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
+  readonly storedTimerMs: number | undefined;
+  /** Calls that its executor has to count as open when the canister is woken. */
+  readonly openCounts: readonly OpenCallsEntry[];
+  /** True if the canister is stored, and no executor has it yet, or any more. */
+  readonly isAsleep: boolean;
+  /** Messages, responses, heartbeats and timers that wait for the canister, without those that execute. */
+  readonly queued: number;
+}
 
 /** Who puts canisters into executors, and takes them out. */
 export interface Loader {
   /**
-   * Makes an executor have the canister as it is stored, with its present status and its open calls. Rejects with the
-   * ServerError that says why that cannot be: all that waits is then answered with it, and the next message tries
-   * again. With kind `missing` nothing tries again: what other canisters have sent it stays stored, and calls to it are
-   * rejected.
+   * Makes an executor have the canister as it is stored, with its status, timer and open calls of the moment in which
+   * the executor is told of it. Rejects with the ServerError that says why that cannot be: all that waits is then
+   * answered with it, and the next message tries again. With kind `missing` nothing tries again: what other canisters
+   * have sent it stays stored, and calls to it are rejected.
    */
-  wake(handle: number): Promise<void>;
+  wake(handle: number, canister: AsScheduled): Promise<void>;
   /** Nothing of the canister executes or waits: its executor drops it. Resolves when it has. */
   sleep(handle: number): void | Promise<void>;
   /** Bytes of heap and stable memory, as last known; asked only if they are limited. */

@@ -12,9 +12,9 @@ import type {
 import { defineCapability } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
-import type { Listener, Loader } from './canister-port.ts';
+import type { AsScheduled, Listener, Loader } from './canister-port.ts';
 
-export type { Listener, Loader, StepCount } from './canister-port.ts';
+export type { AsScheduled, Listener, Loader, StepCount } from './canister-port.ts';
 export { TextIndex } from './text-index.ts';
 
 /** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
@@ -66,14 +66,6 @@ export interface AdmitOptions {
 
 /** Bytes of an argument that are remembered for histories. */
 export const NOTED_ARGUMENT_BYTES_MAX = 256;
-
-/** Calls of a canister to one callee that are open, as its executor counts them. */
-export interface OpenCallCount {
-  /** Principal bytes; none: the management canister. */
-  readonly callee: Uint8Array;
-  readonly slot: number;
-  readonly count: number;
-}
 
 /** Numbers for operators. */
 export interface LiveFigures {
@@ -145,24 +137,14 @@ export interface Scheduler {
   pin(handle: number): Promise<() => void>;
   /** The canister with this id; undefined: there is none. */
   handleOf(id: Uint8Array): number | undefined;
-  isLive(handle: number): boolean;
-  /** Messages, responses, heartbeats and timers that wait for the canister, without those that execute. */
-  queuedOf(handle: number): number;
+  /** The canister as it is scheduled; stays true while there is such a canister. Throws where there is none. */
+  stateOf(handle: number): AsScheduled;
   readonly live: LiveFigures;
   /** With so many waiting, the next message of a client is answered `unavailable`. */
   readonly queuedMax: number;
   readonly idempotency: IdempotencyFigures;
-  /** What its executor has to count as open when it is woken. */
-  openCallsOf(handle: number): readonly OpenCallCount[];
   /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970; Infinity: off). */
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
-  statusOf(handle: number): CanisterStatus;
-  /** The status as it has to be stored: a canister that is paused runs after a crash. */
-  storedStatusOf(handle: number): CanisterStatus;
-  /** When the global timer is due, ms since 1970; undefined: off. */
-  timerOf(handle: number): number | undefined;
-  /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
-  storedTimerOf(handle: number): number | undefined;
   start(handle: number): void;
   /**
    * Refuses what has not begun; resolves when no call of the canister is open any more. Rejects with ServerError

@@ -12,7 +12,7 @@
  * Main thread: everything that enters or leaves this folder comes through here. It never waits for the disk or for an
  * executor.
  */
-import { REJECT_CODE, type NotedMessage, type Outcome, type CanisterStatus, idToText, slotOf } from '../ic/index.ts';
+import { REJECT_CODE, type NotedMessage, type Outcome, idToText } from '../ic/index.ts';
 import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
@@ -30,7 +30,7 @@ import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from '
 import { DrainReport } from './drain-report.ts';
 import { contextOf, Executions, INSPECT, LOW_MEMORY } from './executions.ts';
 import { NotBegun, takeAll } from './not-begun.ts';
-import { CanisterPort, type Listener, type Loader } from './canister-port.ts';
+import { type AsScheduled, CanisterPort, type Listener, type Loader } from './canister-port.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
@@ -38,7 +38,6 @@ import type {
   IdempotencyFigures,
   DeliveredMessage,
   LiveFigures,
-  OpenCallCount,
   Scheduler,
   SchedulerSetup,
   SystemCanister,
@@ -291,13 +290,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return handle === undefined ? undefined : this.#canisters[handle];
   }
 
-  isLive(handle: number): boolean {
-    return !this.#canisterOf(handle).isAsleep;
-  }
-
-  queuedOf(handle: number): number {
-    const work = this.#canisterOf(handle).workIfAny;
-    return work === undefined ? 0 : work.waiting + work.held.length;
+  stateOf(handle: number): AsScheduled {
+    return this.#canisterOf(handle);
   }
 
   get idempotency(): IdempotencyFigures {
@@ -307,19 +301,6 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   get live(): LiveFigures {
     const { liveCount, evictions, wakeUps } = this.#eviction;
     return { liveCount, evictions, wakeUps };
-  }
-
-  openCallsOf(handle: number): readonly OpenCallCount[] {
-    const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
-    for (const { context, callee, callbacks } of this.#canisterOf(handle).workIfAny?.openCalls ?? []) {
-      // The executor has forgotten them with the code.
-      if (context.isDeleted) continue;
-      const slot = slotOf(callbacks);
-      const entry = counts.get(slot);
-      if (entry !== undefined) entry.count++;
-      else if (slot !== 0) counts.set(slot, { callee, slot, count: 1 });
-    }
-    return [...counts.values()];
   }
 
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void {
@@ -437,22 +418,6 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   // ---- states
-
-  statusOf(handle: number): CanisterStatus {
-    return this.#canisterOf(handle).status;
-  }
-
-  storedStatusOf(handle: number): CanisterStatus {
-    return this.#canisterOf(handle).storedStatus;
-  }
-
-  timerOf(handle: number): number | undefined {
-    return this.#canisterOf(handle).timerMs;
-  }
-
-  storedTimerOf(handle: number): number | undefined {
-    return this.#canisterOf(handle).workIfAny?.firingMs ?? this.timerOf(handle);
-  }
 
   start(handle: number): void {
     const canister = this.#canisterOf(handle);

@@ -11,12 +11,15 @@ import {
   idFromText,
   idToText,
   type NotedMessage,
+  type OpenCallsEntry,
   type Outcome,
   type RejectCode,
   type Response,
+  slotOf,
   type StepFault,
 } from '../ic/index.ts';
 import type { ModuleInfo, Recall } from '../execution/index.ts';
+import type { AsScheduled } from './canister-port.ts';
 import type { LruNode } from './lru-list.ts';
 import { type Member, MemberList } from './member-list.ts';
 import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
@@ -174,7 +177,7 @@ export class PendingWork {
 }
 
 /** What one canister still has to do, in order; and where it stands. Many sleep: what only the busy ones need is apart. */
-export class ScheduledCanister {
+export class ScheduledCanister implements AsScheduled {
   readonly handle: number;
   readonly idText: string;
   module: ModuleInfo | undefined = undefined;
@@ -198,9 +201,30 @@ export class ScheduledCanister {
     this.#state = state;
   }
 
-  /** Its status for a later process: one that is paused runs after a crash. */
   get storedStatus(): CanisterStatus {
     return this.isPaused ? 'running' : this.status;
+  }
+
+  get storedTimerMs(): number | undefined {
+    return this.#work?.firingMs ?? this.timerMs;
+  }
+
+  get openCounts(): readonly OpenCallsEntry[] {
+    const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
+    for (const { context, callee, callbacks } of this.#work?.openCalls ?? []) {
+      // The executor has forgotten them with the code.
+      if (context.isDeleted) continue;
+      const slot = slotOf(callbacks);
+      const entry = counts.get(slot);
+      if (entry !== undefined) entry.count++;
+      else if (slot !== 0) counts.set(slot, { callee, slot, count: 1 });
+    }
+    return [...counts.values()];
+  }
+
+  get queued(): number {
+    const work = this.#work;
+    return work === undefined ? 0 : work.waiting + work.held.length;
   }
 
   get state(): CanisterState {

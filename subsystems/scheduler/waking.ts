@@ -89,7 +89,7 @@ export class Waking {
     const canFit = this.#memory !== undefined && this.heapBytesOf(canister) <= this.#memory.bytesMax;
     for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
       try {
-        await this.#port.loader.wake(canister.handle);
+        await this.#port.loader.wake(canister.handle, canister);
         return;
       } catch (error) {
         const isShort = error instanceof ServerError && error.code === 'memory-full';

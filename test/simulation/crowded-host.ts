@@ -246,7 +246,7 @@ class CrowdedHost {
   #checkWait(actor: Actor): void {
     const { handle, messages } = actor;
     const nowMs = this.#clock.nowMs();
-    if (messages === 0 || this.#scheduler.isLive(handle)) {
+    if (messages === 0 || !this.#scheduler.stateOf(handle).isAsleep) {
       actor.waitsSinceMs = undefined;
       return;
     }

@@ -96,7 +96,7 @@ export class RandomOperators {
         return threads.canisters[handle]?.isRemoved === true;
       },
       get status() {
-        return scheduler.statusOf(handle);
+        return scheduler.stateOf(handle).status;
       },
       steps: { checkMemory: () => undefined },
     } as unknown as ChangingCanister;
@@ -188,7 +188,7 @@ export class RandomOperators {
     const letStop = endsCalls ? scheduler.beginDeletion(handle) : undefined;
     let isRemoved = false;
     await this.#inTurn(handle, async () => {
-      if (!endsCalls && scheduler.storedStatusOf(handle) !== 'stopped') return;
+      if (!endsCalls && scheduler.stateOf(handle).storedStatus !== 'stopped') return;
       const letGo = scheduler.lock(handle);
       try {
         if (endsCalls) await scheduler.endCalls(handle);

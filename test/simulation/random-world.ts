@@ -16,7 +16,7 @@ import {
   idToText,
 } from '../../subsystems/ic/index.ts';
 import { NO_LISTENER } from '../../subsystems/scheduler/canister-port.ts';
-import type { SystemCall } from '../../subsystems/scheduler/index.ts';
+import type { AsScheduled, SystemCall } from '../../subsystems/scheduler/index.ts';
 import type { Entry } from '../../subsystems/storage/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
@@ -159,7 +159,7 @@ class World {
     const falling = new Map<number, Promise<void>>();
     scheduler.attachCanisters(
       {
-        wake: (handle) => this.#wake(handle, threads, scheduler, falling),
+        wake: (handle, scheduled) => this.#wake(handle, threads, scheduled, falling),
         sleep: (handle) => void falling.set(handle, threads.sleep(handle)),
         bytesOf: () => 0,
         heapBytesOf: () => 0,
@@ -177,7 +177,7 @@ class World {
   async #wake(
     handle: number,
     threads: RandomThreads,
-    scheduler: RoundScheduler,
+    scheduled: AsScheduled,
     falling: ReadonlyMap<number, Promise<void>>,
   ): Promise<void> {
     await new Promise<void>((resolve) => this.#wakes.push({ finish: resolve }));
@@ -187,7 +187,7 @@ class World {
     const version = threads.canisters[handle]?.told.version;
     const module = version === undefined ? undefined : await this.#operators.moduleOf(version);
     try {
-      await threads.wakeAsTold(handle, scheduler.statusOf(handle), module);
+      await threads.wakeAsTold(handle, scheduled.status, module);
     } catch (error) {
       if (error instanceof ServerError) throw new ServerError('unavailable', 'wake-failed', error.message);
       this.#problems.push(error);
@@ -201,8 +201,8 @@ class World {
     return this.#threads.canisters.map(({ handle, told, added }) => ({
       books: told.copy(),
       added,
-      status: this.#scheduler.statusOf(handle),
-      timerMs: this.#scheduler.storedTimerOf(handle),
+      status: this.#scheduler.stateOf(handle).status,
+      timerMs: this.#scheduler.stateOf(handle).storedTimerMs,
     }));
   }
 
@@ -332,7 +332,7 @@ class World {
   }
 
   async #remove(handle: number): Promise<void> {
-    const endsCalls = this.#scheduler.storedStatusOf(handle) !== 'stopped';
+    const endsCalls = this.#scheduler.stateOf(handle).storedStatus !== 'stopped';
     if (endsCalls && this.#draw(2) === 0) return;
     this.#hasEnded ||= endsCalls;
     this.#threads.cameAmid('deletion', handle);
@@ -411,7 +411,7 @@ class World {
     const stopped = this.#handles.map((handle) => this.#scheduler.stop(handle));
     if (this.#mix.hasTimeouts === true) this.#pass(10_000);
     await this.#settle();
-    const open = (): number[] => this.#handles.filter((handle) => this.#scheduler.statusOf(handle) !== 'stopped');
+    const open = (): number[] => this.#handles.filter((handle) => this.#scheduler.stateOf(handle).status !== 'stopped');
     if (this.#journal !== undefined) {
       // Canisters that could not be woken are tried again; those that wait for a place get it one after the other.
       for (let n = 0; n < 20; n++) await this.#restFor(6_000);

@@ -9,7 +9,8 @@ import type { CanisterStatus, MethodKind } from '../../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { PersistenceState } from '../persistence/persistence-state.ts';
-import { OpenCalls, type OpenCallsEntry } from './open-calls.ts';
+import { OpenCalls } from './open-calls.ts';
+import type { OpenCallsEntry } from '../../ic/index.ts';
 import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 

@@ -1,4 +1,5 @@
 import { at, numberAt } from '../../../kernel/index.ts';
+import type { OpenCallsEntry } from '../../ic/index.ts';
 /** Executor thread: a part of one canister's state, touched while its message runs and when it is loaded. */
 /**
  * The most calls of a canister that may wait for a response of the same callee: the replica's queue between two
@@ -7,14 +8,6 @@ import { at, numberAt } from '../../../kernel/index.ts';
 export const OPEN_CALLS_PER_CALLEE_MAX = 500;
 /** The most calls that may wait at all callees together: each holds a callback, a call context and a message. */
 export const OPEN_CALLS_MAX = 50_000;
-
-/** Number of open calls of a canister to one callee. */
-export interface OpenCallsEntry {
-  /** Principal bytes; empty: the management canister. */
-  readonly callee: Uint8Array;
-  readonly slot: number;
-  readonly count: number;
-}
 
 /**
  * Open calls of a canister, counted by callee. A callee with open calls has a slot, a small number that travels with

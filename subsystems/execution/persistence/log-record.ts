@@ -28,7 +28,8 @@
 import { CANISTER_STATUSES, CALLBACK_BYTES, FULL_LIMIT, type RejectCode, type Task } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings } from '../index.ts';
-import { OPEN_CALLS_MAX, type OpenCallsEntry } from '../engine/open-calls.ts';
+import { OPEN_CALLS_MAX } from '../engine/open-calls.ts';
+import type { OpenCallsEntry } from '../../ic/index.ts';
 import { RecordReader, type RecordWriter } from '../../bytes/index.ts';
 import { RUNS_MAX, type Shortage, type Shortages } from '../memory/shortage.ts';
 

@@ -68,7 +68,7 @@ test('a turn of the event loop sends so many calls, whatever a message makes', a
     const change = { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS } as const;
     assert.equal((await scheduler.change(n, module, change)).step.fault, undefined);
   }
-  const waiting = (): number => ended.reduce((sum, _, n) => sum + scheduler.queuedOf(n), 0);
+  const waiting = (): number => ended.reduce((sum, _, n) => sum + scheduler.stateOf(n).queued, 0);
   let [most, before] = [0, 0];
   let isOver = false;
   const look = (): void => {

@@ -5,8 +5,8 @@ import {
   OPEN_CALLS_MAX,
   OPEN_CALLS_PER_CALLEE_MAX,
   OpenCalls,
-  type OpenCallsEntry,
 } from '../../../subsystems/execution/engine/open-calls.ts';
+import type { OpenCallsEntry } from '../../../subsystems/ic/index.ts';
 
 const step = fc.record({ callee: fc.nat(4), isRaise: fc.boolean() });
 

@@ -61,7 +61,7 @@ test('calls of a large step are sent in several turns, in order, and are one uni
   const count = 2 * CALLS_PER_TURN + 1;
   const calls = Array.from({ length: count }, (_, n) => ({ ...callOf(idOf(1)), payload: Uint8Array.of(n, n >> 8) }));
   host.execution.endOne({ ...FREE, calls, isLarge: true });
-  const sent = (): number => host.execution.started.length - 1 + host.scheduler.queuedOf(1);
+  const sent = (): number => host.execution.started.length - 1 + host.scheduler.stateOf(1).queued;
   assert.equal(sent(), CALLS_PER_TURN);
   await host.commit();
   assert.deepEqual([host.journal.pending, host.journal.entries().length, isTold(told)], [0, 0, false]);
@@ -332,7 +332,7 @@ test('when its executor dies a canister executes again what others sent it, in o
   // The tasks are handed back in any order.
   for (let k = 0; k < 4; k++) host.execution.endLast(UNAVAILABLE);
   host.execution.lose(1);
-  assert.equal(host.scheduler.isLive(1), false);
+  assert.equal(!host.scheduler.stateOf(1).isAsleep, false);
   await host.commit();
   assert.equal(client.outcome?.kind, 'unavailable');
   assert.deepEqual(host.woken, [1]);
@@ -381,16 +381,16 @@ test('a timer is stored as due until its hook has ended, or it is set again', as
   host.scheduler.beginTicking();
   host.clock.advance(5);
   assert.equal(taskOf(host).kind, 'system');
-  assert.equal(host.scheduler.timerOf(0), undefined);
-  assert.equal(host.scheduler.storedTimerOf(0), 4000);
+  assert.equal(host.scheduler.stateOf(0).timerMs, undefined);
+  assert.equal(host.scheduler.stateOf(0).storedTimerMs, 4000);
   host.execution.endOne(STEP);
-  assert.equal(host.scheduler.storedTimerOf(0), undefined);
+  assert.equal(host.scheduler.stateOf(0).storedTimerMs, undefined);
   assert.deepEqual(host.changed, [0]);
   host.deliver(0);
   host.execution.endOne({ ...REPLY, timerNs: 4_500_000_000n });
   host.clock.advance(5);
   host.execution.endOne({ ...STEP, timerNs: 9_000_000_000n });
-  assert.equal(host.scheduler.storedTimerOf(0), 9000);
+  assert.equal(host.scheduler.stateOf(0).storedTimerMs, 9000);
 });
 
 test('open calls are told by callee, as the executor counts them', async () => {
@@ -407,11 +407,11 @@ test('open calls are told by callee, as the executor counts them', async () => {
     { callee: idOf(1), slot: 1, count: 2 },
     { callee: idOf(2), slot: 2, count: 1 },
   ];
-  assert.deepEqual(host.scheduler.openCallsOf(0), expected);
+  assert.deepEqual(host.scheduler.stateOf(0).openCounts, expected);
   const next = await restarted(host, [0, 1, 2]);
-  assert.deepEqual(next.scheduler.openCallsOf(0), expected);
+  assert.deepEqual(next.scheduler.stateOf(0).openCounts, expected);
   while (next.execution.running > 0) next.execution.endOne();
-  assert.deepEqual(next.scheduler.openCallsOf(0), []);
+  assert.deepEqual(next.scheduler.stateOf(0).openCounts, []);
 });
 
 test('a stopping canister that was waiting for nothing else is stopped after a restart', async () => {
@@ -422,7 +422,7 @@ test('a stopping canister that was waiting for nothing else is stopped after a r
   const next = new DurableHost({ entries }).admit([0, 1, 2], { status: 'stopping', isAsleep: true });
   next.scheduler.restore(entries);
   assert.deepEqual(
-    [0, 1, 2].map((handle) => next.scheduler.statusOf(handle)),
+    [0, 1, 2].map((handle) => next.scheduler.stateOf(handle).status),
     // The message that waits for the second canister has not begun, and is refused.
     ['stopping', 'stopped', 'stopped'],
   );
@@ -431,7 +431,7 @@ test('a stopping canister that was waiting for nothing else is stopped after a r
     next.execution.endAll();
   }
   assert.deepEqual(
-    [0, 1].map((handle) => next.scheduler.statusOf(handle)),
+    [0, 1].map((handle) => next.scheduler.stateOf(handle).status),
     ['stopped', 'stopped'],
   );
 });
@@ -521,7 +521,7 @@ for (const isRestarted of [false, true]) {
     const rejected = host.execution.started.at(begun);
     assert.ok(rejected?.handle === 2 && rejected.task.kind === 'callback' && rejected.task.response.kind === 'reject');
     assert.deepEqual([rejected.task.response.code, rejected.task.refunded], [4, 40n]);
-    assert.deepEqual(host.scheduler.openCallsOf(0), [], 'the executor counts none of them');
+    assert.deepEqual(host.scheduler.stateOf(0).openCounts, [], 'the executor counts none of them');
     host.execution.endLast();
     await host.commit();
     assert.equal(late.outcome?.kind, 'reply', 'the new code answers what the old one had not begun');

@@ -31,7 +31,7 @@ test('the coldest idle canister makes room for the one that is wanted', async ()
   assert.deepEqual(host.slept, [1, 0]);
   assert.deepEqual(host.scheduler.live, { liveCount: 2, evictions: 2, wakeUps: 4 });
   assert.deepEqual(
-    [0, 1, 2, 3].map((handle) => host.scheduler.isLive(handle)),
+    [0, 1, 2, 3].map((handle) => !host.scheduler.stateOf(handle).isAsleep),
     [false, false, true, true],
   );
 });
@@ -93,8 +93,8 @@ test('a composite query one of whose callbacks has trapped gets the rest of its 
   assert.equal(execution.started.at(-1)?.task.kind, 'callback');
   execution.endLast({ ...STEP, fault: { kind: 'trap', code: 5, message: 'trapped' } });
   await host.endTurn();
-  assert.equal(scheduler.isLive(1), false, 'it has nothing to keep a place for');
-  assert.equal(scheduler.isLive(0), true);
+  assert.equal(!scheduler.stateOf(1).isAsleep, false, 'it has nothing to keep a place for');
+  assert.equal(!scheduler.stateOf(0).isAsleep, true);
   execution.endOne();
   await host.endTurn();
   assert.equal(execution.started.at(-1)?.handle, 0, 'its caller has been answered');
@@ -382,12 +382,15 @@ test('an operator is told once when more actors have heartbeats than may be live
 test('a pinned canister is awake and stays so; a change of code wakes its own', async () => {
   const host = new DurableHost({ liveCap: 1 }).admit([0, 1, 2], { isAsleep: true });
   const release = await host.scheduler.pin(0);
-  assert.ok(host.scheduler.isLive(0));
+  assert.ok(!host.scheduler.stateOf(0).isAsleep);
   host.deliver(1);
   await host.endTurn();
   assert.deepEqual(host.slept, []);
   const releaseOther = await host.scheduler.pin(2);
-  assert.ok(host.scheduler.isLive(0) && host.scheduler.isLive(2), 'who pins does not wait for who pins');
+  assert.ok(
+    !host.scheduler.stateOf(0).isAsleep && !host.scheduler.stateOf(2).isAsleep,
+    'who pins does not wait for who pins',
+  );
   release();
   releaseOther();
   await host.endTurn();
@@ -396,7 +399,7 @@ test('a pinned canister is awake and stays so; a change of code wakes its own', 
   const change = { mode: 'reinstall', argument: new Uint8Array(0), caller: idOf(9) } as const;
   const { step } = await host.scheduler.change(0, MODULE, change);
   assert.equal(step.fault, undefined);
-  assert.ok(host.scheduler.isLive(0) && !host.scheduler.isLive(1));
+  assert.ok(!host.scheduler.stateOf(0).isAsleep && host.scheduler.stateOf(1).isAsleep);
 });
 
 test('a status that changes while a canister is being woken reaches its executor', async () => {
@@ -423,7 +426,7 @@ test('cycles for a sleeping canister wake it, and are paid then', async () => {
     host.execution.credits.map(({ handle, amount }) => [handle, amount]),
     [[0, 7n]],
   );
-  assert.ok(host.scheduler.isLive(0));
+  assert.ok(!host.scheduler.stateOf(0).isAsleep);
 });
 
 test('the list of idle canisters forgets in constant time, and gives the one that was touched first', () => {

@@ -262,14 +262,14 @@ test('stopping waits for open calls, refuses new ones, and ends when the last ha
   const rounds = await scheduler(execution);
   const open = rounds.deliver(...message(0));
   const stopped = rounds.stop(0);
-  assert.equal(rounds.statusOf(0), 'stopping');
+  assert.equal(rounds.stateOf(0).status, 'stopping');
   assert.equal((await rounds.deliver(...message(0))).kind, 'reject');
   execution.endOne();
   await stopped;
-  assert.equal(rounds.statusOf(0), 'stopped');
+  assert.equal(rounds.stateOf(0).status, 'stopped');
   assert.equal((await open).kind, 'reply');
   rounds.start(0);
-  assert.equal(rounds.statusOf(0), 'running');
+  assert.equal(rounds.stateOf(0).status, 'running');
 });
 
 test('a best-effort call is given up at its deadline, and its late answer is dropped', async () => {
