@@ -15,8 +15,8 @@ export const canistersPlugin = definePlugin({
   name: 'canisters',
   provides: Canisters,
   alsoProvides: [
-    face(ManagementBackend, (canisters: CanisterService) => canisters.host),
-    face(ManifestActors, (canisters: CanisterService) => canisters.manifestActors),
+    face(ManagementBackend, (canisters: CanisterService) => canisters.backend),
+    face(ManifestActors, (canisters: CanisterService) => canisters.started),
   ],
   requires: {
     execution: Execution,
@@ -34,11 +34,11 @@ export const canistersPlugin = definePlugin({
   neededBecause: 'it knows the actors by name',
   create: (granted, { config }: { readonly config: CanisterServiceOptions }) => new CanisterService(granted, config),
   open: async (canisters) => canisters.open(),
-  start: (canisters, { readiness, signal }) => canisters.installManifest((note) => readiness.waiting(note), signal),
+  start: (canisters, { readiness, signal }) => canisters.started.install((note) => readiness.waiting(note), signal),
   // Runs in the background: its reports are for the operator.
   ready: (canisters) => {
-    canisters.finishStart();
-    void canisters.compareManifest();
+    canisters.started.finishStart();
+    void canisters.started.compare();
   },
-  drain: async (canisters) => canisters.drain(),
+  drain: async (canisters) => canisters.started.drain(),
 });

@@ -109,7 +109,7 @@ async function byHand(): Promise<Wired> {
     config.canisters,
   );
   const outcalls = new NoOutcalls();
-  const parts = { host: canisters.host, codec, clock, random: systemRandom, log, storage, outcalls };
+  const parts = { host: canisters.backend, codec, clock, random: systemRandom, log, storage, outcalls };
   new ManagementCanister(parts, config.management).open();
   canisters.open();
   scheduler.beginTicking();

@@ -7,11 +7,13 @@
  */
 import type { Clock } from '../../kernel/index.ts';
 import type { NotedMessage, Outcome, ToldStep } from '../ic/index.ts';
+import type { EndedOutcall } from '../management/index.ts';
 import type { Listener, StepCount } from '../scheduler/index.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
 import type { MessageHistories } from './message-histories.ts';
+import { outcallText } from './outcall-text.ts';
 
 export interface AccountingNeeds {
   readonly directory: Pick<CanisterDirectory, 'ifAny' | 'get'>;
@@ -53,6 +55,15 @@ export class Accounting implements Listener {
     const { histories, clock } = this.#with;
     if (histories.isOn && noted.kind !== 'transform')
       histories.add(handle, { ...noted, kind: noted.kind }, outcome, clock.nowMs());
+  }
+
+  outcallEnded(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void {
+    const { histories } = this.#with;
+    if (!histories.isOn) return;
+    const argument = outcallText(outcall);
+    const { startedMs, endedMs } = outcall;
+    const ended = { kind: 'outcall', method: 'http_request', caller: record.id, startedMs } as const;
+    histories.add(record.handle, { ...ended, argument, argumentBytes: argument.length }, outcome, endedMs);
   }
 
   get remembersCalls(): boolean {

@@ -1,12 +1,13 @@
 /**
  * Main thread: which canisters there are, and how they are found. Knows records, names and ids; touches no executor.
  */
-import { at, type Logger, ServerError } from '../../kernel/index.ts';
+import { at, type Logger, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CanisterSpec } from '../execution/index.ts';
 import { type CanisterIds, principalFromText } from '../ic/index.ts';
 import { type Scheduler, TextIndex } from '../scheduler/index.ts';
 import type { CanisterStore } from './canister-store.ts';
 import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
+import { quotedName } from './index.ts';
 
 /** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
 const HEX_ID = /^[0-9a-f]{20}$/;
@@ -39,6 +40,8 @@ export class CanisterDirectory {
   readonly #byHost = new TextIndex((handle) => this.#byHandle[handle]?.name.toLowerCase());
   /** Such names. */
   readonly #ambiguous = new Set<string>();
+  /** Names of canisters that are not there, with the reasons. */
+  readonly #rejected = new Map<string, string>();
 
   constructor(needs: CanisterDirectoryNeeds) {
     this.#with = needs;
@@ -70,6 +73,25 @@ export class CanisterDirectory {
     if (named !== undefined) return this.#byHandle[named];
     const id = readReference(reference);
     return id === undefined ? undefined : this.find(id);
+  }
+
+  /** The same of one that can be called. Throws ServerError `actor-rejected`. */
+  resolveIfAny(reference: string): CanisterRecord | undefined {
+    const found = this.findByName(reference);
+    const reason = found === undefined ? this.#rejected.get(reference) : found.damage;
+    if (reason !== undefined) throw rejected(reference, reason);
+    return found;
+  }
+
+  /** Throws ServerError `missing`, with the reason. */
+  resolve(reference: string): CanisterRecord {
+    const found = this.resolveIfAny(reference);
+    if (found !== undefined) return found;
+    throw new ServerError(
+      'missing',
+      'actor-missing',
+      `there is no actor ${quotedName(reference)}${suggestionFor(reference, this.names()) || ': GET /actors lists the actors'}`,
+    );
   }
 
   /** The name of the canister whose alone it is in small letters, or the principal if that is a canister's. */
@@ -145,6 +167,25 @@ export class CanisterDirectory {
     record.damage = reason;
     this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
   }
+
+  /** There is no such canister, for this reason. */
+  reject(name: string, reason: string): void {
+    this.#rejected.set(name, reason);
+    this.#with.log.announce(`REJECTED ${name} ${reason}`);
+  }
+
+  isRejected(name: string): boolean {
+    return this.#rejected.has(name);
+  }
+
+  /** There is such a canister by now. */
+  accept(name: string): void {
+    this.#rejected.delete(name);
+  }
+}
+
+export function rejected(reference: string, reason: string): ServerError {
+  return new ServerError('missing', 'actor-rejected', `actor ${reference} was rejected: ${reason}`);
 }
 
 /** The id that a reference is the hex form or the principal of, exactly as they are written here. */

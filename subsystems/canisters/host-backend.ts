@@ -2,7 +2,7 @@
  * What the management canister asks of this host, done over the registry, the scheduler and the executors.
  * Who may ask is the management canister's business; here it is only done.
  */
-import { recordOf, type NewRecord, type RecordedCode, type CanisterRecord } from './canister-record.ts';
+import { recordOf, type CanisterRecord } from './canister-record.ts';
 import { WASM_PAGE_BYTES, NS_PER_MS, type Outcome, type StepFault, hexOf } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
@@ -18,48 +18,47 @@ import type {
   NewCanister,
   RestoredState,
 } from '../management/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
+import type { Accounting } from './accounting.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
+import type { Deployments } from './deployments.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
 
 /** Who calls transforms. */
 const MANAGEMENT = new Uint8Array(0);
 
-/** Changes of canisters, as the operator's own requests make them too. */
-export interface CanisterChanges {
-  attach(management: ManagementHooks): void;
-  /** An empty canister. */
-  create(spec: NewRecord): CanisterRecord;
-  changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
-  recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode>;
-  /** Enters it into the history of messages. */
-  noteOutcall(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void;
-  /** The canister is gone, with its code and its state. */
-  forget(record: CanisterRecord): void;
-}
-
 export interface HostBackendDependencies {
   readonly directory: CanisterDirectory;
-  readonly changes: CanisterChanges;
+  readonly deployments: Deployments;
+  readonly accounting: Accounting;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
+  readonly schedulerSetup: SchedulerSetup;
 }
 
 export class HostBackend implements ManagementBackend {
   readonly #directory: CanisterDirectory;
-  readonly #changes: CanisterChanges;
+  readonly #deployments: Deployments;
+  readonly #accounting: Accounting;
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
+  readonly #schedulerSetup: SchedulerSetup;
 
-  constructor({ directory, changes, execution, scheduler }: HostBackendDependencies) {
-    this.#directory = directory;
-    this.#changes = changes;
-    this.#execution = execution;
-    this.#scheduler = scheduler;
+  constructor(needs: HostBackendDependencies) {
+    this.#directory = needs.directory;
+    this.#deployments = needs.deployments;
+    this.#accounting = needs.accounting;
+    this.#execution = needs.execution;
+    this.#scheduler = needs.scheduler;
+    this.#schedulerSetup = needs.schedulerSetup;
   }
 
   attach(management: ManagementHooks): void {
-    this.#changes.attach(management);
+    this.#deployments.attach(management);
+    this.#schedulerSetup.attach({
+      call: ({ sender, method, argument, cycles, isQuery }) =>
+        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery }),
+    });
   }
 
   find(id: Uint8Array): CanisterRecord | undefined {
@@ -74,7 +73,7 @@ export class HostBackend implements ManagementBackend {
     if (spec.id !== undefined) this.#directory.ids.claim(spec.id);
     const id = spec.id ?? this.#directory.ids.next();
     const { controllers, environment } = spec.settings;
-    const record = this.#changes.create({
+    const record = this.#deployments.create({
       // Actors that actors made have no other name.
       name: hexOf(id),
       id,
@@ -121,7 +120,7 @@ export class HostBackend implements ManagementBackend {
   }
 
   change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
-    return this.#changes.changeCode(recordOf(canister), code, change);
+    return this.#deployments.changeCode(recordOf(canister), code, change);
   }
 
   uninstall(canister: HostedCanister): Promise<void> {
@@ -165,7 +164,7 @@ export class HostBackend implements ManagementBackend {
   }
 
   remove(canister: HostedCanister): Promise<void> {
-    this.#changes.forget(recordOf(canister));
+    this.#deployments.forget(recordOf(canister));
     return Promise.resolve();
   }
 
@@ -189,7 +188,9 @@ export class HostBackend implements ManagementBackend {
     const { module } = state.image;
     const { wasm } = state;
     const code =
-      module === undefined || wasm === undefined ? undefined : await this.#changes.recorded(record, { module, wasm });
+      module === undefined || wasm === undefined
+        ? undefined
+        : await this.#deployments.recorded(record, { module, wasm });
     // What came meanwhile would be told the entry points of the code before.
     const release = this.#scheduler.lock(record.handle);
     try {
@@ -225,7 +226,7 @@ export class HostBackend implements ManagementBackend {
 
   outcallEnded(canister: HostedCanister, outcall: EndedOutcall, outcome: Outcome): void {
     const record = recordOf(canister);
-    if (this.#directory.find(record.id) === record) this.#changes.noteOutcall(record, outcall, outcome);
+    if (this.#directory.find(record.id) === record) this.#accounting.outcallEnded(record, outcall, outcome);
   }
 
   logs(canister: HostedCanister): readonly CanisterLogRecord[] {

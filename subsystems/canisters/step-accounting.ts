@@ -46,6 +46,7 @@ export const STEP_NUMBERS = Object.keys(NUMBERS).length;
 export interface LoggedCanister {
   readonly name: string;
   readonly handle: number;
+  readonly isRemoved: boolean;
 }
 
 /** The canister whose steps these are. */

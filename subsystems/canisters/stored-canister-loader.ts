@@ -9,10 +9,11 @@ import type {
   SleepingCanister,
 } from '../execution/index.ts';
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';
-import type { AsScheduled } from '../scheduler/index.ts';
+import type { AsScheduled, Loader } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
+import type { MessageHistories } from './message-histories.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const TIMER_NS_MAX = 2n ** 64n - 1n;
@@ -28,10 +29,11 @@ export interface StoredCanisterLoaderDependencies {
   readonly directory: CanisterDirectory;
   readonly execution: CanisterLifecycle & SharedMemory & Pick<ModuleStore, 'complete'>;
   readonly storage: Storage;
+  readonly histories: Pick<MessageHistories, 'compact'>;
   readonly clock: Clock;
 }
 
-export class StoredCanisterLoader {
+export class StoredCanisterLoader implements Loader {
   readonly #with: StoredCanisterLoaderDependencies;
   /** Those that are being put to sleep. */
   readonly #falling = new Map<StoredRecord, Promise<void>>();
@@ -51,7 +53,19 @@ export class StoredCanisterLoader {
     record.steps.logIs(0);
   }
 
-  sleep(record: StoredRecord): Promise<void> {
+  bytesOf(handle: number): number {
+    const { heapBytes, stableBytes } = this.#with.directory.get(handle);
+    return heapBytes + stableBytes;
+  }
+
+  heapBytesOf(handle: number): number {
+    return this.#with.directory.get(handle).heapBytes;
+  }
+
+  sleep(handle: number): Promise<void> {
+    const record = this.#with.directory.get(handle);
+    this.#with.histories.compact(handle);
+    record.outputIfAny?.compact();
     const falling = this.#sleep(record).finally(() => {
       if (this.#falling.get(record) === falling) this.#falling.delete(record);
     });
@@ -60,8 +74,9 @@ export class StoredCanisterLoader {
   }
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
-  async wake(record: StoredRecord, scheduled: AsScheduled): Promise<void> {
-    const { clock } = this.#with;
+  async wake(handle: number, scheduled: AsScheduled): Promise<void> {
+    const { clock, directory } = this.#with;
+    const record = directory.get(handle);
     const startedMs = clock.nowMs();
     await this.#bringBack(record, scheduled);
     this.#wakeSeconds.observe((clock.nowMs() - startedMs) / 1000);

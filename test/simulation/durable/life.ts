@@ -131,7 +131,7 @@ export class Life {
       },
     );
     this.management = new ManagementCanister({
-      host: registry.host,
+      host: registry.backend,
       codec,
       clock,
       random,
@@ -163,15 +163,15 @@ export class Life {
   /** Recovers the state, and begins to serve. */
   async start(): Promise<void> {
     const { signal } = new AbortController();
-    await this.until(this.registry.installManifest(() => undefined, signal));
+    await this.until(this.registry.started.install(() => undefined, signal));
     this.scheduler.beginTicking();
     // All actors are awake. Without left modules, the call would only add a draw.
-    if (this.#parts.plan.hasLeftModules) this.registry.finishStart();
+    if (this.#parts.plan.hasLeftModules) this.registry.started.finishStart();
   }
 
   /** Stops as at the first signal: work that is not kept is refused, everything is written. */
   async stop(): Promise<void> {
-    this.registry.drain();
+    this.registry.started.drain();
     await this.until(this.scheduler.drain());
     await this.until(this.execution.close());
     await this.storage.close();

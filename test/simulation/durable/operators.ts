@@ -221,14 +221,14 @@ export class Operators {
   async #configure(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
     const value = String(this.#seeded.below(1000));
     expected.settings = [...expected.settings, value];
-    life.registry.host.configure(record, { environment: new Map([[VARIABLE, value]]) });
+    life.registry.backend.configure(record, { environment: new Map([[VARIABLE, value]]) });
     await life.storage.settled();
     if (!life.isOver) expected.settings = [value];
   }
 
   /** Returns an actor to the state that it had a moment before. */
   async #reload(life: Life, record: CanisterRecord): Promise<void> {
-    const { host } = life.registry;
+    const { backend: host } = life.registry;
     const image = await host.capture(record);
     const wasm = record.code?.wasm;
     await life.scheduler.deliver(record.handle, {
@@ -269,7 +269,7 @@ export class Operators {
 
   async #uninstall(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
     expected.hashes = [...expected.hashes, undefined];
-    await life.registry.host.uninstall(record);
+    await life.registry.backend.uninstall(record);
     await life.storage.settled();
     if (!life.isOver) expected.hashes = [undefined];
   }

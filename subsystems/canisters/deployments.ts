@@ -1,0 +1,279 @@
+/**
+ * Actors come, change and go, as operators and other actors ask for it: installed, upgraded, reinstalled, deleted. One
+ * change of an actor at a time, in turn with the changes that the management canister makes.
+ *
+ * Main thread. Touches records, and has executors and scheduler follow.
+ */
+import { assert, ServerError } from '../../kernel/index.ts';
+import type { Compatibility } from '../compatibility/index.ts';
+import type { CodeChange, Execution } from '../execution/index.ts';
+import type { StepFault } from '../ic/index.ts';
+import type { HostedCode, ManagementHooks } from '../management/index.ts';
+import type { Metering } from '../metering/index.ts';
+import type { CandidInterfaces } from './candid-interfaces.ts';
+import type { CanisterDirectory } from './canister-directory.ts';
+import type { CanisterRecord, NewRecord, RecordedCode } from './canister-record.ts';
+import type { CanisterStore } from './canister-store.ts';
+import { type CodeChangesDependencies, CodeChanges, type GivenInterface } from './code-changes.ts';
+import {
+  type InstallOptions,
+  quotedName,
+  type RemoveOptions,
+  type UpgradeOptions,
+  type UpgradeReport,
+} from './index.ts';
+import { newCandid } from './manifest-files.ts';
+import { upgrade } from './upgrade.ts';
+
+/** docs/running.md, "Names and ids". */
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
+
+export interface DeploymentsNeeds extends CodeChangesDependencies {
+  readonly execution: Execution;
+  readonly directory: CanisterDirectory;
+  readonly keeper: Pick<CanisterStore, 'identityChanged' | 'removed' | 'settled'>;
+  readonly interfaces: CandidInterfaces;
+  readonly compatibility: Compatibility;
+}
+
+export class Deployments {
+  readonly #with: DeploymentsNeeds;
+  readonly #changes: CodeChanges;
+  #management: ManagementHooks | undefined;
+  /** Names that an installation under way will take. */
+  readonly #installing = new Set<string>();
+
+  constructor(needs: DeploymentsNeeds) {
+    this.#with = needs;
+    this.#changes = new CodeChanges(needs);
+  }
+
+  /** Every change of a canister passes by the management canister. */
+  attach(management: ManagementHooks): void {
+    assert(this.#management === undefined, 'there is a management canister already');
+    this.#management = management;
+  }
+
+  /** Keeps the canisters' histories, and one change of a canister at a time. */
+  get management(): ManagementHooks {
+    assert(this.#management !== undefined, 'the management canister was not handed over before the start');
+    return this.#management;
+  }
+
+  // ---- what operators ask for
+
+  async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
+    if (options.cycles !== undefined) refuseUnmetered(this.#with.metering);
+    const { candidText } = options;
+    const record = await this.place(name, moduleBytes, options, { kept: undefined, fresh: candidText });
+    await this.#settled(record);
+    return record;
+  }
+
+  /** As `install`, without waiting for it to be durable; an interface that does not fit everywhere is taken, too. */
+  async place(
+    name: string,
+    moduleBytes: Uint8Array,
+    options: InstallOptions,
+    given: GivenInterface = { kept: options.candidText, fresh: undefined },
+  ): Promise<CanisterRecord> {
+    if (!NAME.test(name)) {
+      throw new ServerError(
+        'invalid',
+        'actor-name-bad',
+        `${quotedName(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
+      );
+    }
+    if (this.#installing.has(name) || this.#with.directory.findByName(name) !== undefined) {
+      throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
+    }
+    this.#installing.add(name);
+    try {
+      const code = await this.#changes.prepare(name, moduleBytes, given);
+      const argument = await this.#changes.encodeArgument(code.candid, options.argument);
+      const record = this.create({
+        name,
+        id: options.id,
+        balance: options.cycles,
+        controllers: [options.caller],
+        environment: options.env ?? new Map(),
+        isInstalled: true,
+      });
+      record.givenCandid = options.candidText;
+      this.giveCertificate(record, options);
+      record.readFiles = options.readFiles;
+      await this.inTurn(record, async () => {
+        try {
+          await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
+        } catch (error) {
+          this.forget(record);
+          throw error;
+        }
+      });
+      this.#with.directory.accept(name);
+      this.#noteDeployment(record, 'install', options.caller);
+      return record;
+    } finally {
+      this.#installing.delete(name);
+    }
+  }
+
+  async upgrade(
+    record: CanisterRecord,
+    moduleBytes: Uint8Array | undefined,
+    options: UpgradeOptions,
+  ): Promise<UpgradeReport> {
+    const files = moduleBytes === undefined ? await record.readFiles?.(record.name) : undefined;
+    const bytes = moduleBytes ?? files?.module;
+    if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
+    const report = await upgrade(
+      {
+        ...this.#with,
+        changes: this.#changes,
+        inTurn: (change) => this.inTurn(record, change),
+        isDone: () => this.giveCertificate(record, options),
+      },
+      record,
+      bytes,
+      { ...options, candidText: options.candidText ?? newCandid(record, files) },
+    );
+    this.#noteDeployment(record, 'upgrade', options.caller);
+    await this.#settled(record);
+    return report;
+  }
+
+  async reinstall(record: CanisterRecord, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
+    const { caller, candidText } = options;
+    const given = { kept: record.givenCandid, fresh: candidText };
+    const code = await this.#changes.prepare(record.name, moduleBytes, given);
+    const argument = await this.#changes.encodeArgument(code.candid, options.argument);
+    const change = { mode: 'reinstall', endsCalls: true, argument, caller } as const;
+    await this.inTurn(record, async () => {
+      await this.#changes.apply(record, code, change, candidText);
+      this.giveCertificate(record, options);
+    });
+    this.#noteDeployment(record, 'reinstall', caller);
+    await this.#settled(record);
+  }
+
+  giveCertificate(record: CanisterRecord, { hasCertificate = false }: { readonly hasCertificate?: boolean }): void {
+    if (!hasCertificate || record.hasCertificate) return;
+    record.giveCertificate();
+    this.#with.execution.giveCertificate(record.handle);
+  }
+
+  /** As the management canister changes code: the fault is a value. */
+  async changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
+    return await this.#changes.tryApply(record, await this.recorded(record, code), change);
+  }
+
+  recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode> {
+    return this.#with.interfaces.recorded(record.name, code, record.givenCandid);
+  }
+
+  async remove(record: CanisterRecord, { endsCalls = false }: RemoveOptions = {}): Promise<void> {
+    if (endsCalls) await this.#end(record);
+    else {
+      // At once, too: an upgrade may be waiting for it to stop.
+      this.#refuseUnlessStopped(record);
+      await this.inTurn(record, () => {
+        this.#refuseUnlessStopped(record);
+        this.forget(record);
+        return Promise.resolve();
+      });
+    }
+    await this.#with.keeper.settled();
+  }
+
+  /** Ends the canister with its calls: one unit has all of that, or nothing. */
+  async #end(record: CanisterRecord): Promise<void> {
+    const { scheduler } = this.#with;
+    const isThere = this.#with.directory.find(record.id) === record;
+    // At once: whoever changes it now, or waits for it to stop, would hold this up.
+    const letGoOn = isThere ? scheduler.beginDeletion(record.handle) : () => undefined;
+    try {
+      await this.inTurn(record, async () => {
+        const letGo = scheduler.lock(record.handle);
+        try {
+          await scheduler.endCalls(record.handle);
+          this.forget(record);
+        } finally {
+          letGo();
+        }
+      });
+    } catch (error) {
+      // One that was being installed is gone with its installation.
+      if (!isThere || !record.isRemoved) throw error;
+    } finally {
+      letGoOn();
+    }
+  }
+
+  #refuseUnlessStopped(record: CanisterRecord): void {
+    const { storedStatus: status } = record;
+    if (status !== 'stopped') {
+      throw new ServerError(
+        'invalid',
+        'actor-not-stopped',
+        `${record.name} is ${status}: POST /stop/${record.name} first, or end its open calls with ?force=true`,
+      );
+    }
+  }
+
+  /** In turn with the changes that canisters make through the management canister. */
+  inTurn<T>(record: CanisterRecord, change: () => Promise<T>): Promise<T> {
+    const changeIfPresent = async (): Promise<T> => {
+      if (this.#with.directory.find(record.id) === record) return await change();
+      throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
+    };
+    return this.management.exclusive(record, changeIfPresent);
+  }
+
+  #noteDeployment(record: CanisterRecord, mode: 'install' | 'reinstall' | 'upgrade', caller: Uint8Array): void {
+    const moduleHash = Buffer.from(record.module?.hash ?? '', 'hex');
+    const details = { kind: 'codeDeployment', mode, moduleHash } as const;
+    this.management.record(record, { origin: { kind: 'user', id: caller }, details });
+  }
+
+  /** An empty canister. */
+  create(spec: NewRecord): CanisterRecord {
+    const { execution, scheduler, metering } = this.#with;
+    const id = spec.id ?? this.#with.directory.ids.next();
+    const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
+    const { name, controllers, environment } = spec;
+    const record = this.#with.directory.recordFor({ name, id, balance, controllers, environment }, spec.isInstalled);
+    record.handle = execution.create(this.#with.directory.specOf(record));
+    // Before it is admitted: the scheduler asks for its size then.
+    this.#with.directory.enter(record);
+    scheduler.admit(record.handle, record.idText);
+    this.#with.keeper.identityChanged(record);
+    return record;
+  }
+
+  /** Drops the canister, with its code and its state. */
+  forget(record: CanisterRecord): void {
+    this.#with.scheduler.withdraw(record.handle);
+    this.#with.execution.remove(record.handle);
+    record.removed();
+    this.#with.keeper.removed(record);
+    this.#with.directory.leave(record);
+    this.#with.histories.forget(record.handle);
+    record.outputIfAny?.end();
+    this.management.forget(record);
+  }
+
+  /** All is durable, and the interface known. */
+  async #settled(record: CanisterRecord): Promise<void> {
+    await Promise.all([this.#with.keeper.settled(), this.#with.interfaces.ask(record)]);
+  }
+}
+
+/** Throws ServerError `metering-off`. */
+export function refuseUnmetered({ policy }: Metering): void {
+  if (policy.isEnabled) return;
+  throw new ServerError(
+    'invalid',
+    'metering-off',
+    'metering is off (--cycles 0 or --no-metering): there is no balance to add to',
+  );
+}
