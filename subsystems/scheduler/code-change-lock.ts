@@ -6,7 +6,7 @@
  */
 import { assert } from '../../kernel/index.ts';
 import { REJECT_CODE, principalToText, NOTHING_RAN, TAKEN_BACK } from '../ic/index.ts';
-import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';
+import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { Calls } from './calls.ts';
@@ -14,11 +14,12 @@ import type { CanisterPort } from './canister-port.ts';
 import type { Executions } from './executions.ts';
 import type { ExecutorQueue } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
+import type { ScheduledExecution } from './scheduled-execution.ts';
 import type { ChangedCode } from './index.ts';
 import type { Ticking } from './ticking.ts';
 
 export interface CodeChangeLockNeeds {
-  readonly execution: CanisterRunner;
+  readonly execution: ScheduledExecution;
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;

@@ -16,7 +16,7 @@ import {
   TAKEN_BACK,
   type Task,
 } from '../ic/index.ts';
-import type { CanisterRunner, Recall } from '../execution/index.ts';
+import type { Recall } from '../execution/index.ts';
 import type {
   ScheduledCanister,
   Credit,
@@ -30,13 +30,14 @@ import type { CanisterPort, StepCount } from './canister-port.ts';
 import { type Calls, THREAD_STOPPED } from './calls.ts';
 import type { ExecutorQueue } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
+import type { ScheduledExecution } from './scheduled-execution.ts';
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 
 export const INSPECT = 'canister_inspect_message';
 export const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
 export interface ExecutionsNeeds {
-  readonly execution: CanisterRunner;
+  readonly execution: ScheduledExecution;
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;

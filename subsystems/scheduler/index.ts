@@ -93,20 +93,60 @@ export interface ChangedCode {
   readonly lines: readonly OutputLine[];
 }
 
-/**
- * Decides which message runs next, and keeps everything that outlives an execution: queues, call contexts, callbacks,
- * timers, states. Canisters are named by their handles. Where a state directory is, all of that is kept there: clients are
- * answered when what they are told is durable, and after a restart everything goes on where it was.
- */
-export interface Scheduler {
-  /** A canister that exists from now on, its id as `idToText` has it; without options it has no code. */
-  admit(handle: number, idText: string, options?: AdmitOptions): void;
+/** Messages of clients come in; and the numbers that go with them. */
+export interface Messages {
   /**
    * Queues a message for a canister; resolves with its outcome, never rejects for a guest's fault.
    * Outcome `unavailable` (code 2) when the canister's queue is full, its thread has died, or the server stops.
    * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
   deliver(handle: number, message: DeliveredMessage): Promise<Outcome>;
+  readonly live: LiveFigures;
+  /** With so many waiting, the next message of a client is answered `unavailable`. */
+  readonly queuedMax: number;
+  readonly idempotency: IdempotencyFigures;
+}
+
+/** Canisters come and go, and the facts of them that the scheduler has to know. */
+export interface Admission {
+  /** A canister that exists from now on, its id as `idToText` has it; without options it has no code. */
+  admit(handle: number, idText: string, options?: AdmitOptions): void;
+  /**
+   * Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and
+   * answers to it dropped.
+   */
+  withdraw(handle: number): void;
+  /**
+   * The canister is about to be deleted with its calls, until what is returned is called: whoever waits for it to stop,
+   * or asks for that, is refused; nothing of it starts; and the message or the change of code that executes is undone
+   * as if it had never begun.
+   */
+  beginDeletion(handle: number): () => void;
+  /**
+   * Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970;
+   * Infinity: off).
+   */
+  restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
+  /** The canister with this id; undefined: there is none. */
+  handleOf(id: Uint8Array): number | undefined;
+  /** The canister as it is scheduled; stays true while there is such a canister. Throws where there is none. */
+  stateOf(handle: number): AsScheduled;
+  /** Calls of other canisters that attach less are rejected, and refunded. */
+  setMinimumCycles(handle: number, cycles: bigint): void;
+  /**
+   * Little of the canister's heap is left, so its hook is due, once for however many of these; or no longer, and a hook
+   * that waits does not run. The listener is told of one that has run. Not due while the canister does not run, or its
+   * code is being changed, and forgotten when an executor dies or the server stops before the hook has begun: whoever
+   * keeps in mind that it is due says so again.
+   */
+  lowMemory(handle: number, isLow: boolean): void;
+}
+
+/**
+ * Changes of code, with the locks, pins, pauses and stops that they need. A canister that is locked starts nothing; one
+ * that is pinned does not sleep.
+ */
+export interface CodeLocks {
   /** Changes a canister's code, after what is executing; what has not begun follows. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode>;
   /**
@@ -135,16 +175,6 @@ export interface Scheduler {
    * executor directly. Rejects with the ServerError why it cannot be woken.
    */
   pin(handle: number): Promise<() => void>;
-  /** The canister with this id; undefined: there is none. */
-  handleOf(id: Uint8Array): number | undefined;
-  /** The canister as it is scheduled; stays true while there is such a canister. Throws where there is none. */
-  stateOf(handle: number): AsScheduled;
-  readonly live: LiveFigures;
-  /** With so many waiting, the next message of a client is answered `unavailable`. */
-  readonly queuedMax: number;
-  readonly idempotency: IdempotencyFigures;
-  /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970; Infinity: off). */
-  restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
   start(handle: number): void;
   /**
    * Refuses what has not begun; resolves when no call of the canister is open any more. Rejects with ServerError
@@ -160,26 +190,14 @@ export interface Scheduler {
   pause(handle: number): Promise<void>;
   /** Starts a canister that was paused, unless it has been stopped by others, or started, meanwhile. */
   resume(handle: number): void;
-  /**
-   * The canister is about to be deleted with its calls, until what is returned is called: whoever waits for it to stop, or asks for
-   * that, is refused; nothing of it starts; and the message or the change of code that executes is undone as if it had never begun.
-   */
-  beginDeletion(handle: number): () => void;
-  /**
-   * Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and answers
-   * to it dropped.
-   */
-  withdraw(handle: number): void;
-  /** Calls of other canisters that attach less are rejected, and refunded. */
-  setMinimumCycles(handle: number, cycles: bigint): void;
-  /**
-   * Little of the canister's heap is left, so its hook is due, once for however many of these; or no longer, and a hook
-   * that waits does not run. The listener is told of one that has run. Not due while the canister does not run, or its
-   * code is being changed, and forgotten when an executor dies or the server stops before the hook has begun: whoever
-   * keeps in mind that it is due says so again.
-   */
-  lowMemory(handle: number, isLow: boolean): void;
 }
+
+/**
+ * Decides which message runs next, and keeps everything that outlives an execution: queues, call contexts, callbacks,
+ * timers, states. Canisters are named by their handles. Where a state directory is, all of that is kept there: clients
+ * are answered when what they are told is durable, and after a restart everything goes on where it was.
+ */
+export interface Scheduler extends Messages, Admission, CodeLocks {}
 export const Scheduler = defineCapability<Scheduler>('scheduler');
 
 /** For whoever has the canisters: connects the scheduler with them, and hands over what another process has left. */

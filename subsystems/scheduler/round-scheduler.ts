@@ -14,7 +14,7 @@
  */
 import { REJECT_CODE, type NotedMessage, type Outcome, idToText } from '../ic/index.ts';
 import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
-import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
+import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import {
   ScheduledCanister,
@@ -49,6 +49,7 @@ import { Idempotency, type IdempotencyOptions } from './idempotency/idempotency.
 import type { Asked, UnderWay } from './idempotency/canister-keys.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { type Need, needOf, needOfAll } from './need.ts';
+import type { ScheduledExecution } from './scheduled-execution.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
 import { Ticking, type TickingOptions } from './ticking.ts';
@@ -69,7 +70,7 @@ export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions, 
 
 export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly queuedMax = QUEUE_MESSAGES_MAX;
-  readonly #execution: Execution;
+  readonly #execution: ScheduledExecution;
   readonly #clock: Clock;
   readonly #storage: KeptUnits;
   readonly #options: RoundSchedulerOptions;
@@ -91,7 +92,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   constructor(
     granted: {
-      readonly execution: Execution;
+      readonly execution: ScheduledExecution;
       readonly clock: Clock;
       readonly storage: KeptUnits;
       /** Told whom a drain waits for, and of too many heartbeats and timers. */

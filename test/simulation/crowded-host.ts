@@ -6,7 +6,6 @@
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Execution } from '../../subsystems/execution/index.ts';
 import { type EndedStep, idToText, type Step, type Task } from '../../subsystems/ic/index.ts';
 import { NO_LISTENER } from '../../subsystems/scheduler/canister-port.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
@@ -128,7 +127,7 @@ class CrowdedHost {
       (handle, task) => this.#stepOf(handle, task),
     );
     this.#scheduler = new RoundScheduler(
-      { execution: execution as unknown as Execution, clock: this.#clock, storage: this.#journal },
+      { execution, clock: this.#clock, storage: this.#journal },
       {
         heartbeatMs: BEAT_MS,
         timerMs: 100,

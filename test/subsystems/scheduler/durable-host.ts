@@ -1,5 +1,4 @@
 /** A scheduler that keeps its state, with an execution and a journal that the test drives. */
-import type { Execution } from '../../../subsystems/execution/index.ts';
 import { type Outcome, idToText } from '../../../subsystems/ic/index.ts';
 import { NO_LISTENER } from '../../../subsystems/scheduler/canister-port.ts';
 import type { AdmitOptions, Loader } from '../../../subsystems/scheduler/index.ts';
@@ -35,7 +34,7 @@ export class DurableHost {
 
   constructor(options: DurableOptions = {}) {
     this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
-    const execution = this.execution as unknown as Execution;
+    const { execution } = this;
     const warn = (text: string): void => void this.warnings.push(text);
     const { nowMs = 1000, liveCap = 0, liveBytes = 0 } = options;
     this.clock = new FakeClock(nowMs);

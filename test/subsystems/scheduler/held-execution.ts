@@ -1,5 +1,5 @@
 /** An execution whose tasks end when the test says so, and the steps that tests of the scheduler give it. */
-import type { Execution, ExecutionListener, ModuleInfo } from '../../../subsystems/execution/index.ts';
+import type { Executing, ExecutionListener, ModuleInfo } from '../../../subsystems/execution/index.ts';
 import {
   type EndedStep,
   NOTHING_RAN,
@@ -8,6 +8,7 @@ import {
   type Step,
   type Task,
 } from '../../../subsystems/ic/index.ts';
+import type { ScheduledExecution } from '../../../subsystems/scheduler/scheduled-execution.ts';
 import { toldStep } from '../../support/told-step.ts';
 
 export const STEP: Step = { ...NOTHING_RAN, instructions: 1, charge: 1 };
@@ -32,22 +33,7 @@ export interface Started {
   readonly done: (step: Step) => void;
 }
 
-export class HeldExecution implements Pick<
-  Execution,
-  | 'attend'
-  | 'executorCount'
-  | 'executorOf'
-  | 'aheadOf'
-  | 'run'
-  | 'change'
-  | 'uninstall'
-  | 'refuseNew'
-  | 'configure'
-  | 'addCycles'
-  | 'memory'
-  | 'attendMemory'
-  | 'trim'
-> {
+export class HeldExecution implements ScheduledExecution {
   readonly executorCount: number;
   readonly started: Started[] = [];
   readonly #running: Started[] = [];
@@ -126,6 +112,10 @@ export class HeldExecution implements Pick<
   uninstall(): Promise<void> {
     // Code is dropped at once, unless the test has set a problem.
     return this.uninstallProblem === undefined ? Promise.resolve() : Promise.reject(this.uninstallProblem);
+  }
+
+  executing(): readonly Executing[] {
+    return [];
   }
 
   refuseNew(): void {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Execution } from '../../../subsystems/execution/index.ts';
 import { idToText, type Outcome } from '../../../subsystems/ic/index.ts';
 import { NO_LISTENER, NO_LOADER } from '../../../subsystems/scheduler/canister-port.ts';
 import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
@@ -15,7 +14,7 @@ const clock = new FakeClock(1_000);
 /** Makes a scheduler with canisters 0 … 10 that have code. */
 async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
   const granted = {
-    execution: execution as unknown as Execution,
+    execution,
     clock,
     storage: new NoStorage(),
   };

@@ -3,7 +3,6 @@
  * inspected.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Execution } from '../../../../subsystems/execution/index.ts';
 import { type NotedMessage, type Outcome, idToText } from '../../../../subsystems/ic/index.ts';
 import { NO_LISTENER } from '../../../../subsystems/scheduler/canister-port.ts';
 import type { KeyBounds } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
@@ -53,7 +52,7 @@ export class KeyedHost {
     const { idempotencySecs = 100, keyBounds } = options;
     this.scheduler = new RoundScheduler(
       {
-        execution: this.execution as unknown as Execution,
+        execution: this.execution,
         clock: this.clock,
         storage: this.storage ?? new NoStorage(),
       },
