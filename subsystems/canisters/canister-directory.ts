@@ -4,7 +4,7 @@
 import { at, type Logger, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CanisterSpec } from '../execution/index.ts';
 import { type CanisterIds, principalFromText } from '../ic/index.ts';
-import { type Scheduler, TextIndex } from '../scheduler/index.ts';
+import { type Admission, TextIndex } from '../scheduler/index.ts';
 import type { CanisterStore } from './canister-store.ts';
 import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
 import { quotedName } from './index.ts';
@@ -14,7 +14,7 @@ const HEX_ID = /^[0-9a-f]{20}$/;
 const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
 export interface CanisterDirectoryNeeds {
-  readonly scheduler: Pick<Scheduler, 'handleOf'>;
+  readonly scheduler: Pick<Admission, 'handleOf'>;
   readonly ids: CanisterIds;
   readonly keeper: CanisterStore;
   readonly recordContext: RecordContext;

@@ -7,7 +7,7 @@ import { principalToText, type LowMemoryHook, type CanisterStatus, idFromText, i
 import type { ModuleInfo } from '../execution/index.ts';
 import type { CanisterUsage, EnforcedSettings, HostedCanister, HostedCode } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
-import type { AsScheduled, Scheduler } from '../scheduler/index.ts';
+import type { Admission, AsScheduled } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterOutput, type OutputNeeds } from './canister-output.ts';
 import type { CanisterStore } from './canister-store.ts';
@@ -38,7 +38,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 
 /** One for all records. */
 export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
-  readonly scheduler: Pick<Scheduler, 'stateOf' | 'lowMemory'>;
+  readonly scheduler: Pick<Admission, 'stateOf' | 'lowMemory'>;
   readonly keeper: CanisterStore;
   readonly metering: Metering;
   readonly sharedControllers: SharedControllers;

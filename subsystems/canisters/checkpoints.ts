@@ -6,14 +6,14 @@
  */
 import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
 import type { CanisterLifecycle, PieceWritten } from '../execution/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { CodeLocks } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { ReplayBudget } from './replay-budget.ts';
 import type { LoggedCanister } from './step-accounting.ts';
 
 export interface CheckpointsNeeds {
   readonly execution: Pick<CanisterLifecycle, 'checkpoint'>;
-  readonly scheduler: Pick<Scheduler, 'pin'>;
+  readonly scheduler: Pick<CodeLocks, 'pin'>;
   readonly storage: Pick<Storage, 'settled'>;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'warn'>;

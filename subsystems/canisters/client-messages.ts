@@ -6,14 +6,14 @@
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { CallKind, NotedMessage, Outcome } from '../ic/index.ts';
-import { NOTED_ARGUMENT_BYTES_MAX, type Scheduler } from '../scheduler/index.ts';
+import { type Messages, NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { Accounting } from './accounting.ts';
 import { rejected } from './canister-directory.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import { type ClientMessage, methodMissing, refuseInternal } from './index.ts';
 
 export interface ClientMessagesNeeds {
-  readonly scheduler: Pick<Scheduler, 'deliver'>;
+  readonly scheduler: Pick<Messages, 'deliver'>;
   readonly accounting: Accounting;
   readonly clock: Pick<Clock, 'nowMs'>;
 }

@@ -4,7 +4,7 @@ import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { CodeChange, Execution } from '../execution/index.ts';
 import { type Outcome, outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
-import type { ChangedCode, Scheduler } from '../scheduler/index.ts';
+import type { ChangedCode, CodeLocks } from '../scheduler/index.ts';
 import { type CandidInterfaces, EMPTY_ARGUMENTS } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
@@ -14,7 +14,7 @@ import { tellStableTypes } from './compared-code.ts';
 const NOTHING = new Uint8Array(0);
 export interface CodeChangesDependencies {
   readonly execution: Execution;
-  readonly scheduler: Scheduler;
+  readonly scheduler: CodeLocks;
   readonly metering: Metering;
   readonly codec: Pick<Codec, 'untyped'>;
   readonly clock: Pick<Clock, 'nowMs'>;

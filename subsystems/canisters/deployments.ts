@@ -10,6 +10,7 @@ import type { CodeChange, Execution } from '../execution/index.ts';
 import type { StepFault } from '../ic/index.ts';
 import type { HostedCode, ManagementHooks } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
+import type { Admission, CodeLocks } from '../scheduler/index.ts';
 import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterRecord, NewRecord, RecordedCode } from './canister-record.ts';
@@ -29,6 +30,7 @@ import { upgrade } from './upgrade.ts';
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 
 export interface DeploymentsNeeds extends CodeChangesDependencies {
+  readonly scheduler: Admission & CodeLocks;
   readonly execution: Execution;
   readonly directory: CanisterDirectory;
   readonly keeper: Pick<CanisterStore, 'identityChanged' | 'removed' | 'settled'>;

@@ -8,7 +8,7 @@
 import type { Clock } from '../../kernel/index.ts';
 import type { LowMemoryHook, NotedMessage, Outcome, StepFault, ToldStep } from '../ic/index.ts';
 import type { CanisterUsage, EnforcedSettings } from '../management/index.ts';
-import type { Scheduler, StepCount } from '../scheduler/index.ts';
+import type { Admission, StepCount } from '../scheduler/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
 import type { CanisterOutput } from './canister-output.ts';
 import type { CanisterStore, StorableCanister } from './canister-store.ts';
@@ -60,7 +60,7 @@ export interface AccountedCanister extends StorableCanister, LoggedCanister {
 /** One for all canisters. */
 export interface StepAccountingNeeds {
   readonly clock: Clock;
-  readonly scheduler: Pick<Scheduler, 'lowMemory'>;
+  readonly scheduler: Pick<Admission, 'lowMemory'>;
   readonly keeper: Pick<CanisterStore, 'isKept' | 'append' | 'numbersChanged' | 'counted'>;
   readonly replayBudget: Pick<ReplayBudget<LoggedCanister>, 'logged'>;
   readonly watches: CanisterWatches;

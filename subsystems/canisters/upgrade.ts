@@ -9,7 +9,7 @@
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { Compatibility, UpgradeFindings } from '../compatibility/index.ts';
 import type { CodeChange } from '../execution/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { CodeLocks } from '../scheduler/index.ts';
 import type { RecordedCode } from './canister-record.ts';
 import type { ChangingCanister, CodeChanges } from './code-changes.ts';
 import { comparedCode } from './compared-code.ts';
@@ -20,7 +20,7 @@ const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
 
 export interface UpgradeNeeds {
   readonly changes: Pick<CodeChanges, 'prepare' | 'encodeArgument' | 'storeKeptHeap' | 'apply'>;
-  readonly scheduler: Pick<Scheduler, 'lockBetweenMessages' | 'pause' | 'resume'>;
+  readonly scheduler: Pick<CodeLocks, 'lockBetweenMessages' | 'pause' | 'resume'>;
   readonly compatibility: Compatibility;
   readonly log: Logger;
   /** Runs `change` in turn with other changes of the canister. */

@@ -4,7 +4,7 @@
  *
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
-import { assert } from '../../kernel/index.ts';
+import { assert, at } from '../../kernel/index.ts';
 import { REJECT_CODE, principalToText, NOTHING_RAN, TAKEN_BACK } from '../ic/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
@@ -16,6 +16,7 @@ import type { ExecutorQueue } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
 import type { ChangedCode } from './index.ts';
+import type { Stopping } from './stopping.ts';
 import type { Ticking } from './ticking.ts';
 
 export interface CodeChangeLockNeeds {
@@ -26,9 +27,9 @@ export interface CodeChangeLockNeeds {
   readonly eviction: Eviction;
   readonly executions: Executions;
   readonly port: CanisterPort;
-  readonly executorQueueOf: (canister: ScheduledCanister) => ExecutorQueue;
-  /** Begins to stop it for a change of its code; whoever changes that waits for it. */
-  readonly pause: (canister: ScheduledCanister) => void;
+  /** Queues of the executors, in the order of their numbers. */
+  readonly queues: readonly ExecutorQueue[];
+  readonly stopping: Stopping;
 }
 
 /** Each method does what the one of `Scheduler` with the same name says. */
@@ -61,8 +62,8 @@ export class CodeChangeLock {
   }
 
   #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
-    const { execution, journal, calls, ticking, executions, port, executorQueueOf } = this.#with;
-    const queue = executorQueueOf(canister);
+    const { execution, journal, calls, ticking, executions, port } = this.#with;
+    const queue = this.#queueOf(canister);
     return new Promise((resolve) => {
       executions.begun(queue);
       canister.work.executing++;
@@ -86,6 +87,11 @@ export class CodeChangeLock {
         executions.goOn(canister, queue);
       });
     });
+  }
+
+  #queueOf({ handle }: ScheduledCanister): ExecutorQueue {
+    const { queues, execution } = this.#with;
+    return at(queues, execution.executorOf(handle), 'queue');
   }
 
   async uninstall(canister: ScheduledCanister): Promise<void> {
@@ -130,7 +136,7 @@ export class CodeChangeLock {
     for (const context of work.contexts) {
       if (!context.comesBack) continue;
       // Before the lock is let go: no further message begins.
-      if (pauses) this.#with.pause(canister);
+      if (pauses && canister.status === 'running') this.#with.stopping.pause(canister).catch(() => undefined);
       release();
       return undefined;
     }
@@ -138,13 +144,13 @@ export class CodeChangeLock {
   }
 
   lock(canister: ScheduledCanister): () => void {
-    const { eviction, executions, executorQueueOf } = this.#with;
+    const { eviction, executions } = this.#with;
     canister.work.changes++;
     eviction.keep(canister);
     executions.takeBack(canister, 'unbegun');
     return () => {
       canister.work.changes--;
-      if (canister.state !== 'deleted') executions.goOn(canister, executorQueueOf(canister));
+      if (canister.state !== 'deleted') executions.goOn(canister, this.#queueOf(canister));
     };
   }
 

@@ -13,7 +13,7 @@
  * executor.
  */
 import { REJECT_CODE, type NotedMessage, type Outcome, idToText } from '../ic/index.ts';
-import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import { at, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import {
@@ -25,13 +25,11 @@ import {
   QUERY_CALLS_MAX,
   QueryEvaluation,
 } from './scheduled-canister.ts';
-import { CallJournal, type KeptUnits } from './call-journal.ts';
-import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
-import { DrainReport } from './drain-report.ts';
-import { contextOf, Executions, INSPECT, LOW_MEMORY } from './executions.ts';
-import { NotBegun, takeAll } from './not-begun.ts';
+import type { KeptUnits } from './call-journal.ts';
+import { notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
+import { contextOf, INSPECT, LOW_MEMORY } from './executions.ts';
+import { takeAll } from './not-begun.ts';
 import { type AsScheduled, CanisterPort, type Listener, type Loader } from './canister-port.ts';
-import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
   ChangedCode,
@@ -42,20 +40,14 @@ import type {
   SchedulerSetup,
   SystemCanister,
 } from './index.ts';
-import { ExecutorQueue } from './executor-queue.ts';
+import type { ExecutorQueue } from './executor-queue.ts';
 import { restoreCalls } from './restore-calls.ts';
 import { digestOf } from './idempotency/argument-digest.ts';
-import { Idempotency, type IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { Asked, UnderWay } from './idempotency/canister-keys.ts';
-import { Eviction, type EvictionOptions } from './eviction.ts';
 import { type Need, needOf, needOfAll } from './need.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
-import { Stopping } from './stopping.ts';
+import { type RoundSchedulerOptions, type SchedulerGrants, SchedulerParts } from './scheduler-parts.ts';
 import { TextIndex } from './text-index.ts';
-import { Ticking, type TickingOptions } from './ticking.ts';
-
-/** Seconds for which keys of calls are known, if nothing else is said: a day. */
-const IDEMPOTENCY_SECS = 86_400;
 
 /** Messages waiting for one canister; then `unavailable` (docs/execution-rules.md, "Order and queues"). */
 const QUEUE_MESSAGES_MAX = 10_000;
@@ -63,138 +55,37 @@ const QUEUE_MESSAGES_MAX = 10_000;
 const SERVER_STOPPING: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: 'the server is stopping' };
 const NO_PRINCIPAL = new Uint8Array(0);
 
-export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions, Partial<IdempotencyOptions> {
-  /** Instructions that a composite query may use over all its executions. */
-  readonly queryInstructionsMax: number;
-}
-
 export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly queuedMax = QUEUE_MESSAGES_MAX;
   readonly #execution: ScheduledExecution;
-  readonly #clock: Clock;
   readonly #storage: KeptUnits;
   readonly #options: RoundSchedulerOptions;
-  readonly #executorQueues: readonly ExecutorQueue[];
+  readonly #parts: SchedulerParts;
   readonly #canisters: (ScheduledCanister | undefined)[] = [];
   readonly #byId = new TextIndex((handle) => this.#canisters[handle]?.idText);
-  readonly #journal: CallJournal;
-  readonly #calls: Calls;
-  readonly #ticking: Ticking;
-  readonly #eviction: Eviction;
-  readonly #stopping: Stopping;
-  readonly #executions: Executions;
-  readonly #notBegun: NotBegun;
-  readonly #codeChangeLock: CodeChangeLock;
-  readonly #report: DrainReport;
-  readonly #idempotency: Idempotency;
   readonly #port = new CanisterPort();
   #isDraining = false;
 
-  constructor(
-    granted: {
-      readonly execution: ScheduledExecution;
-      readonly clock: Clock;
-      readonly storage: KeptUnits;
-      /** Told whom a drain waits for, and of too many heartbeats and timers. */
-      readonly log?: Pick<Logger, 'info' | 'warn'>;
-    },
-    options: RoundSchedulerOptions,
-  ) {
+  constructor(granted: SchedulerGrants, options: RoundSchedulerOptions) {
     this.#execution = granted.execution;
-    this.#clock = granted.clock;
     this.#storage = granted.storage;
     this.#options = options;
-    this.#journal = new CallJournal(granted.storage);
-    this.#idempotency = new Idempotency(
-      {
-        storage: granted.storage,
-        journal: this.#journal,
-        clock: granted.clock,
-        begin: ({ handle, message }, underWay) => this.#accept(handle, message, underWay.tell, underWay),
-      },
-      { idempotencySecs: IDEMPOTENCY_SECS, ...options },
-    );
-    this.#calls = new Calls(
-      {
-        nowMs: () => this.#clock.nowMs(),
-        aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
-        find: (id) => this.#find(id),
-        enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
-        credit: (canister, amount) => this.#executions.credit(this.#journal.credit(canister, amount)),
-        contextEnded: (canister) => this.#stopping.settle(canister),
-        port: this.#port,
-        answer: (context, done, outcome) => this.#answer(context, done, outcome),
-      },
-      this.#journal,
-    );
-    this.#stopping = new Stopping(granted.clock, (canister) => this.#statusChanged(canister));
-    this.#ticking = new Ticking(options, {
-      clock: granted.clock,
-      aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
+    this.#parts = new SchedulerParts(granted, options, this.#port, {
+      find: (id) => this.#find(id),
+      moduleOf: (handle) => this.#canisters[handle]?.module,
+      accept: ({ handle, message }, underWay) => this.#accept(handle, message, underWay.tell, underWay),
+      enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
+      mayWait: (canister, waiting) => this.#mayWait(canister, waiting),
+      begin: (canister) => this.#begin(canister),
+      takenBack: (canister, tasks) => this.#takenBack(canister, tasks),
+      credit: (canister, amount) => this.#parts.executions.credit(this.#parts.journal.credit(canister, amount)),
+      answer: (context, done, outcome) => this.#answer(context, done, outcome),
       due: (canister, exported) => this.#beginSystemTask(canister, exported),
-      expire: (nowMs) => this.#calls.expire(nowMs),
+      awake: (canister) => this.#awake(canister),
+      failed: (canister, error) => this.#wakeFailed(canister, error),
+      statusChanged: (canister) => this.#statusChanged(canister),
       timerChanged: (canister) => this.#recordChanged(canister),
     });
-    this.#eviction = new Eviction(
-      options,
-      granted.clock,
-      {
-        awake: (canister) => this.#awake(canister),
-        failed: (canister, error) => this.#wakeFailed(canister, error),
-        warn: (text) => granted.log?.warn(text),
-      },
-      this.#port,
-      this.#journal.isKept ? granted.execution : undefined,
-    );
-    this.#executions = new Executions(
-      {
-        execution: granted.execution,
-        journal: this.#journal,
-        calls: this.#calls,
-        ticking: this.#ticking,
-        eviction: this.#eviction,
-        port: this.#port,
-      },
-      {
-        enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
-        takenBack: (canister, tasks) => this.#takenBack(canister, tasks),
-        begin: (canister) => this.#begin(canister),
-      },
-    );
-    this.#notBegun = new NotBegun({
-      executions: this.#executions,
-      mayWait: (canister, waiting) => this.#mayWait(canister, waiting),
-      calls: this.#calls,
-      journal: this.#journal,
-      ticking: this.#ticking,
-      begin: (canister) => this.#begin(canister),
-      settle: (canister) => this.#stopping.settle(canister),
-    });
-    this.#codeChangeLock = new CodeChangeLock({
-      execution: granted.execution,
-      journal: this.#journal,
-      calls: this.#calls,
-      ticking: this.#ticking,
-      eviction: this.#eviction,
-      executions: this.#executions,
-      port: this.#port,
-      executorQueueOf: (canister) => this.#queueOfExecutor(canister),
-      pause: (canister) => {
-        if (canister.status === 'running') this.#stopping.pause(canister).catch(() => undefined);
-      },
-    });
-    this.#report = new DrainReport({
-      clock: granted.clock,
-      executing: () => this.#execution.executing(),
-      moduleOf: (handle) => this.#canisters[handle]?.module,
-      nameOf: (handle) => this.#port.listener.nameOf(handle),
-      say: (line) => granted.log?.info(line),
-    });
-    const executions = this.#executions;
-    this.#executorQueues = Array.from(
-      { length: granted.execution.executorCount },
-      () => new ExecutorQueue((canister, queue, waiting) => executions.start(canister, queue, waiting)),
-    );
     granted.execution.attend({
       changed: (handle, changes) => this.#port.listener.changed(handle, changes),
       settled: () => granted.storage.settled(),
@@ -213,12 +104,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     canister.timerMs = options.timerMs;
     this.#canisters[handle] = canister;
     this.#byId.add(handle);
-    this.#ticking.codeChanged(canister);
-    if (!canister.isAsleep) this.#eviction.admitted(canister);
+    this.#parts.ticking.codeChanged(canister);
+    if (!canister.isAsleep) this.#parts.eviction.admitted(canister);
   }
 
   attach(systemCanister: SystemCanister): void {
-    this.#calls.systemCanister = systemCanister;
+    this.#parts.calls.systemCanister = systemCanister;
   }
 
   attachCanisters(loader: Loader, listener: Listener): void {
@@ -227,20 +118,20 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   /** Begins with heartbeats and timers. */
   beginTicking(): void {
-    this.#ticking.begin();
+    this.#parts.ticking.begin();
   }
 
   async restoreAnswers(): Promise<void> {
-    await this.#idempotency.restore((id) => this.#find(id));
+    await this.#parts.idempotency.restore((id) => this.#find(id));
   }
 
   restore(entries: Iterable<Entry>): void {
     const restored = restoreCalls(entries, (id) => this.#find(id));
-    this.#journal.resume(restored.number, restored.order);
+    this.#parts.journal.resume(restored.number, restored.order);
     for (const { context, record } of restored.keyed) {
       const { key, method, digest } = record;
       const call = { caller: context.caller, key, method, digest };
-      context.underWay = this.#idempotency.resume(context.canister, call);
+      context.underWay = this.#parts.idempotency.resume(context.canister, call);
       context.origin = { kind: 'ingress', done: context.underWay.tell, noted: undefined };
     }
     for (const waiting of restored.waiting) {
@@ -248,38 +139,38 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       queueOf(canister.work, waiting).push(waiting);
     }
     // Only now: what is rejected comes after what waits already.
-    for (const call of restored.open) this.#calls.resume(call);
-    for (const credit of restored.credits) this.#executions.credit(credit);
+    for (const call of restored.open) this.#parts.calls.resume(call);
+    for (const credit of restored.credits) this.#parts.executions.credit(credit);
     for (const canister of this.#canisters) {
       if (canister === undefined) continue;
-      if (canister.status !== 'running') this.#notBegun.sort(canister);
+      if (canister.status !== 'running') this.#parts.notBegun.sort(canister);
       this.#begin(canister);
-      this.#stopping.settle(canister);
+      this.#parts.stopping.settle(canister);
     }
   }
 
   async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
-    return await this.#codeChangeLock.change(this.#canisterOf(handle), module, change);
+    return await this.#parts.codeChangeLock.change(this.#canisterOf(handle), module, change);
   }
 
   async uninstall(handle: number): Promise<void> {
-    await this.#codeChangeLock.uninstall(this.#canisterOf(handle));
+    await this.#parts.codeChangeLock.uninstall(this.#canisterOf(handle));
   }
 
   async endCalls(handle: number): Promise<void> {
-    await this.#codeChangeLock.endCalls(this.#canisterOf(handle));
+    await this.#parts.codeChangeLock.endCalls(this.#canisterOf(handle));
   }
 
   lock(handle: number): () => void {
-    return this.#codeChangeLock.lock(this.#canisterOf(handle));
+    return this.#parts.codeChangeLock.lock(this.#canisterOf(handle));
   }
 
   async lockBetweenMessages(handle: number, { pauses = false } = {}): Promise<(() => void) | undefined> {
-    return await this.#codeChangeLock.lockBetweenMessages(this.#canisterOf(handle), pauses);
+    return await this.#parts.codeChangeLock.lockBetweenMessages(this.#canisterOf(handle), pauses);
   }
 
   async pin(handle: number): Promise<() => void> {
-    return await this.#codeChangeLock.pin(this.#canisterOf(handle));
+    return await this.#parts.codeChangeLock.pin(this.#canisterOf(handle));
   }
 
   handleOf(id: Uint8Array): number | undefined {
@@ -296,43 +187,43 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   get idempotency(): IdempotencyFigures {
-    return this.#idempotency.figures;
+    return this.#parts.idempotency.figures;
   }
 
   get live(): LiveFigures {
-    const { liveCount, evictions, wakeUps } = this.#eviction;
+    const { liveCount, evictions, wakeUps } = this.#parts.eviction;
     return { liveCount, evictions, wakeUps };
   }
 
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void {
     const canister = this.#canisterOf(handle);
     canister.module = module;
-    this.#journal.changed(canister);
-    if (timerMs !== undefined) this.#ticking.putTimer(canister, Number.isFinite(timerMs) ? timerMs : undefined);
-    this.#ticking.codeChanged(canister);
+    this.#parts.journal.changed(canister);
+    if (timerMs !== undefined) this.#parts.ticking.putTimer(canister, Number.isFinite(timerMs) ? timerMs : undefined);
+    this.#parts.ticking.codeChanged(canister);
     this.#recordChanged(canister);
   }
 
   withdraw(handle: number): void {
     const canister = this.#canisterOf(handle);
-    this.#ticking.forget(canister);
+    this.#parts.ticking.forget(canister);
     this.#byId.delete(canister.idText);
     this.#canisters[handle] = undefined;
     canister.enter('deleted');
-    this.#idempotency.forget(canister);
-    this.#journal.changed(canister);
-    this.#eviction.forget(canister);
+    this.#parts.idempotency.forget(canister);
+    this.#parts.journal.changed(canister);
+    this.#parts.eviction.forget(canister);
     for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(DELETED);
     // Their contexts end below: nobody gives these up afterwards.
     canister.work.interrupted.splice(0);
-    this.#stopping.refuse(canister);
+    this.#parts.stopping.refuse(canister);
     // Stopping does not wait for queries.
     this.#refuseWaiting(canister, notFound(canister.id));
     // One that was kept out, or whose calls were ended, has more: calls whose answers nobody will get, which must not stay
     // stored, and calls that will never start.
     const { code, message } = notFound(canister.id);
-    for (const call of canister.work.openCalls) this.#calls.abandon(call);
-    for (const context of canister.work.contexts) this.#calls.delete(context, code, message);
+    for (const call of canister.work.openCalls) this.#parts.calls.abandon(call);
+    for (const context of canister.work.contexts) this.#parts.calls.delete(context, code, message);
   }
 
   setMinimumCycles(handle: number, cycles: bigint): void {
@@ -369,21 +260,21 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   /** Where state is kept the canister sleeps then; what executed is answered, or executed again. */
   #executorDied(canister: ScheduledCanister): void {
     const { work } = canister;
-    if (this.#journal.isKept) {
+    if (this.#parts.journal.isKept) {
       work.life = {};
       work.frames = 0;
-      this.#eviction.lost(canister);
+      this.#parts.eviction.lost(canister);
       const isWanted = work.waiting > 0 || work.interrupted.length > 0;
-      if (isWanted && !this.#isDraining) this.#eviction.busyStill(canister);
+      if (isWanted && !this.#isDraining) this.#parts.eviction.busyStill(canister);
       return;
     }
     canister.enter('lost');
-    this.#idempotency.forget(canister);
-    this.#ticking.forget(canister);
+    this.#parts.idempotency.forget(canister);
+    this.#parts.ticking.forget(canister);
     this.#refuseWaiting(canister, THREAD_STOPPED);
     const { code, message } = THREAD_STOPPED;
-    for (const context of work.contexts) this.#calls.delete(context, code, message, 'unavailable');
-    this.#stopping.settle(canister);
+    for (const context of work.contexts) this.#parts.calls.delete(context, code, message, 'unavailable');
+    this.#parts.stopping.settle(canister);
   }
 
   /** Its executor has it again. */
@@ -393,7 +284,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       // In the order they came, which is not the one in which they were given up.
       const again = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
       work.input.putAhead(again);
-      if (canister.status !== 'running') this.#notBegun.sort(canister);
+      if (canister.status !== 'running') this.#parts.notBegun.sort(canister);
     }
     if (work.isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
     work.isStatusNew = false;
@@ -411,10 +302,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     const refusal: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: error.message };
     const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
     for (const waiting of [...interrupted, ...takeAll(canister)]) {
-      const isKept = this.#journal.keeps(waiting);
+      const isKept = this.#parts.journal.keeps(waiting);
       if (isKept && canister.state === 'unloadable') continue;
       if (isKept && waiting.kind !== 'start') queueOf(work, waiting).push(waiting);
-      else this.#notBegun.refuse(waiting, refusal);
+      else this.#parts.notBegun.refuse(waiting, refusal);
     }
   }
 
@@ -422,16 +313,16 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   start(handle: number): void {
     const canister = this.#canisterOf(handle);
-    this.#stopping.start(canister);
-    this.#ticking.codeChanged(canister);
+    this.#parts.stopping.start(canister);
+    this.#parts.ticking.codeChanged(canister);
   }
 
   stop(handle: number): Promise<void> {
-    return this.#stopping.stop(this.#canisterOf(handle));
+    return this.#parts.stopping.stop(this.#canisterOf(handle));
   }
 
   pause(handle: number): Promise<void> {
-    return this.#stopping.pause(this.#canisterOf(handle));
+    return this.#parts.stopping.pause(this.#canisterOf(handle));
   }
 
   resume(handle: number): void {
@@ -442,8 +333,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   beginDeletion(handle: number): () => void {
     const canister = this.#canisterOf(handle);
-    const goOn = this.#stopping.refuse(canister);
-    this.#executions.takeBack(canister, 'everything');
+    const goOn = this.#parts.stopping.refuse(canister);
+    this.#parts.executions.takeBack(canister, 'everything');
     return () => {
       goOn();
       if (canister.state !== 'deleted') this.#begin(canister);
@@ -455,14 +346,14 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     if (canister.state === 'live') this.#execution.configure(handle, { status });
     else if (canister.state === 'loading') canister.work.isStatusNew = true;
     this.#recordChanged(canister);
-    this.#notBegun.sort(canister);
+    this.#parts.notBegun.sort(canister);
   }
 
   /** What is stored of a canister besides its memory is another now. */
   #recordChanged(canister: ScheduledCanister): void {
     // The last of a canister's calls may end when it is long gone.
-    if (!this.#journal.isKept || canister.state === 'deleted') return;
-    this.#journal.changed(canister);
+    if (!this.#parts.journal.isKept || canister.state === 'deleted') return;
+    this.#parts.journal.changed(canister);
     this.#port.listener.recordChanged(canister.handle);
   }
 
@@ -486,7 +377,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     const { handle, message } = asked;
     const canister = this.#isDraining ? undefined : this.#canisters[handle];
     if (canister === undefined) this.#accept(handle, message, asked.answer, undefined);
-    else this.#idempotency.ask(canister, asked);
+    else this.#parts.idempotency.ask(canister, asked);
   }
 
   #accept(
@@ -514,7 +405,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         standing.message,
       );
       this.#answered(handle, noted, outcome);
-      this.#journal.tell(canister.lastUnit, done, outcome);
+      this.#parts.journal.tell(canister.lastUnit, done, outcome);
       return;
     }
     const { work } = canister;
@@ -565,10 +456,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#answered(canister.handle, noted, outcome);
     if (underWay !== undefined) {
       context.underWay = undefined;
-      this.#idempotency.answered(underWay, outcome);
+      this.#parts.idempotency.answered(underWay, outcome);
     }
     evaluation?.saw(canister);
-    this.#journal.tell(evaluation === undefined ? canister.lastUnit : evaluation.budget.lastUnit, done, outcome);
+    this.#parts.journal.tell(evaluation === undefined ? canister.lastUnit : evaluation.budget.lastUnit, done, outcome);
   }
 
   #beginSystemTask(canister: ScheduledCanister, exported: string, context = systemContext(canister)): void {
@@ -580,7 +471,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     if (!this.#mayWait(canister, waiting)) return;
     queueOf(canister.work, waiting).push(waiting);
     // The task was let in before the canister began to stop.
-    if (canister.status !== 'running' && waiting.kind === 'start') this.#notBegun.sort(canister);
+    if (canister.status !== 'running' && waiting.kind === 'start') this.#parts.notBegun.sort(canister);
     this.#begin(canister, needOf(waiting));
   }
 
@@ -591,26 +482,26 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   #mayWait(canister: ScheduledCanister, waiting: QueuedTask): boolean {
     const refusal = this.#refusalOf(canister, waiting);
     if (refusal !== undefined) {
-      this.#notBegun.refuse(waiting, refusal);
+      this.#parts.notBegun.refuse(waiting, refusal);
       return false;
     }
-    this.#journal.queued(waiting);
+    this.#parts.journal.queued(waiting);
     return canister.state !== 'unloadable' && !(this.#isDraining && waiting.kind !== 'dropFrame');
   }
 
   #refusalOf({ state, id }: ScheduledCanister, waiting: QueuedTask): Refusal | undefined {
     if (state === 'deleted') return notFound(id);
     if (state === 'lost') return THREAD_STOPPED;
-    const isKept = !this.#isDraining || waiting.kind === 'dropFrame' || this.#journal.keeps(waiting);
+    const isKept = !this.#isDraining || waiting.kind === 'dropFrame' || this.#parts.journal.keeps(waiting);
     return isKept ? undefined : SERVER_STOPPING;
   }
 
   #takenBack(canister: ScheduledCanister, tasks: readonly QueuedTask[]): void {
-    this.#notBegun.takenBack(canister, tasks);
+    this.#parts.notBegun.takenBack(canister, tasks);
     if (!this.#isDraining) return;
     for (const waiting of tasks) {
       const context = contextOf(waiting);
-      if (context !== undefined) this.#calls.answerStopping(context);
+      if (context !== undefined) this.#parts.calls.answerStopping(context);
     }
   }
 
@@ -618,10 +509,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
   #begin(canister: ScheduledCanister, need?: Need): void {
-    if (canister.state !== 'live' || this.#eviction.isBounded) {
+    if (canister.state !== 'live' || this.#parts.eviction.isBounded) {
       const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
-      this.#eviction.busy(canister, need ?? needOfAll(work));
+      this.#parts.eviction.busy(canister, need ?? needOfAll(work));
       if (canister.state !== 'live') return;
     }
     const queue = this.#queueOfExecutor(canister);
@@ -638,23 +529,23 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
    */
   async drain(): Promise<void> {
     this.#isDraining = true;
-    this.#ticking.end();
-    this.#idempotency.end();
+    this.#parts.ticking.end();
+    this.#parts.idempotency.end();
     this.#execution.refuseNew();
-    this.#executions.beginDraining();
-    if (this.#journal.isKept) this.#calls.stoppingOutcome = STOPPING_OUTCOME;
+    this.#parts.executions.beginDraining();
+    if (this.#parts.journal.isKept) this.#parts.calls.stoppingOutcome = STOPPING_OUTCOME;
     for (const canister of this.#canisters) if (canister !== undefined) this.#refuseWaiting(canister, SERVER_STOPPING);
     // Calls that wait for other calls get no answer any more: their clients are told now.
     for (const canister of this.#canisters) {
       for (const context of canister?.workIfAny?.contexts ?? []) {
         if (context.isExecuting) continue;
-        if (this.#journal.isKept) this.#calls.answerStopping(context);
-        else this.#calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
+        if (this.#parts.journal.isKept) this.#parts.calls.answerStopping(context);
+        else this.#parts.calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }
-    this.#report.begin();
-    await this.#executions.drained();
-    this.#report.end();
+    this.#parts.report.begin();
+    await this.#parts.executions.drained();
+    this.#parts.report.end();
     await this.#storage.settled();
   }
 
@@ -662,7 +553,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   #refuseWaiting(canister: ScheduledCanister, refusal: Refusal): void {
     if (this.#isDraining) canister.workIfAny?.interrupted.splice(0);
     for (const waiting of takeAll(canister)) {
-      if (!(this.#isDraining && this.#journal.keeps(waiting))) this.#notBegun.refuse(waiting, refusal);
+      if (!(this.#isDraining && this.#parts.journal.keeps(waiting))) this.#parts.notBegun.refuse(waiting, refusal);
     }
   }
 
@@ -671,7 +562,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   #queueOfExecutor(canister: ScheduledCanister): ExecutorQueue {
-    return at(this.#executorQueues, this.#execution.executorOf(canister.handle), 'queue');
+    return at(this.#parts.queues, this.#execution.executorOf(canister.handle), 'queue');
   }
 }
 
