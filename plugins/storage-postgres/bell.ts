@@ -1,5 +1,5 @@
 /** A bell for one waiter: a ring before the waiter waits is heard, too. */
-export class Bell {
+export class Signal {
   #hasRung = false;
   #waiting: (() => void) | undefined;
 

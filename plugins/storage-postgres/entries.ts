@@ -16,7 +16,7 @@ import { byteaArray } from './arrays.ts';
 import { bufferOf } from './database.ts';
 import type { Connection, Row } from './connection.ts';
 import { codeOf } from './database-errors.ts';
-import { bytesOf, type Layer, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
+import { bytesOf, type Layer, PAGE_BYTES, prefixEnd, LayeredEntries, textOf } from './layer.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** Entries of layers that are taken in one turn of the event loop: about a mebibyte of pages. */
@@ -138,7 +138,7 @@ export class EntryReader {
 
   async #getMany(family: Family, keys: readonly Uint8Array[]): Promise<(Uint8Array | undefined)[]> {
     const texts = keys.map(textOf);
-    const said = new Said();
+    const said = new LayeredEntries();
     for (const layer of this.#layers) for (const key of texts) layer.layOverOne(said, family, key);
     const needed = texts.filter((key) => said.needs(key)).map(bytesOf);
     const values = await tableValues(this.#connection, this.#namespace, family, needed);
@@ -192,7 +192,7 @@ export class EntryReader {
     const [copied, globals, certifiedData, checkpoint] = await meta;
     const copy = copied?.[0] ?? 0;
     const memory = memoryId(id, copy);
-    const { heap, stable } = said[copy] ?? { heap: new Said(), stable: new Said() };
+    const { heap, stable } = said[copy] ?? { heap: new LayeredEntries(), stable: new LayeredEntries() };
     return {
       memory: { heap: await this.#pages('heap', memory, heap), stable: await this.#pages('stable', memory, stable) },
       copy,
@@ -203,7 +203,7 @@ export class EntryReader {
     };
   }
 
-  async #pages(family: 'heap' | 'stable', id: Uint8Array, said: Said): Promise<StoredPages> {
+  async #pages(family: 'heap' | 'stable', id: Uint8Array, said: LayeredEntries): Promise<StoredPages> {
     const pages = new PageCollector();
     await this.#each(family, id, said, (key, value) => {
       if (value.length !== PAGE_BYTES || key.length !== id.length + 4)
@@ -216,8 +216,8 @@ export class EntryReader {
   }
 
   /** Returns what the layers say now, without what is applied to them later. */
-  #said(family: Family, prefix: Uint8Array): Said {
-    const said = new Said();
+  #said(family: Family, prefix: Uint8Array): LayeredEntries {
+    const said = new LayeredEntries();
     for (const layer of this.#layers) layer.layOver(said, family, textOf(prefix));
     return said;
   }
@@ -226,7 +226,7 @@ export class EntryReader {
   async #each(
     family: Family,
     prefix: Uint8Array,
-    said: Said,
+    said: LayeredEntries,
     take: (key: string, value: Uint8Array) => void,
   ): Promise<void> {
     const keys = said.sortedKeys();

@@ -205,7 +205,7 @@ export class Layer {
   }
 
   /** Lays what it says of keys that begin with `prefix` over what those below have said. */
-  layOver(said: Said, family: Family, prefix: string): void {
+  layOver(said: LayeredEntries, family: Family, prefix: string): void {
     const table = this.#tables.get(family);
     if (table === undefined) return;
     const groups = groupsUnder(family, table, prefix);
@@ -218,7 +218,7 @@ export class Layer {
   }
 
   /** Lays this layer's content of one key over `said`. */
-  layOverOne(said: Said, family: Family, key: string): void {
+  layOverOne(said: LayeredEntries, family: Family, key: string): void {
     const table = this.#tables.get(family);
     if (table === undefined) return;
     const group = table.groups.get(GROUPED.has(family) ? key.slice(0, GROUP_BYTES) : ALL);
@@ -257,7 +257,7 @@ class Laid {
 }
 
 /** The layers' content of some keys, the oldest laid down first. It does not change when the layers do. */
-export class Said {
+export class LayeredEntries {
   readonly #entries = new Map<string, Uint8Array | Laid | undefined>();
   readonly #hidden: string[] = [];
 

@@ -19,7 +19,7 @@ import {
   type ToStorage,
 } from '../api/storage.ts';
 import { Backup } from './backup.ts';
-import { Bell } from './bell.ts';
+import { Signal } from './bell.ts';
 import { asServerError, type Batch, type Database, NotOwner, OtherDatabase, type Session } from './database.ts';
 import { EntryReader, tableBytes } from './entries.ts';
 import { Fold } from './fold.ts';
@@ -111,9 +111,9 @@ export class PostgresPort implements StoragePort {
   #tableBytes = 0;
   #countedMs = Number.NEGATIVE_INFINITY;
   #isCounting = false;
-  readonly #unitsBell = new Bell();
-  readonly #workBell = new Bell();
-  readonly #foldBell = new Bell();
+  readonly #unitsBell = new Signal();
+  readonly #workBell = new Signal();
+  readonly #foldBell = new Signal();
 
   constructor(options: PostgresPortOptions) {
     this.#options = options;

@@ -104,16 +104,16 @@ export class PostgresStorage extends CommitQueue {
    */
   #hold(callback: () => void): void {
     this.#held.push(callback);
-    if (this.#held.length === 1) this.#lease.whenHeld(this.#letGo);
+    if (this.#held.length === 1) this.#lease.whenHeld(this.#release);
   }
 
-  readonly #letGo = (): void => {
+  readonly #release = (): void => {
     const held = this.#held;
     this.#held = [];
     for (const [at, callback] of held.entries()) {
       if (!this.#lease.holds) {
         this.#held = [...held.slice(at), ...this.#held];
-        this.#lease.whenHeld(this.#letGo);
+        this.#lease.whenHeld(this.#release);
         return;
       }
       callback();

@@ -17,20 +17,20 @@ import { outcallText } from './outcall-text.ts';
 
 export interface AccountingNeeds {
   readonly directory: Pick<CanisterDirectory, 'ifAny' | 'get'>;
-  readonly keeper: Pick<CanisterStore, 'append' | 'numbersChanged'>;
+  readonly store: Pick<CanisterStore, 'append' | 'numbersChanged'>;
   readonly histories: MessageHistories;
   readonly clock: Pick<Clock, 'nowMs'>;
 }
 
 export class Accounting implements Listener {
-  readonly #with: AccountingNeeds;
+  readonly #needs: AccountingNeeds;
 
   constructor(needs: AccountingNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   #recordOf(handle: number): CanisterRecord | undefined {
-    return this.#with.directory.ifAny(handle);
+    return this.#needs.directory.ifAny(handle);
   }
 
   stepEnded(handle: number, step: ToldStep, count: StepCount): void {
@@ -52,13 +52,13 @@ export class Accounting implements Listener {
   }
 
   #remember({ handle }: CanisterRecord, noted: NotedMessage, outcome: Outcome): void {
-    const { histories, clock } = this.#with;
+    const { histories, clock } = this.#needs;
     if (histories.isOn && noted.kind !== 'transform')
       histories.add(handle, { ...noted, kind: noted.kind }, outcome, clock.nowMs());
   }
 
   outcallEnded(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void {
-    const { histories } = this.#with;
+    const { histories } = this.#needs;
     if (!histories.isOn) return;
     const argument = outcallText(outcall);
     const { startedMs, endedMs } = outcall;
@@ -67,12 +67,12 @@ export class Accounting implements Listener {
   }
 
   get remembersCalls(): boolean {
-    return this.#with.histories.isOn;
+    return this.#needs.histories.isOn;
   }
 
   changed(handle: number, changes: readonly Uint8Array[]): void {
     if (this.#recordOf(handle) === undefined) return;
-    for (const piece of changes) this.#with.keeper.append(piece);
+    for (const piece of changes) this.#needs.store.append(piece);
   }
 
   credited(handle: number, balance: bigint): void {
@@ -85,7 +85,7 @@ export class Accounting implements Listener {
 
   recordChanged(handle: number): void {
     const record = this.#recordOf(handle);
-    if (record !== undefined) this.#with.keeper.numbersChanged(record);
+    if (record !== undefined) this.#needs.store.numbersChanged(record);
   }
 
   lowMemoryRan(handle: number): void {
@@ -93,6 +93,6 @@ export class Accounting implements Listener {
   }
 
   nameOf(handle: number): string {
-    return this.#with.directory.get(handle).name;
+    return this.#needs.directory.get(handle).name;
   }
 }

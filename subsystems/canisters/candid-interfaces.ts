@@ -40,7 +40,7 @@ type AskedCanister = Pick<CanisterRecord, 'name' | 'handle'>;
 type InterfacedCanister = AskedCanister & Pick<CanisterRecord, 'code' | 'givenCandid'>;
 
 export class CandidInterfaces {
-  readonly #with: CandidInterfacesNeeds;
+  readonly #needs: CandidInterfacesNeeds;
   /** With what the module carries, or has answered. */
   readonly #own = new WeakMap<ModuleInfo, Promise<OwnCode>>();
   /** With the text that was given last for the module. */
@@ -49,7 +49,7 @@ export class CandidInterfaces {
   readonly #asked = new WeakMap<ModuleInfo, Promise<void>>();
 
   constructor(needs: CandidInterfacesNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   /** The same object for a thousand actors of one module, and so its bytes once. Rejects with ServerError when the given text is needed and does not parse. */
@@ -108,12 +108,12 @@ export class CandidInterfaces {
       (await this.#ownOf(name, code)).candid = candid;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      this.#with.log.warn(`${name}: what ${ASKED_METHOD} answers is no Candid interface: ${error.message}`);
+      this.#needs.log.warn(`${name}: what ${ASKED_METHOD} answers is no Candid interface: ${error.message}`);
     }
   }
 
   async #answerOf({ handle, name }: AskedCanister): Promise<Outcome | 'late' | 'unknown'> {
-    const { scheduler, clock, log } = this.#with;
+    const { scheduler, clock, log } = this.#needs;
     const { promise: late, resolve } = Promise.withResolvers<'late'>();
     using _deadline = clock.after(ASK_DEADLINE_MS, () => resolve('late'));
     const query = {
@@ -142,14 +142,14 @@ export class CandidInterfaces {
         'bad-interface',
         `it has ${reply.length} bytes; at most ${ASKED_BYTES_MAX} are taken`,
       );
-    const asked = await this.#with.codec.parseInterfaceAnySize('service : { ask : () -> (text) query }');
+    const asked = await this.#needs.codec.parseInterfaceAnySize('service : { ask : () -> (text) query }');
     const json = await asked.methods.get('ask')?.results.decodeAnySize(reply, { lossless: false });
     const [text] = JSON.parse(Buffer.from(json ?? []).toString('utf8')) as [string];
     return text;
   }
 
   async #parse(did: string): Promise<CandidInterface> {
-    return await this.#with.codec.parseInterfaceAnySize(did, undefined, { partsMax: PARTS_MAX });
+    return await this.#needs.codec.parseInterfaceAnySize(did, undefined, { partsMax: PARTS_MAX });
   }
 
   #ownOf(name: string, code: HostedCode): Promise<OwnCode> {
@@ -169,7 +169,7 @@ export class CandidInterfaces {
 
   async #carriedBy(name: string, module: ModuleInfo): Promise<Pick<RecordedCode, 'candid' | 'candidProblem'>> {
     if (module.candid === undefined) return { candid: undefined, candidProblem: undefined };
-    const { codec, log } = this.#with;
+    const { codec, log } = this.#needs;
     try {
       const candid = await codec.parseInterfaceAnySize(module.candid, module.candidArgs);
       return { candid, candidProblem: undefined };
@@ -186,7 +186,7 @@ export class CandidInterfaces {
   async #withGiven(own: RecordedCode, did: string): Promise<RecordedCode> {
     const known = this.#given.get(own.module);
     if (known?.candid?.text === did) return known;
-    const code = { ...own, candid: await this.#with.codec.parseInterfaceAnySize(did) };
+    const code = { ...own, candid: await this.#needs.codec.parseInterfaceAnySize(did) };
     this.#given.set(own.module, code);
     return code;
   }

@@ -16,7 +16,7 @@ const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 export interface CanisterDirectoryNeeds {
   readonly scheduler: Pick<Admission, 'handleOf'>;
   readonly ids: CanisterIds;
-  readonly keeper: CanisterStore;
+  readonly store: CanisterStore;
   readonly recordContext: RecordContext;
   readonly log: Logger;
   /** Bytes of heap up to which what a message changed is stored, above what it depended on. */
@@ -30,8 +30,8 @@ export type SpecifiedCanister = Pick<CanisterRecord, 'id' | 'controllers' | 'env
 
 export class CanisterDirectory {
   readonly ids: CanisterIds;
-  readonly keeper: CanisterStore;
-  readonly #with: CanisterDirectoryNeeds;
+  readonly store: CanisterStore;
+  readonly #needs: CanisterDirectoryNeeds;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
   /** Those that have a name besides their id. */
   readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
@@ -44,14 +44,14 @@ export class CanisterDirectory {
   readonly #rejected = new Map<string, string>();
 
   constructor(needs: CanisterDirectoryNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
     this.ids = needs.ids;
-    this.keeper = needs.keeper;
+    this.store = needs.store;
   }
 
   /** By the bytes of its id. */
   find(id: Uint8Array): CanisterRecord | undefined {
-    const handle = this.#with.scheduler.handleOf(id);
+    const handle = this.#needs.scheduler.handleOf(id);
     return handle === undefined ? undefined : this.#byHandle[handle];
   }
 
@@ -113,18 +113,18 @@ export class CanisterDirectory {
   }
 
   get hasLiveLimit(): boolean {
-    return this.#with.hasLiveLimit;
+    return this.#needs.hasLiveLimit;
   }
 
   /** What an executor is to know of a canister from the beginning. */
   specOf({ id, steps, controllers, environment, hasCertificate }: SpecifiedCanister): CanisterSpec {
-    const snapshotBelowBytes = this.keeper.isKept ? this.#with.snapshotBelowBytes : undefined;
+    const snapshotBelowBytes = this.store.isDurable ? this.#needs.snapshotBelowBytes : undefined;
     return { id, balance: steps.balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
   }
 
   /** `isUnfinished`: it is there together with its code. */
   recordFor(identity: CanisterIdentity, isUnfinished?: boolean): CanisterRecord {
-    return new CanisterRecord(identity, this.#with.recordContext, isUnfinished);
+    return new CanisterRecord(identity, this.#needs.recordContext, isUnfinished);
   }
 
   /** It can be found by its name from now on; by its id when the scheduler has it. */
@@ -165,13 +165,13 @@ export class CanisterDirectory {
   /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */
   quarantine(record: Pick<CanisterRecord, 'name' | 'damage'>, reason: string): void {
     record.damage = reason;
-    this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
+    this.#needs.log.announce(`REJECTED ${record.name} ${reason}`);
   }
 
   /** There is no such canister, for this reason. */
   reject(name: string, reason: string): void {
     this.#rejected.set(name, reason);
-    this.#with.log.announce(`REJECTED ${name} ${reason}`);
+    this.#needs.log.announce(`REJECTED ${name} ${reason}`);
   }
 
   isRejected(name: string): boolean {

@@ -21,7 +21,7 @@ export interface OutputNeeds {
   readonly forwardDebugOutput: boolean;
   /** Of what all canisters have printed. */
   readonly outputBudget: SharedBudget;
-  readonly keeper: Pick<CanisterStore, 'isKept' | 'afterwards'>;
+  readonly store: Pick<CanisterStore, 'isDurable' | 'afterwards'>;
 }
 
 /**
@@ -30,7 +30,7 @@ export interface OutputNeeds {
  */
 export class CanisterOutput implements BudgetMember {
   readonly #name: string;
-  readonly #with: OutputNeeds;
+  readonly #needs: OutputNeeds;
   readonly #buffer = new DebugBuffer();
   readonly log = new CanisterLog();
   #feed: OutputFeed | undefined;
@@ -41,18 +41,18 @@ export class CanisterOutput implements BudgetMember {
   /** `name`: the canister's, for the log. */
   constructor(name: string, needs: OutputNeeds) {
     this.#name = name;
-    this.#with = needs;
+    this.#needs = needs;
     needs.outputBudget.join(this);
   }
 
   /** A step has printed lines. Where state is kept they are shown when everything that is known now is durable. */
   stepEnded(lines: readonly OutputLine[]): void {
-    const { keeper, clock } = this.#with;
+    const { store, clock } = this.#needs;
     const timeMs = clock.nowMs();
     const print = (): void => {
       for (const line of lines) this.#print(timeMs, line);
     };
-    if (keeper.isKept) keeper.afterwards(print);
+    if (store.isDurable) store.afterwards(print);
     else print();
   }
 
@@ -63,7 +63,7 @@ export class CanisterOutput implements BudgetMember {
     this.#feed?.printed();
     this.isRecent = true;
     this.#tell();
-    if (this.#with.forwardDebugOutput) this.#with.log.info(`[${this.#name}] ${text}`);
+    if (this.#needs.forwardDebugOutput) this.#needs.log.info(`[${this.#name}] ${text}`);
   }
 
   /** Takes the lines since the last time, without those whose step is not durable. */
@@ -74,7 +74,7 @@ export class CanisterOutput implements BudgetMember {
   }
 
   follow(reader: OutputReader, lastSeq: number | undefined): OutputFollowing {
-    this.#feed ??= new OutputFeed(this.#buffer, this.#with.clock, () => this.#tell());
+    this.#feed ??= new OutputFeed(this.#buffer, this.#needs.clock, () => this.#tell());
     return this.#feed.follow(reader, lastSeq);
   }
 
@@ -89,7 +89,7 @@ export class CanisterOutput implements BudgetMember {
     this.#feed?.end();
     this.#isEnded = true;
     this.#tell();
-    this.#with.outputBudget.leave(this);
+    this.#needs.outputBudget.leave(this);
   }
 
   shrink(): void {
@@ -105,6 +105,6 @@ export class CanisterOutput implements BudgetMember {
     const more = bytes - this.#bytesTold;
     if (more === 0) return;
     this.#bytesTold = bytes;
-    this.#with.outputBudget.changed(more);
+    this.#needs.outputBudget.changed(more);
   }
 }

@@ -39,7 +39,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 /** One for all records. */
 export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
   readonly scheduler: Pick<Admission, 'stateOf' | 'lowMemory'>;
-  readonly keeper: CanisterStore;
+  readonly store: CanisterStore;
   readonly metering: Metering;
   readonly sharedControllers: SharedControllers;
 }
@@ -150,7 +150,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   /** For good: an actor that needs one does not serve without. */
   giveCertificate(): void {
     this.#hasCertificate = true;
-    this.#context.keeper.identityChanged(this);
+    this.#context.store.identityChanged(this);
   }
 
   get code(): RecordedCode | undefined {
@@ -160,7 +160,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   set code(code: RecordedCode | undefined) {
     this.#code = code;
     if (this.#presence === 'unfinished') this.#presence = 'present';
-    this.#context.keeper.identityChanged(this);
+    this.#context.store.identityChanged(this);
     this.#context.watches.codeChanged(this.handle);
   }
 
@@ -261,7 +261,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.givenCandid = identity.givenCandid;
     this.#hasCertificate = identity.hasCertificate ?? false;
     // The code's own string: thousands may share it.
-    this.#context.keeper.recovered(this, code?.module.hash ?? identity.moduleHash);
+    this.#context.store.recovered(this, code?.module.hash ?? identity.moduleHash);
     this.steps.recovered(numbers);
   }
 
@@ -312,7 +312,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
 
   /** Something of what is stored has changed outside of a step. */
   changedOutside(): void {
-    this.#context.keeper.identityChanged(this);
+    this.#context.store.identityChanged(this);
   }
 
   /** It is deleted: nobody knows its status any more. */

@@ -79,7 +79,7 @@ export class CanisterService implements Canisters {
   readonly directory: CanisterDirectory;
   readonly backend: HostBackend;
   readonly started: StartedActors;
-  readonly #with: CanisterServiceDependencies;
+  readonly #needs: CanisterServiceDependencies;
   readonly #histories: MessageHistories;
   readonly #replayBudget: ReplayBudget<LoggedCanister>;
   readonly #accounting: Accounting;
@@ -91,16 +91,16 @@ export class CanisterService implements Canisters {
   readonly #watches = new CanisterWatches();
 
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
     const { execution, storage } = dependencies;
     const ids = new CanisterIds();
-    const keeper = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs?.(hash, isStored));
+    const store = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs?.(hash, isStored));
     const histories = new MessageHistories(options.historyEntries);
     this.#histories = histories;
     this.#replayBudget = newReplayBudget(dependencies, options);
     const recordContext = {
       ...dependencies,
-      keeper,
+      store,
       replayBudget: this.#replayBudget,
       sharedControllers: new SharedControllers(),
       numberRows: new NumberRows(STEP_NUMBERS),
@@ -108,11 +108,11 @@ export class CanisterService implements Canisters {
       watches: this.#watches,
       outputBudget: new SharedBudget(OUTPUT_BYTES_MAX),
     };
-    const directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper, recordContext });
+    const directory = new CanisterDirectory({ ...dependencies, ...options, ids, store, recordContext });
     this.directory = directory;
     this.#interfaces = new CandidInterfaces(dependencies);
     this.#prepared = new PreparedModules(execution, dependencies.log);
-    const parts = { ...dependencies, keeper, directory, histories, interfaces: this.#interfaces };
+    const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces };
     this.#accounting = new Accounting(parts);
     this.#messages = new ClientMessages({ ...dependencies, accounting: this.#accounting });
     this.#deployments = new Deployments(parts);
@@ -125,8 +125,8 @@ export class CanisterService implements Canisters {
 
   /** Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before anything starts. */
   open(): void {
-    this.#with.storage.readAhead?.('module', this.#prepared);
-    this.#with.schedulerSetup.attachCanisters(this.#loader, this.#accounting);
+    this.#needs.storage.readAhead?.('module', this.#prepared);
+    this.#needs.schedulerSetup.attachCanisters(this.#loader, this.#accounting);
   }
 
   get wakeSeconds(): HistogramFigures {
@@ -166,7 +166,7 @@ export class CanisterService implements Canisters {
   async giveInterface(canister: Canister, did: string): Promise<void> {
     const record = recordOf(canister);
     await this.#deployments.inTurn(record, () => this.#interfaces.give(record, did));
-    await this.#with.storage.settled();
+    await this.#needs.storage.settled();
   }
 
   // ---- messages
@@ -199,17 +199,17 @@ export class CanisterService implements Canisters {
 
   async stop(canister: Canister): Promise<void> {
     const { handle } = recordOf(canister);
-    await this.#with.scheduler.stop(handle);
+    await this.#needs.scheduler.stop(handle);
     this.#watches.changed(handle);
-    await this.#with.storage.settled();
+    await this.#needs.storage.settled();
   }
 
   async start(canister: Canister): Promise<void> {
     const record = recordOf(canister);
-    this.#with.scheduler.start(record.handle);
+    this.#needs.scheduler.start(record.handle);
     record.steps.checkMemory();
     this.#watches.changed(record.handle);
-    await this.#with.storage.settled();
+    await this.#needs.storage.settled();
   }
 
   async remove(canister: Canister, options: RemoveOptions = {}): Promise<void> {
@@ -217,10 +217,10 @@ export class CanisterService implements Canisters {
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
-    refuseUnmetered(this.#with.metering);
+    refuseUnmetered(this.#needs.metering);
     const record = recordOf(canister);
     const balance = await this.backend.addCycles(record, amount);
-    await this.#with.storage.settled();
+    await this.#needs.storage.settled();
     return balance;
   }
 

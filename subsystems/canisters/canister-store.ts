@@ -44,7 +44,7 @@ export class CanisterStore {
     if (storage.isKept) storage.onSeal((unit) => this.#write(unit));
   }
 
-  get isKept(): boolean {
+  get isDurable(): boolean {
     return this.#storage.isKept;
   }
 
@@ -62,7 +62,7 @@ export class CanisterStore {
 
   /** A mere counter: it goes with the next unit, whenever that is. */
   counted(record: StorableCanister): void {
-    if (this.isKept && !record.isRemoved && record.damage === undefined) this.#numbers.add(record);
+    if (this.isDurable && !record.isRemoved && record.damage === undefined) this.#numbers.add(record);
   }
 
   /** Name, settings, code: and the numbers with them. */
@@ -73,11 +73,11 @@ export class CanisterStore {
   }
 
   #keeps({ isRemoved, isUnfinished, damage }: StorableCanister): boolean {
-    return this.isKept && !isRemoved && !isUnfinished && damage === undefined;
+    return this.isDurable && !isRemoved && !isUnfinished && damage === undefined;
   }
 
   removed(record: StorableCanister): void {
-    if (!this.isKept) return;
+    if (!this.isDurable) return;
     this.#numbers.delete(record);
     this.#identities.delete(record);
     this.#removed.add(record);

@@ -20,17 +20,17 @@ export interface ClientMessagesNeeds {
 
 /** Each method does what the one of `Canisters` with the same name says. */
 export class ClientMessages {
-  readonly #with: ClientMessagesNeeds;
+  readonly #needs: ClientMessagesNeeds;
 
   constructor(needs: ClientMessagesNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   async call(record: CanisterRecord, message: ClientMessage): Promise<Outcome> {
     const { kind, method, caller, argument, addressedBy, idempotencyKey, startedMs } = message;
     refuseUnlessCallable(record, kind, method, caller);
     const argumentBytes = argument.length;
-    const { accounting, clock } = this.#with;
+    const { accounting, clock } = this.#needs;
     const cameMs = startedMs ?? (accounting.remembersCalls ? clock.nowMs() : 0);
     // A large argument is handed over.
     const remembered =
@@ -40,13 +40,13 @@ export class ClientMessages {
     const coming = { kind, method, caller, argument: remembered, argumentBytes, startedMs: cameMs, addressedBy };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
     const delivered = { kind, method, caller, argument, idempotencyKey, noted: coming };
-    return this.#told(record, coming, this.#with.scheduler.deliver(record.handle, delivered));
+    return this.#told(record, coming, this.#needs.scheduler.deliver(record.handle, delivered));
   }
 
   async #told(record: CanisterRecord, noted: NotedMessage, delivered: Promise<Outcome>): Promise<Outcome> {
     const outcome = await delivered;
     if (outcome.kind === 'unavailable') throwIfRejected(record);
-    else this.#with.accounting.told(record, noted, outcome);
+    else this.#needs.accounting.told(record, noted, outcome);
     return outcome;
   }
 
@@ -54,7 +54,7 @@ export class ClientMessages {
     refuseUnlessCallable(record, 'query', method, caller);
     const message = { kind: 'query', method, caller, argument } as const;
     const noted = { ...message, argumentBytes: argument.length, startedMs: 0 };
-    const outcome = await this.#with.scheduler.deliver(record.handle, { ...message, noted });
+    const outcome = await this.#needs.scheduler.deliver(record.handle, { ...message, noted });
     if (outcome.kind === 'unavailable') throwIfRejected(record);
     return outcome;
   }

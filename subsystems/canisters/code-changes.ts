@@ -38,15 +38,15 @@ export interface GivenInterface {
 }
 
 export class CodeChanges {
-  readonly #with: CodeChangesDependencies;
+  readonly #needs: CodeChangesDependencies;
 
   constructor(dependencies: CodeChangesDependencies) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
   }
 
   /** Checks a module and its interface: with the text that comes with it, or the one that was given before. */
   async prepare(name: string, wasm: Uint8Array, given: GivenInterface): Promise<RecordedCode> {
-    const { interfaces, execution } = this.#with;
+    const { interfaces, execution } = this.#needs;
     const module = await execution.prepare(wasm);
     if (given.fresh !== undefined) return await interfaces.checked(name, { module, wasm }, given.fresh);
     return await interfaces.recorded(name, { module, wasm }, given.kept);
@@ -54,7 +54,7 @@ export class CodeChanges {
 
   /** Large text is converted in a thread of the codec's. */
   async encodeArgument(candid: CandidInterface | undefined, argument: InstallOptions['argument']): Promise<Uint8Array> {
-    const { codec } = this.#with;
+    const { codec } = this.#needs;
     if (argument === undefined) return EMPTY_ARGUMENTS;
     if (argument instanceof Uint8Array) return argument;
     if (argument.kind === 'bytes') return argument.bytes;
@@ -87,14 +87,14 @@ export class CodeChanges {
   }
 
   #take(record: ChangingCanister, code: RecordedCode, change: CodeChange): void {
-    if (change.mode === 'upgrade') tellStableTypes(this.#with.log, record, code.module);
+    if (change.mode === 'upgrade') tellStableTypes(this.#needs.log, record, code.module);
     record.code = code;
   }
 
   /** A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits. */
   async storeKeptHeap(record: ChangingCanister, change: CodeChange): Promise<void> {
     if (change.mode !== 'upgrade' || !change.keepsHeap) return;
-    const { execution, scheduler } = this.#with;
+    const { execution, scheduler } = this.#needs;
     const release = await scheduler.pin(record.handle);
     try {
       await execution.checkpoint(record.handle);
@@ -109,18 +109,18 @@ export class CodeChanges {
     code: RecordedCode,
     change: CodeChange,
   ): Promise<{ readonly step: Step; readonly lines: readonly string[] }> {
-    const { scheduler } = this.#with;
+    const { scheduler } = this.#needs;
     const { handle } = record;
     const logged = record.outputIfAny?.log.length ?? 0;
-    const startedMs = this.#with.clock.nowMs();
+    const startedMs = this.#needs.clock.nowMs();
     const release = await scheduler.pin(handle);
     let changed: ChangedCode;
     // No message of the new code prints before what the old one printed is forgotten.
-    const letGo = scheduler.lock(handle);
+    const unlock = scheduler.lock(handle);
     try {
       changed = await scheduler.change(handle, code.module, change);
     } finally {
-      letGo();
+      unlock();
       release();
     }
     const { step, lines } = changed;
@@ -142,6 +142,6 @@ export class CodeChanges {
         : { ...fault, kind: outcomeKindOf(fault.kind), instructions, charge };
     const kind = mode === 'upgrade' ? 'upgrade' : 'install';
     const ended = { kind, method: '', caller, argument, argumentBytes: argument.length, startedMs } as const;
-    this.#with.histories.add(handle, ended, outcome, this.#with.clock.nowMs());
+    this.#needs.histories.add(handle, ended, outcome, this.#needs.clock.nowMs());
   }
 }

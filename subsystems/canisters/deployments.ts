@@ -33,20 +33,20 @@ export interface DeploymentsNeeds extends CodeChangesDependencies {
   readonly scheduler: Admission & CodeLocks;
   readonly execution: Execution;
   readonly directory: CanisterDirectory;
-  readonly keeper: Pick<CanisterStore, 'identityChanged' | 'removed' | 'settled'>;
+  readonly store: Pick<CanisterStore, 'identityChanged' | 'removed' | 'settled'>;
   readonly interfaces: CandidInterfaces;
   readonly compatibility: Compatibility;
 }
 
 export class Deployments {
-  readonly #with: DeploymentsNeeds;
+  readonly #needs: DeploymentsNeeds;
   readonly #changes: CodeChanges;
   #management: ManagementHooks | undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
 
   constructor(needs: DeploymentsNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#changes = new CodeChanges(needs);
   }
 
@@ -65,7 +65,7 @@ export class Deployments {
   // ---- what operators ask for
 
   async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
-    if (options.cycles !== undefined) refuseUnmetered(this.#with.metering);
+    if (options.cycles !== undefined) refuseUnmetered(this.#needs.metering);
     const { candidText } = options;
     const record = await this.place(name, moduleBytes, options, { kept: undefined, fresh: candidText });
     await this.#settled(record);
@@ -86,7 +86,7 @@ export class Deployments {
         `${quotedName(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
       );
     }
-    if (this.#installing.has(name) || this.#with.directory.findByName(name) !== undefined) {
+    if (this.#installing.has(name) || this.#needs.directory.findByName(name) !== undefined) {
       throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
     }
     this.#installing.add(name);
@@ -112,7 +112,7 @@ export class Deployments {
           throw error;
         }
       });
-      this.#with.directory.accept(name);
+      this.#needs.directory.accept(name);
       this.#noteDeployment(record, 'install', options.caller);
       return record;
     } finally {
@@ -130,7 +130,7 @@ export class Deployments {
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
     const report = await upgrade(
       {
-        ...this.#with,
+        ...this.#needs,
         changes: this.#changes,
         inTurn: (change) => this.inTurn(record, change),
         isDone: () => this.giveCertificate(record, options),
@@ -161,7 +161,7 @@ export class Deployments {
   giveCertificate(record: CanisterRecord, { hasCertificate = false }: { readonly hasCertificate?: boolean }): void {
     if (!hasCertificate || record.hasCertificate) return;
     record.giveCertificate();
-    this.#with.execution.giveCertificate(record.handle);
+    this.#needs.execution.giveCertificate(record.handle);
   }
 
   /** As the management canister changes code: the fault is a value. */
@@ -170,7 +170,7 @@ export class Deployments {
   }
 
   recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode> {
-    return this.#with.interfaces.recorded(record.name, code, record.givenCandid);
+    return this.#needs.interfaces.recorded(record.name, code, record.givenCandid);
   }
 
   async remove(record: CanisterRecord, { endsCalls = false }: RemoveOptions = {}): Promise<void> {
@@ -184,23 +184,23 @@ export class Deployments {
         return Promise.resolve();
       });
     }
-    await this.#with.keeper.settled();
+    await this.#needs.store.settled();
   }
 
   /** Ends the canister with its calls: one unit has all of that, or nothing. */
   async #end(record: CanisterRecord): Promise<void> {
-    const { scheduler } = this.#with;
-    const isThere = this.#with.directory.find(record.id) === record;
+    const { scheduler } = this.#needs;
+    const isThere = this.#needs.directory.find(record.id) === record;
     // At once: whoever changes it now, or waits for it to stop, would hold this up.
     const letGoOn = isThere ? scheduler.beginDeletion(record.handle) : () => undefined;
     try {
       await this.inTurn(record, async () => {
-        const letGo = scheduler.lock(record.handle);
+        const unlock = scheduler.lock(record.handle);
         try {
           await scheduler.endCalls(record.handle);
           this.forget(record);
         } finally {
-          letGo();
+          unlock();
         }
       });
     } catch (error) {
@@ -225,7 +225,7 @@ export class Deployments {
   /** In turn with the changes that canisters make through the management canister. */
   inTurn<T>(record: CanisterRecord, change: () => Promise<T>): Promise<T> {
     const changeIfPresent = async (): Promise<T> => {
-      if (this.#with.directory.find(record.id) === record) return await change();
+      if (this.#needs.directory.find(record.id) === record) return await change();
       throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
     };
     return this.management.exclusive(record, changeIfPresent);
@@ -239,34 +239,34 @@ export class Deployments {
 
   /** An empty canister. */
   create(spec: NewRecord): CanisterRecord {
-    const { execution, scheduler, metering } = this.#with;
-    const id = spec.id ?? this.#with.directory.ids.next();
+    const { execution, scheduler, metering } = this.#needs;
+    const id = spec.id ?? this.#needs.directory.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
-    const record = this.#with.directory.recordFor({ name, id, balance, controllers, environment }, spec.isInstalled);
-    record.handle = execution.create(this.#with.directory.specOf(record));
+    const record = this.#needs.directory.recordFor({ name, id, balance, controllers, environment }, spec.isInstalled);
+    record.handle = execution.create(this.#needs.directory.specOf(record));
     // Before it is admitted: the scheduler asks for its size then.
-    this.#with.directory.enter(record);
+    this.#needs.directory.enter(record);
     scheduler.admit(record.handle, record.idText);
-    this.#with.keeper.identityChanged(record);
+    this.#needs.store.identityChanged(record);
     return record;
   }
 
   /** Drops the canister, with its code and its state. */
   forget(record: CanisterRecord): void {
-    this.#with.scheduler.withdraw(record.handle);
-    this.#with.execution.remove(record.handle);
+    this.#needs.scheduler.withdraw(record.handle);
+    this.#needs.execution.remove(record.handle);
     record.removed();
-    this.#with.keeper.removed(record);
-    this.#with.directory.leave(record);
-    this.#with.histories.forget(record.handle);
+    this.#needs.store.removed(record);
+    this.#needs.directory.leave(record);
+    this.#needs.histories.forget(record.handle);
     record.outputIfAny?.end();
     this.management.forget(record);
   }
 
   /** All is durable, and the interface known. */
   async #settled(record: CanisterRecord): Promise<void> {
-    await Promise.all([this.#with.keeper.settled(), this.#with.interfaces.ask(record)]);
+    await Promise.all([this.#needs.store.settled(), this.#needs.interfaces.ask(record)]);
   }
 }
 

@@ -110,7 +110,7 @@ export interface OutputReader {
 
 export interface OutputFollowing {
   /** To be called when the reader has room again. */
-  goOn(): void;
+  resume(): void;
   /** The reader is gone. What it was given last is kept for another one for 30 s. */
   end(): void;
 }

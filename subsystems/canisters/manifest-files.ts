@@ -32,29 +32,29 @@ export function newCandid(
 
 /** The manifest's actors as their files are while the host serves. */
 export class ManifestFiles implements ManifestActors {
-  readonly #with: ManifestFilesDependencies;
+  readonly #needs: ManifestFilesDependencies;
 
   constructor(dependencies: ManifestFilesDependencies) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
   }
 
   names(): readonly string[] {
-    return this.#with.sources.map(({ name }) => name);
+    return this.#needs.sources.map(({ name }) => name);
   }
 
   filesOf(name: string): Promise<readonly string[]> {
-    return this.#with.modulesNow().filesNamed(name);
+    return this.#needs.modulesNow().filesNamed(name);
   }
 
   async reload(name: string): Promise<'same' | 'reloaded' | 'installed'> {
-    const { canisters, caller } = this.#with;
+    const { canisters, caller } = this.#needs;
     if (canisters.named(name) === undefined) {
       // It has been deleted. Its id was given out, and the other actors know it by that: only a start gives it another.
       if (!canisters.isRejected(name)) return 'same';
-      await this.#with.install(name);
+      await this.#needs.install(name);
       return 'installed';
     }
-    const files = await this.#with.modulesNow().readNamed(name);
+    const files = await this.#needs.modulesNow().readNamed(name);
     const record = canisters.named(name);
     // Deleted while its source was compiled.
     if (record === undefined) return 'same';

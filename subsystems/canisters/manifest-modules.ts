@@ -24,13 +24,13 @@ export interface ManifestModulesDependencies {
  * so that one is compiled first; each source is compiled once, several at a time. To read files again, make a new one of these.
  */
 export class ManifestModules {
-  readonly #with: ManifestModulesDependencies;
+  readonly #needs: ManifestModulesDependencies;
   readonly #compiled = new Map<string, Promise<CompiledActor>>();
   /** By actor that is compiled, those whose interfaces it has asked for. */
   readonly #imports = new Map<string, Set<string>>();
 
   constructor(dependencies: ManifestModulesDependencies) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
   }
 
   async moduleOf({ name, source }: ManifestSource): Promise<Uint8Array> {
@@ -44,14 +44,14 @@ export class ManifestModules {
 
   /** What an actor is installed or upgraded with. */
   async readNamed(name: string): Promise<ActorFiles> {
-    const actor = this.#with.actors.find((known) => known.name === name);
+    const actor = this.#needs.actors.find((known) => known.name === name);
     assert(actor !== undefined, `the manifest has no actor ${name}`);
     return { module: await this.moduleOf(actor), candidText: await candidTextOf(actor) };
   }
 
   /** Files whose change may change the module or the interface of an actor, missing ones too: absolute paths. */
   async filesNamed(name: string): Promise<readonly string[]> {
-    const { actors, compiler } = this.#with;
+    const { actors, compiler } = this.#needs;
     const files = new Set<string>();
     const wanted = new Set([name]);
     // Also those whose interfaces it imports; the set grows meanwhile.
@@ -71,10 +71,10 @@ export class ManifestModules {
   #compile(name: string, file: string): Promise<CompiledActor> {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
-    this.#with.execution.expect();
+    this.#needs.execution.expect();
     const importActor = (imported: string): Promise<ActorReference> => this.#reference(imported, name);
-    const compiling = this.#with.compiler.compile(file, { name, importActor }).then((compiled) => {
-      for (const warning of compiled.warnings) this.#with.log.warn(warning);
+    const compiling = this.#needs.compiler.compile(file, { name, importActor }).then((compiled) => {
+      for (const warning of compiled.warnings) this.#needs.log.warn(warning);
       return compiled;
     });
     this.#compiled.set(name, compiling);
@@ -82,7 +82,7 @@ export class ManifestModules {
   }
 
   async #reference(name: string, importer: string): Promise<ActorReference> {
-    const { actors, principalOf } = this.#with;
+    const { actors, principalOf } = this.#needs;
     const actor = actors.find((known) => known.name === name);
     const principal = principalOf(name);
     if (actor === undefined || principal === undefined) {
@@ -122,7 +122,7 @@ export class ManifestModules {
   async #interfaceOf({ name, source, candidFile }: ManifestSource): Promise<string> {
     try {
       if (source.kind === 'main') return (await this.#compile(name, source.file)).candid;
-      const { candid } = await this.#with.execution.prepare(await readNamed(source.file));
+      const { candid } = await this.#needs.execution.prepare(await readNamed(source.file));
       if (candid !== undefined) return candid;
       const given = await candidTextOf({ candidFile });
       if (given !== undefined) return given;

@@ -29,7 +29,7 @@ export class NumberRows {
   }
 
   /** Somebody else gets it: what goes on to use the numbers has them in the row that this returns. */
-  giveBack({ block, at }: NumberRow): NumberRow {
+  free({ block, at }: NumberRow): NumberRow {
     const own = block.slice(at, at + this.#width);
     block.fill(0, at, at + this.#width);
     this.#free.push({ block, at });

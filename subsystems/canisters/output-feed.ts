@@ -100,7 +100,7 @@ export class OutputFeed {
     this.#full.add(follower);
     if (lastSeq !== undefined && !this.#takeOver(follower)) this.#claimants.add(follower);
     this.#goOn(follower);
-    return { goOn: () => this.#goOn(follower), end: () => this.#leave(follower) };
+    return { resume: () => this.#goOn(follower), end: () => this.#leave(follower) };
   }
 
   /** Something was printed. Followers get it when everything that was printed with it is there. */

@@ -105,7 +105,7 @@ export async function recoverCanisters(
 }
 
 class Waking implements Recovery {
-  readonly #with: RecoveryDependencies;
+  readonly #needs: RecoveryDependencies;
   readonly #records: readonly CanisterRecord[];
   readonly #progress: (note: string) => void;
   /** With a log. */
@@ -119,14 +119,14 @@ class Waking implements Recovery {
     records: readonly CanisterRecord[],
     progress: (note: string) => void,
   ) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
     this.#records = records;
     this.#progress = progress;
     this.#isOver = () => dependencies.signal.aborted;
   }
 
   async bringBack(): Promise<void> {
-    const { schedulerSetup, storage, clock } = this.#with;
+    const { schedulerSetup, storage, clock } = this.#needs;
     this.#progress('taking up what was under way');
     await schedulerSetup.restoreAnswers();
     // Not before all variables are known: what is under way goes on with this.
@@ -159,7 +159,7 @@ class Waking implements Recovery {
   }
 
   #mayWait(record: CanisterRecord): boolean {
-    const { directory, execution } = this.#with;
+    const { directory, execution } = this.#needs;
     if (record.damage !== undefined || record.isRemoved) return true;
     const { bytesUsed, bytesHigh } = execution.memory;
     // Those without a log come when somebody wants them, if not all of them may be live.
@@ -167,7 +167,7 @@ class Waking implements Recovery {
   }
 
   async #wake(record: CanisterRecord): Promise<void> {
-    const { scheduler, log } = this.#with;
+    const { scheduler, log } = this.#needs;
     try {
       const release = await scheduler.pin(record.handle);
       release();
@@ -215,12 +215,12 @@ class AheadOfClock {
 
 /** The modules that canisters have, each read and prepared once; interfaces too. */
 class StoredCodes {
-  readonly #with: RecoveryDependencies;
+  readonly #needs: RecoveryDependencies;
   readonly #codes = new Map<string, Promise<HostedCode>>();
   readonly #given = new Map<string, Promise<RecordedCode>>();
 
   constructor(dependencies: RecoveryDependencies) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
   }
 
   /** Rejects with a ServerError when the module is not there or no longer accepted. */
@@ -235,7 +235,7 @@ class StoredCodes {
       this.#codes.set(moduleHash, loading);
     }
     const code = await loading;
-    const { interfaces } = this.#with;
+    const { interfaces } = this.#needs;
     if (givenCandid === undefined) return await interfaces.recorded(name, code, undefined);
     const key = `${moduleHash} ${givenCandid}`;
     const known = this.#given.get(key) ?? interfaces.recorded(name, code, givenCandid);
@@ -244,10 +244,10 @@ class StoredCodes {
   }
 
   async #load(hash: string): Promise<HostedCode> {
-    const { storage, execution, directory, prepared } = this.#with;
+    const { storage, execution, directory, prepared } = this.#needs;
     const ready = await prepared.of(hash);
     if (ready !== undefined) {
-      directory.keeper.moduleIsStored(hash);
+      directory.store.moduleIsStored(hash);
       return ready;
     }
     const [entry] = await storage.range('module', Buffer.from(hash, 'hex'));
@@ -260,7 +260,7 @@ class StoredCodes {
     if (module.hash !== hash) {
       throw new ServerError('unavailable', 'state-corrupt', `its module is damaged: module/${hash}`);
     }
-    directory.keeper.moduleIsStored(hash);
+    directory.store.moduleIsStored(hash);
     return { module, wasm };
   }
 }

@@ -16,20 +16,20 @@ type Shared = Omit<RecoveryDependencies, 'management' | 'signal'> &
 
 export interface StartedActorsNeeds extends Shared {
   readonly deployments: Deployments;
-  readonly keeper: CanisterStore;
+  readonly store: CanisterStore;
   /** Somebody takes up what differs between manifest and state: it need not be told. */
   readonly followsFiles: boolean;
 }
 
 export class StartedActors implements ManifestActors {
-  readonly #with: StartedActorsNeeds;
+  readonly #needs: StartedActorsNeeds;
   #manifest: InstalledManifest | undefined;
   /** Canisters that were stored and are to be woken. */
   #recovery: Recovery | undefined;
   #isEnding = false;
 
   constructor(needs: StartedActorsNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   /** There are none before the manifest is installed. */
@@ -56,14 +56,14 @@ export class StartedActors implements ManifestActors {
    */
   async install(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
-    const { deployments, directory, keeper, execution } = this.#with;
+    const { deployments, directory, store, execution } = this.#needs;
     const { management } = deployments;
-    this.#recovery = keeper.isKept
-      ? await recoverCanisters({ ...this.#with, management, signal }, progress)
+    this.#recovery = store.isDurable
+      ? await recoverCanisters({ ...this.#needs, management, signal }, progress)
       : undefined;
     this.#manifest = await installManifest(
       {
-        ...this.#with,
+        ...this.#needs,
         canisters: {
           place: (...given) => deployments.place(...given),
           named: (name) => directory.findByName(name),
@@ -81,7 +81,7 @@ export class StartedActors implements ManifestActors {
       progress,
       (name, reason) => directory.reject(name, reason),
     );
-    await keeper.settled();
+    await store.settled();
   }
 
   /**
@@ -97,9 +97,9 @@ export class StartedActors implements ManifestActors {
   async #finishStart(recovery: Recovery): Promise<void> {
     const isOver = (): boolean => this.#isEnding;
     await recovery.bringBackRest(isOver);
-    const { log } = this.#with;
+    const { log } = this.#needs;
     try {
-      const count = await this.#with.keeper.deleteLeftModules(isOver);
+      const count = await this.#needs.store.deleteLeftModules(isOver);
       if (count > 0) log.info(`deleted ${count} module(s) from the state that no actor uses`);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
@@ -119,6 +119,6 @@ export class StartedActors implements ManifestActors {
     // The comparison holds the whole manifest: it is done once.
     const { compare, files } = manifest;
     this.#manifest = { files, compare: async () => undefined };
-    if (!this.#with.followsFiles) await compare();
+    if (!this.#needs.followsFiles) await compare();
   }
 }

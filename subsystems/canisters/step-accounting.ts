@@ -61,7 +61,7 @@ export interface AccountedCanister extends StorableCanister, LoggedCanister {
 export interface StepAccountingNeeds {
   readonly clock: Clock;
   readonly scheduler: Pick<Admission, 'lowMemory'>;
-  readonly keeper: Pick<CanisterStore, 'isKept' | 'append' | 'numbersChanged' | 'counted'>;
+  readonly store: Pick<CanisterStore, 'isDurable' | 'append' | 'numbersChanged' | 'counted'>;
   readonly replayBudget: Pick<ReplayBudget<LoggedCanister>, 'logged'>;
   readonly watches: CanisterWatches;
   /** Of `STEP_NUMBERS` each. */
@@ -70,7 +70,7 @@ export interface StepAccountingNeeds {
 
 export class StepAccounting {
   readonly #canister: AccountedCanister;
-  readonly #with: StepAccountingNeeds;
+  readonly #needs: StepAccountingNeeds;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
   #activity: CanisterActivity = NO_ACTIVITY;
   #balance: bigint;
@@ -80,7 +80,7 @@ export class StepAccounting {
 
   constructor(canister: AccountedCanister, balance: bigint, needs: StepAccountingNeeds) {
     this.#canister = canister;
-    this.#with = needs;
+    this.#needs = needs;
     this.#balance = balance;
     ({ block: this.#block, at: this.#at } = needs.numberRows.take());
     this.#put(NUMBERS.lastMessageMs, needs.clock.nowMs());
@@ -191,7 +191,7 @@ export class StepAccounting {
   /** The canister is deleted: whoever still has it sees its own numbers. */
   end(): void {
     this.logIs(0);
-    ({ block: this.#block, at: this.#at } = this.#with.numberRows.giveBack({ block: this.#block, at: this.#at }));
+    ({ block: this.#block, at: this.#at } = this.#needs.numberRows.free({ block: this.#block, at: this.#at }));
   }
 
   /**
@@ -206,7 +206,7 @@ export class StepAccounting {
     const before = this.lowMemoryHook;
     if (isLow && before === 'executed') return;
     this.#hookIs(isLow ? 'ready' : 'condition_not_satisfied');
-    if (isLow || before === 'ready') this.#with.scheduler.lowMemory(this.#canister.handle, isLow);
+    if (isLow || before === 'ready') this.#needs.scheduler.lowMemory(this.#canister.handle, isLow);
   }
 
   /** The hook that was due has run, or the code has none. */
@@ -217,23 +217,23 @@ export class StepAccounting {
   #hookIs(hook: LowMemoryHook): void {
     if (hook === this.lowMemoryHook) return;
     this.lowMemoryHook = hook;
-    this.#with.keeper.numbersChanged(this.#canister);
+    this.#needs.store.numbersChanged(this.#canister);
   }
 
   // ---- what executors report
 
   /** The canister has fallen asleep, which ends its log, or has come back: no step tells of it. */
   logIs(instructions: number): void {
-    this.#with.replayBudget.logged(this.#canister, instructions);
+    this.#needs.replayBudget.logged(this.#canister, instructions);
   }
 
   stepEnded(ended: ToldStep, count: StepCount): void {
-    const { keeper } = this.#with;
+    const { store } = this.#needs;
     const { step, changes, lines, heapBytes, version, balance } = ended;
     const { charge } = step;
-    for (const piece of changes) keeper.append(piece);
-    if (keeper.isKept) {
-      if (charge > 0 || balance !== undefined || version !== this.version) keeper.numbersChanged(this.#canister);
+    for (const piece of changes) store.append(piece);
+    if (store.isDurable) {
+      if (charge > 0 || balance !== undefined || version !== this.version) store.numbersChanged(this.#canister);
       this.#put(NUMBERS.instantMs, ended.instantMs);
       this.logIs(ended.loggedInstructions);
     }
@@ -243,7 +243,7 @@ export class StepAccounting {
     this.setMemory(heapBytes, ended.stableBytes);
     if (version > this.version) {
       this.version = version;
-      this.#with.watches.changed(this.#canister.handle);
+      this.#needs.watches.changed(this.#canister.handle);
     }
     this.#put(NUMBERS.cyclesCharged, this.cyclesCharged + charge);
     if (balance === undefined) this.#charge(charge);
@@ -268,8 +268,8 @@ export class StepAccounting {
 
   credited(balance: bigint): void {
     this.#setBalance(balance);
-    this.#with.watches.changed(this.#canister.handle);
-    this.#with.keeper.numbersChanged(this.#canister);
+    this.#needs.watches.changed(this.#canister.handle);
+    this.#needs.store.numbersChanged(this.#canister);
   }
 
   /** The canister's executor has died, and with it a hook that was on its way. */
@@ -302,8 +302,8 @@ export class StepAccounting {
       activity.messagesById++;
       activity.trapsById += traps;
     }
-    this.#put(NUMBERS.lastMessageMs, this.#with.clock.nowMs());
-    this.#with.keeper.counted(this.#canister);
+    this.#put(NUMBERS.lastMessageMs, this.#needs.clock.nowMs());
+    this.#needs.store.counted(this.#canister);
     if (kind === 'update') return;
     const responseBytes = outcome.kind === 'reply' ? outcome.data.length : 0;
     activity.countQuery(outcome.instructions, argumentBytes, responseBytes);

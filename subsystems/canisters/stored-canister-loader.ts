@@ -34,13 +34,13 @@ export interface StoredCanisterLoaderDependencies {
 }
 
 export class StoredCanisterLoader implements Loader {
-  readonly #with: StoredCanisterLoaderDependencies;
+  readonly #needs: StoredCanisterLoaderDependencies;
   /** Those that are being put to sleep. */
   readonly #falling = new Map<StoredRecord, Promise<void>>();
   readonly #wakeSeconds = new Histogram(SECONDS_BOUNDS);
 
   constructor(dependencies: StoredCanisterLoaderDependencies) {
-    this.#with = dependencies;
+    this.#needs = dependencies;
   }
 
   /** Of those that succeeded. */
@@ -49,22 +49,22 @@ export class StoredCanisterLoader implements Loader {
   }
 
   async #sleep(record: StoredRecord): Promise<void> {
-    await this.#with.execution.sleep(record.handle);
+    await this.#needs.execution.sleep(record.handle);
     record.steps.logIs(0);
   }
 
   bytesOf(handle: number): number {
-    const { heapBytes, stableBytes } = this.#with.directory.get(handle);
+    const { heapBytes, stableBytes } = this.#needs.directory.get(handle);
     return heapBytes + stableBytes;
   }
 
   heapBytesOf(handle: number): number {
-    return this.#with.directory.get(handle).heapBytes;
+    return this.#needs.directory.get(handle).heapBytes;
   }
 
   sleep(handle: number): Promise<void> {
-    const record = this.#with.directory.get(handle);
-    this.#with.histories.compact(handle);
+    const record = this.#needs.directory.get(handle);
+    this.#needs.histories.compact(handle);
     record.outputIfAny?.compact();
     const falling = this.#sleep(record).finally(() => {
       if (this.#falling.get(record) === falling) this.#falling.delete(record);
@@ -75,7 +75,7 @@ export class StoredCanisterLoader implements Loader {
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
   async wake(handle: number, scheduled: AsScheduled): Promise<void> {
-    const { clock, directory } = this.#with;
+    const { clock, directory } = this.#needs;
     const record = directory.get(handle);
     const startedMs = clock.nowMs();
     await this.#bringBack(record, scheduled);
@@ -83,7 +83,7 @@ export class StoredCanisterLoader implements Loader {
   }
 
   async #bringBack(record: StoredRecord, scheduled: AsScheduled): Promise<void> {
-    const { execution } = this.#with;
+    const { execution } = this.#needs;
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await this.#falling.get(record);
     try {
@@ -108,7 +108,7 @@ export class StoredCanisterLoader implements Loader {
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;
-      this.#with.directory.quarantine(record, messageOf(error));
+      this.#needs.directory.quarantine(record, messageOf(error));
       throw damaged(record, messageOf(error));
     }
   }
@@ -117,7 +117,7 @@ export class StoredCanisterLoader implements Loader {
   async #complete({ module }: StoredRecord): Promise<void> {
     if (module === undefined) return;
     try {
-      await this.#with.execution.complete?.(module);
+      await this.#needs.execution.complete?.(module);
     } catch (error) {
       if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
       throw new ServerError('unavailable', 'state-unfit', error.message, { cause: error });
@@ -126,19 +126,19 @@ export class StoredCanisterLoader implements Loader {
 
   /** Its executor takes memory for it when it has it. */
   async #read(record: StoredRecord): Promise<StoredCanister> {
-    const { execution, storage } = this.#with;
+    const { execution, storage } = this.#needs;
     // What small ones have is not their size.
     if (record.heapBytes < LARGE_HEAP_BYTES) return storage.canister(record.id);
-    const giveBack = execution.holdMemory(record.heapBytes);
+    const release = execution.holdMemory(record.heapBytes);
     try {
       return await storage.canister(record.id);
     } finally {
-      giveBack();
+      release();
     }
   }
 
   #asDozing(record: StoredRecord, { status, timerMs, openCounts }: AsScheduled): DozingCanister {
-    const { directory } = this.#with;
+    const { directory } = this.#needs;
     const { settings, controllers, module, steps } = record;
     const { version, heapBytes, stableBytes, instantMs } = steps;
     const spec = directory.specOf(record);

@@ -45,7 +45,7 @@ export async function upgrade(
 }
 
 class Upgrade {
-  readonly #with: UpgradeNeeds;
+  readonly #needs: UpgradeNeeds;
   readonly #record: ChangingCanister;
   readonly #wasm: Uint8Array;
   readonly #options: UpgradeOptions;
@@ -54,20 +54,20 @@ class Upgrade {
   #compared: { readonly from: RecordedCode | undefined; readonly findings: UpgradeFindings } | undefined;
 
   constructor(needs: UpgradeNeeds, record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#record = record;
     this.#wasm = wasm;
     this.#options = options;
   }
 
   async pause(): Promise<void> {
-    await this.#with.scheduler.pause(this.#record.handle);
+    await this.#needs.scheduler.pause(this.#record.handle);
     this.#hasPaused = true;
   }
 
   /** Undefined: calls of the canister are open, it has to be paused first. One that this upgrade has paused runs again in any other case. */
   async attempt(): Promise<UpgradeReport | undefined> {
-    const { scheduler } = this.#with;
+    const { scheduler } = this.#needs;
     const record = this.#record;
     let isOver = true;
     try {
@@ -83,7 +83,7 @@ class Upgrade {
   }
 
   async #attempt(): Promise<UpgradeReport | undefined> {
-    const { changes, scheduler, log } = this.#with;
+    const { changes, scheduler, log } = this.#needs;
     const record = this.#record;
     const { candidText, caller, persistence } = this.#options;
     const code = await changes.prepare(record.name, this.#wasm, { kept: record.givenCandid, fresh: candidText });
@@ -112,7 +112,7 @@ class Upgrade {
     if (unlock === undefined) return undefined;
     try {
       const { instructions } = await changes.apply(record, code, change, candidText);
-      this.#with.isDone();
+      this.#needs.isDone();
       for (const warning of warnings) log.announce(`WARNING ${warning}`);
       return { ...report, isUpgraded: true, instructions };
     } catch (error) {
@@ -128,7 +128,7 @@ class Upgrade {
     const { name, code: from } = this.#record;
     if (this.#compared !== undefined && this.#compared.from === from) return this.#compared.findings;
     const { isForced = false } = this.#options;
-    const findings = await this.#with.compatibility.compare({
+    const findings = await this.#needs.compatibility.compare({
       name,
       from: comparedCode(from),
       to: comparedCode(code),

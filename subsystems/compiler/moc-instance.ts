@@ -182,7 +182,7 @@ function compile(request: CompileRequest): MocResponse {
 }
 
 /** Makes an instance that has compiled as if new, in some 25 ms. To be called when an answer has left. */
-export function takeBack(): void {
+export function reset(): void {
   const instance = used;
   used = undefined;
   // The remains of a large project become garbage only when this is done: another instance is made instead, so that the

@@ -6,7 +6,7 @@ import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
 import { collectGarbage } from '../threads/index.ts';
-import { keepProgram, runMoc, takeBack } from './moc-instance.ts';
+import { keepProgram, runMoc, reset } from './moc-instance.ts';
 import type { MocRequest, MocResponse } from './moc-protocol.ts';
 
 function answer(request: MocRequest): MocResponse {
@@ -23,7 +23,7 @@ if (parentPort !== null) flushCompileCache();
 parentPort?.on('message', (request: MocRequest) => {
   const response = answer(request);
   parentPort?.postMessage(response, response.kind === 'compiled' ? [response.wasm.buffer] : []);
-  takeBack();
+  reset();
   if (response.kind === 'compiled' || response.kind === 'compared') keepProgram();
   // Until the next source comes, which may be minutes.
   if (response.kind === 'warm') collectGarbage('full');

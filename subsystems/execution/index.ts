@@ -240,7 +240,7 @@ export interface ModuleStore {
   keep(module: ModuleInfo): Disposable;
   /**
    * Announces a module, which is usually being compiled: threads that have to start for it start now, and end if none
-   * comes soon. `kept` is the number of modules of an earlier process: their canisters' threads start, too.
+   * comes soon. `persistence` is the number of modules of an earlier process: their canisters' threads start, too.
    */
   expect(kept?: number): void;
 }

@@ -27,7 +27,7 @@ export class BodyBudget {
     if (!hasBody) return undefined;
     const held = new HeldBody(this);
     request.once('close', () => {
-      if (!request.complete) held.giveBack();
+      if (!request.complete) held.free();
     });
     return held;
   }
@@ -39,7 +39,7 @@ export class BodyBudget {
     return true;
   }
 
-  giveBack(bytes: number): void {
+  free(bytes: number): void {
     this.#bytes -= bytes;
   }
 
@@ -68,13 +68,13 @@ export class HeldBody {
       this.#bytes += bytes;
       return undefined;
     }
-    this.giveBack();
+    this.free();
     return this.#budget.full();
   }
 
   /** Gives the whole share back; idempotent. */
-  giveBack(): void {
-    this.#budget.giveBack(this.#bytes);
+  free(): void {
+    this.#budget.free(this.#bytes);
     this.#bytes = 0;
   }
 }

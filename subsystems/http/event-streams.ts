@@ -65,8 +65,8 @@ export class EventStreams {
   /** Answers a request with a stream. Throws ServerError `unavailable` when there are too many, or the server stops. */
   open(request: IncomingMessage, response: ServerResponse, events: EventStreamEvents): EventStream {
     if (this.#responder.isClosing) throw new ServerError('unavailable', 'streams-closed', 'shutting down');
-    const letGo = this.#connections.beginStream(request.socket, () => stream.closed());
-    if (letGo === undefined) {
+    const endStream = this.#connections.beginStream(request.socket, () => stream.closed());
+    if (endStream === undefined) {
       const text = `${this.#size} event streams are open, and this server has no room for more: try again later, or raise the limit (ulimit -n)`;
       throw new ServerError('unavailable', 'too-many-streams', text);
     }
@@ -75,7 +75,7 @@ export class EventStreams {
     this.#responder.beginEvents(response);
     const turn = this.#byTurn[this.#size % KEEP_ALIVE_SECS];
     const stream: OpenStream = new OpenStream(response, () => {
-      letGo();
+      endStream();
       this.#size--;
       turn?.delete(stream);
       if (this.#size === 0) this.#stopTicking();

@@ -73,7 +73,7 @@ function readChunked(
     request.off('data', onData);
     request.off('end', onEnd);
     request.pause();
-    held?.giveBack();
+    held?.free();
     failed(refusal);
   };
   const onEnd = (): void => received(gathered.take());

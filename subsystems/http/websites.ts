@@ -20,16 +20,16 @@ export interface WebsitesNeeds {
 
 /** Website routes, any method: the request goes to the actor, and its answer to the client. Errors are plain text. */
 export class Websites {
-  readonly #with: WebsitesNeeds;
+  readonly #needs: WebsitesNeeds;
   readonly #bodies: BodyBudget;
 
   constructor(needs: WebsitesNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#bodies = new BodyBudget(needs.bodyBytesMax);
   }
 
   serve(request: IncomingMessage, response: ServerResponse, target: SiteTarget): void {
-    const { gateway, jobs } = this.#with;
+    const { gateway, jobs } = this.#needs;
     const startedMs = jobs.nowMs();
     let canister: Canister;
     try {
@@ -50,11 +50,11 @@ export class Websites {
           .catch((error: unknown) => this.#failed(response, canister, false, startedMs, error));
         if (held === undefined) return;
         // Not when its client leaves: the message waits for the actor all the same.
-        const giveBack = (): void => held.giveBack();
-        responded.then(giveBack, giveBack);
+        const free = (): void => held.free();
+        responded.then(free, free);
       },
       (error) => {
-        this.#with.responder.refuseBody(response, error);
+        this.#needs.responder.refuseBody(response, error);
         this.#ended(canister, false, false, startedMs);
       },
       held,
@@ -71,7 +71,7 @@ export class Websites {
       this.#failed(response, canister, isUpdate, startedMs, answer);
       return undefined;
     }
-    const streamed = this.#with.responder.site(response, answer);
+    const streamed = this.#needs.responder.site(response, answer);
     const ended = (): void => this.#ended(canister, isUpdate, true, startedMs);
     if (streamed === undefined) ended();
     else return streamed.then(ended, (error: unknown) => this.#failed(response, canister, isUpdate, startedMs, error));
@@ -85,7 +85,7 @@ export class Websites {
     startedMs: number,
     error: unknown,
   ): void {
-    const { responder, log } = this.#with;
+    const { responder, log } = this.#needs;
     // Visitors leave when they please; that is not worth a line of the log.
     if (error instanceof ServerError && error.code === 'answer-cut') {
       log.debug(error.message);
@@ -96,6 +96,6 @@ export class Websites {
 
   #ended(canister: Canister | undefined, isUpdate: boolean, isOk: boolean, startedMs: number): void {
     const method = canister === undefined ? '' : isUpdate ? 'http_request_update' : 'http_request';
-    this.#with.jobs.ended(isUpdate ? 'call' : 'query', canister?.idHex ?? '', method, isOk, startedMs);
+    this.#needs.jobs.ended(isUpdate ? 'call' : 'query', canister?.idHex ?? '', method, isOk, startedMs);
   }
 }

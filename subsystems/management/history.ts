@@ -32,7 +32,7 @@ export class Histories {
 
   add(canister: HostedCanister, entry: HistoryEntry): void {
     const number = canister.historyEntries++;
-    if (!this.#records.isKept) {
+    if (!this.#records.isDurable) {
       this.#entries.set(canister, [...this.#inMemory(canister), entry].slice(-ENTRIES_MAX));
       return;
     }
@@ -55,7 +55,7 @@ export class Histories {
   async read(canister: HostedCanister, count = ENTRIES_MAX): Promise<HistoryExcerpt> {
     const total = canister.historyEntries;
     if (count === 0) return { total, entries: [] };
-    const entries = this.#records.isKept
+    const entries = this.#records.isDurable
       ? // Changes made during the read are not among the entries that were asked for.
         await this.#records.read(canister.id, Math.max(0, total - ENTRIES_MAX), total)
       : this.#inMemory(canister);

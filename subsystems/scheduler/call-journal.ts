@@ -45,7 +45,7 @@ interface StoredItem {
 }
 
 export class CallJournal {
-  readonly isKept: boolean;
+  readonly isDurable: boolean;
   readonly #storage: KeptUnits;
   readonly #writer = new CallRecordWriter();
   #contexts: CallContext[] = [];
@@ -56,8 +56,8 @@ export class CallJournal {
 
   constructor(storage: KeptUnits) {
     this.#storage = storage;
-    this.isKept = storage.isKept;
-    if (this.isKept) storage.onSeal((unit) => this.#write(unit));
+    this.isDurable = storage.isKept;
+    if (this.isDurable) storage.onSeal((unit) => this.#write(unit));
   }
 
   /** The newest unit that there is, or will be at the end of this turn. */
@@ -73,7 +73,7 @@ export class CallJournal {
 
   /** Has the unit go on, if it is to have calls of that context, until what is returned is called; undefined: that is not possible. */
   hold({ evaluation }: CallContext): (() => void) | undefined {
-    return this.isKept && evaluation === undefined ? this.#storage.holdUnit?.() : NOTHING_HELD;
+    return this.isDurable && evaluation === undefined ? this.#storage.holdUnit?.() : NOTHING_HELD;
   }
 
   /** Something is executed that will change a canister, as a rule. */
@@ -83,20 +83,20 @@ export class CallJournal {
 
   /** A canister's state is another: whoever sees it from now on has seen this unit. */
   changed(canister: ScheduledCanister): void {
-    if (!this.isKept) return;
+    if (!this.isDurable) return;
     this.#storage.markDirty();
     canister.lastUnit = this.#storage.current;
   }
 
   /** A client is told something when what it has seen is durable. */
   tell(unit: number, done: (outcome: Outcome) => void, outcome: Outcome): void {
-    if (this.isKept) this.#storage.whenDurable(unit, () => done(outcome));
+    if (this.isDurable) this.#storage.whenDurable(unit, () => done(outcome));
     else done(outcome);
   }
 
   /** Whether this waits in the store as well. */
   keeps(waiting: QueuedTask): boolean {
-    if (!this.isKept) return false;
+    if (!this.isDurable) return false;
     switch (waiting.kind) {
       case 'start':
         return isOfCanister(waiting.context);
@@ -111,7 +111,7 @@ export class CallJournal {
 
   /** Something begins to wait. */
   queued(waiting: QueuedTask): void {
-    if (!this.isKept) return;
+    if (!this.isDurable) return;
     if (waiting.kind === 'start' && isOfCanister(waiting.context)) {
       const { context } = waiting;
       if (waiting.order === 0) waiting.order = ++this.#orders;
@@ -126,7 +126,7 @@ export class CallJournal {
   }
 
   contextChanged(context: CallContext): void {
-    if (!this.isKept || context.isDirty || context.evaluation !== undefined) return;
+    if (!this.isDurable || context.isDirty || context.evaluation !== undefined) return;
     if (!context.isStored && !isAlive(context)) return;
     context.isDirty = true;
     this.#contexts.push(context);
@@ -134,7 +134,7 @@ export class CallJournal {
   }
 
   callChanged(call: OpenCall): void {
-    if (!this.isKept || call.isDirty || call.context.evaluation !== undefined) return;
+    if (!this.isDurable || call.isDirty || call.context.evaluation !== undefined) return;
     call.isDirty = true;
     this.#calls.push(call);
     this.#storage.markDirty();
@@ -153,7 +153,7 @@ export class CallJournal {
   }
 
   #creditChanged(credit: Credit): void {
-    if (!this.isKept) return;
+    if (!this.isDurable) return;
     this.#credits.push(credit);
     this.#storage.markDirty();
   }

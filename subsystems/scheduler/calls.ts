@@ -139,7 +139,7 @@ export class Calls {
     context.openCalls--;
     call.pending = undefined;
     call.isEnded = true;
-    if (!this.#journal.isKept) return;
+    if (!this.#journal.isDurable) return;
     context.canister.work.openCalls.delete(call);
     this.#journal.callChanged(call);
   }
@@ -282,7 +282,7 @@ export class Calls {
     const isSystem = callee.length === 0;
     const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
     if (timeoutSeconds !== undefined) this.#limited.add(call);
-    if (this.#journal.isKept && context.evaluation === undefined) {
+    if (this.#journal.isDurable && context.evaluation === undefined) {
       context.canister.work.openCalls.add(call);
       this.#journal.callChanged(call);
     }

@@ -34,18 +34,18 @@ export interface CodeChangeLockNeeds {
 
 /** Each method does what the one of `Scheduler` with the same name says. */
 export class CodeChangeLock {
-  readonly #with: CodeChangeLockNeeds;
+  readonly #needs: CodeChangeLockNeeds;
 
   constructor(needs: CodeChangeLockNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   async change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
     const { work } = canister;
     // At once: what comes from now on waits for the code.
     work.changes++;
-    this.#with.eviction.keep(canister);
-    this.#with.executions.takeBack(canister, 'unbegun');
+    this.#needs.eviction.keep(canister);
+    this.#needs.executions.recall(canister, 'unbegun');
     if (canister.isAsleep) {
       const problem = await this.#wakeUp(canister);
       if (problem !== undefined) {
@@ -62,10 +62,10 @@ export class CodeChangeLock {
   }
 
   #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
-    const { execution, journal, calls, ticking, executions, port } = this.#with;
+    const { execution, journal, calls, ticking, executions, port } = this.#needs;
     const queue = this.#queueOf(canister);
     return new Promise((resolve) => {
-      executions.begun(queue);
+      executions.taskGiven(queue);
       canister.work.executing++;
       execution.change(canister.handle, module, change, (ended) => {
         const { step } = ended;
@@ -84,13 +84,13 @@ export class CodeChangeLock {
         executions.ended(queue);
         executions.rests(canister);
         resolve({ step, lines: ended.isReturned ? [] : ended.lines });
-        executions.goOn(canister, queue);
+        executions.fillQueue(canister, queue);
       });
     });
   }
 
   #queueOf({ handle }: ScheduledCanister): ExecutorQueue {
-    const { queues, execution } = this.#with;
+    const { queues, execution } = this.#needs;
     return at(queues, execution.executorOf(handle), 'queue');
   }
 
@@ -107,7 +107,7 @@ export class CodeChangeLock {
   }
 
   async #empty(canister: ScheduledCanister, message: string): Promise<void> {
-    const { execution, journal, ticking } = this.#with;
+    const { execution, journal, ticking } = this.#needs;
     const { handle } = canister;
     const release = this.lock(canister);
     try {
@@ -126,7 +126,7 @@ export class CodeChangeLock {
 
   #rejectAll(canister: ScheduledCanister, message: string): void {
     for (const context of canister.work.contexts)
-      this.#with.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
+      this.#needs.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
   }
 
   async lockBetweenMessages(canister: ScheduledCanister, pauses: boolean): Promise<(() => void) | undefined> {
@@ -136,7 +136,7 @@ export class CodeChangeLock {
     for (const context of work.contexts) {
       if (!context.comesBack) continue;
       // Before the lock is let go: no further message begins.
-      if (pauses && canister.status === 'running') this.#with.stopping.pause(canister).catch(() => undefined);
+      if (pauses && canister.status === 'running') this.#needs.stopping.pause(canister).catch(() => undefined);
       release();
       return undefined;
     }
@@ -144,24 +144,24 @@ export class CodeChangeLock {
   }
 
   lock(canister: ScheduledCanister): () => void {
-    const { eviction, executions } = this.#with;
+    const { eviction, executions } = this.#needs;
     canister.work.changes++;
     eviction.keep(canister);
-    executions.takeBack(canister, 'unbegun');
+    executions.recall(canister, 'unbegun');
     return () => {
       canister.work.changes--;
-      if (canister.state !== 'deleted') executions.goOn(canister, this.#queueOf(canister));
+      if (canister.state !== 'deleted') executions.fillQueue(canister, this.#queueOf(canister));
     };
   }
 
   async pin(canister: ScheduledCanister): Promise<() => void> {
-    const { eviction } = this.#with;
+    const { eviction } = this.#needs;
     canister.work.pins++;
     eviction.keep(canister);
     const problem = canister.isAsleep ? await this.#wakeUp(canister) : undefined;
     const release = (): void => {
       canister.work.pins--;
-      eviction.settled(canister);
+      eviction.stepEnded(canister);
     };
     if (problem === undefined) return release;
     release();
@@ -174,7 +174,7 @@ export class CodeChangeLock {
     if (loadProblem !== undefined) return Promise.resolve(loadProblem);
     return new Promise((resolve) => {
       canister.work.wakeWaiters.push(resolve);
-      this.#with.eviction.busy(canister, 'now');
+      this.#needs.eviction.wants(canister, 'now');
     });
   }
 }

@@ -21,11 +21,11 @@ export interface DrainReportNeeds {
 }
 
 export class DrainReport {
-  readonly #with: DrainReportNeeds;
+  readonly #needs: DrainReportNeeds;
   #timer: Disposable | undefined;
 
   constructor(needs: DrainReportNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   begin(): void {
@@ -37,27 +37,27 @@ export class DrainReport {
   }
 
   #after(gapMs: number): void {
-    this.#timer = this.#with.clock.after(gapMs, () => {
+    this.#timer = this.#needs.clock.after(gapMs, () => {
       this.#tell();
       this.#after(Math.min(2 * gapMs, GAP_MS_MAX));
     });
   }
 
   #tell(): void {
-    const executing = this.#with.executing().toSorted((a, b) => a.sinceMs - b.sinceMs);
+    const executing = this.#needs.executing().toSorted((a, b) => a.sinceMs - b.sinceMs);
     if (executing.length === 0) return;
-    const nowMs = this.#with.clock.nowMs();
+    const nowMs = this.#needs.clock.nowMs();
     const named = executing
       .slice(0, NAMED_MAX)
       .map((each) => `${this.#nameOf(each)} (${Math.round((nowMs - each.sinceMs) / 1000)} s)`);
     const rest = executing.length - named.length;
     if (rest > 0) named.push(`${rest} more`);
-    this.#with.say(`waiting for ${executing.length} message(s): ${named.join(', ')}`);
+    this.#needs.say(`waiting for ${executing.length} message(s): ${named.join(', ')}`);
   }
 
   /** `update spin of busy` */
   #nameOf({ handle, what }: Executing): string {
-    const name = this.#with.nameOf(handle);
+    const name = this.#needs.nameOf(handle);
     if (typeof what === 'string') return `${what} of ${name}`;
     switch (what.kind) {
       case 'update':
@@ -77,7 +77,7 @@ export class DrainReport {
 
   /** As it is exported, without what kind of method it is. */
   #methodOf(handle: number, entry: number): string {
-    for (const [exported, number] of this.#with.moduleOf(handle)?.entries ?? []) {
+    for (const [exported, number] of this.#needs.moduleOf(handle)?.entries ?? []) {
       if (number === entry) return exported.replace(/^canister_(?:\w+ )?/, '');
     }
     return `entry ${entry}`;

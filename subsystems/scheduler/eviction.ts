@@ -167,7 +167,7 @@ export class Eviction {
     this.#ticking.remove(canister);
     if (!this.#waking.has(canister)) this.#ungate(canister);
     if (!this.#awake.delete(canister)) return;
-    this.#places.giveBack(canister);
+    this.#places.release(canister);
     this.#advance();
   }
 
@@ -178,12 +178,12 @@ export class Eviction {
   }
 
   /** It has had something to do when it fell asleep. */
-  busyStill(canister: ScheduledCanister): void {
-    this.busy(canister, needOfAll(canister.work));
+  wantsStill(canister: ScheduledCanister): void {
+    this.wants(canister, needOfAll(canister.work));
   }
 
   /** Notes that the canister has something to do. */
-  busy(canister: ScheduledCanister, need: Need): void {
+  wants(canister: ScheduledCanister, need: Need): void {
     if (need === 'tick') this.#crowd.saw(canister);
     else this.#uses++;
     if (canister.state === 'live' && need !== 'tick') this.keep(canister);
@@ -214,7 +214,7 @@ export class Eviction {
   }
 
   /** Something of it has ended: it may be idle now, and the warmest of those that are used. */
-  settled(canister: ScheduledCanister): void {
+  stepEnded(canister: ScheduledCanister): void {
     if (!this.isBounded || canister.state !== 'live') return;
     this.#places.recount(canister);
     const work = canister.workIfAny;
@@ -222,7 +222,7 @@ export class Eviction {
     if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isEvictionRequested = false;
     if (work?.isEvictionRequested === true && work.isQuiet) {
       void this.#putToSleep(canister);
-      if (work.waiting > 0) this.busyStill(canister);
+      if (work.waiting > 0) this.wantsStill(canister);
       this.#advance();
       return;
     }
@@ -372,7 +372,7 @@ export class Eviction {
 
   #fallAsleep(canister: ScheduledCanister): void {
     this.#idle.remove(canister);
-    if (this.#awake.delete(canister)) this.#places.giveBack(canister);
+    if (this.#awake.delete(canister)) this.#places.release(canister);
     canister.enter('evicted');
     const work = canister.workIfAny;
     if (work !== undefined) work.isEvictionRequested = false;
@@ -384,7 +384,7 @@ export class Eviction {
     canister.work.isStatusNew = false;
     this.#gated.get(canister)?.gate.started();
     this.#waking.begin(canister, (problem) => {
-      this.#places.giveBack(canister);
+      this.#places.release(canister);
       if (problem === undefined) this.#woken(canister);
       else this.#failed(canister, problem);
     });
@@ -402,7 +402,7 @@ export class Eviction {
       node.sinceMs = this.#clock.nowMs();
       node.isUsed = !isFree(canister);
       this.#events.awake(canister);
-      this.settled(canister);
+      this.stepEnded(canister);
     }
     this.#ungate(canister);
     this.#advance();
@@ -432,7 +432,7 @@ export class Eviction {
   #retry(canister: ScheduledCanister): void {
     const { work } = canister;
     work.isUnwakable = false;
-    if (canister.state === 'evicted' && work.waiting > 0) this.busyStill(canister);
+    if (canister.state === 'evicted' && work.waiting > 0) this.wantsStill(canister);
     else if (canister.isAsleep) canister.shrink();
   }
 
@@ -473,7 +473,7 @@ export class Eviction {
       isFree(canister);
     const { victims } = this.#plan(next, freed, () => this.#awake, mayGo);
     for (const canister of victims) canister.work.isEvictionRequested = true;
-    for (const canister of victims) this.settled(canister);
+    for (const canister of victims) this.stepEnded(canister);
     // There may be garbage that nobody has seen to.
     if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.heapBytesOf(next)).then(() => this.#advance());
   }

@@ -51,11 +51,11 @@ export interface ExecutionsEvents {
   /** Takes back tasks that an executor was given and has not begun, in order: they wait again, or will never begin. */
   readonly takenBack: (canister: ScheduledCanister, tasks: readonly QueuedTask[]) => void;
   /** What waits for a canister may go on, perhaps. */
-  readonly begin: (canister: ScheduledCanister) => void;
+  readonly schedule: (canister: ScheduledCanister) => void;
 }
 
 export class Executions {
-  readonly #with: ExecutionsNeeds;
+  readonly #needs: ExecutionsNeeds;
   readonly #events: ExecutionsEvents;
   /** Tasks at executors. */
   #executing = 0;
@@ -63,12 +63,12 @@ export class Executions {
   #drained: (() => void) | undefined;
 
   constructor(needs: ExecutionsNeeds, events: ExecutionsEvents) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#events = events;
   }
 
   start(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask): void {
-    const { calls, ticking } = this.#with;
+    const { calls, ticking } = this.#needs;
     switch (waiting.kind) {
       case 'start':
         this.#startCall(canister, queue, waiting);
@@ -95,9 +95,10 @@ export class Executions {
         }
         context.isExecuting = true;
         this.#run(canister, queue, { kind: 'system', entry }, waiting, (step) => {
-          if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(canister);
+          if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#needs.journal.isDurable) ticking.rearm(canister);
           ticking.ended(canister, exported);
-          if (work.lowMemoryEnded(context) && !isNotBegun(step)) this.#with.port.listener.lowMemoryRan(canister.handle);
+          if (work.lowMemoryEnded(context) && !isNotBegun(step))
+            this.#needs.port.listener.lowMemoryRan(canister.handle);
           return calls.ended(context, step);
         });
         return;
@@ -113,7 +114,7 @@ export class Executions {
   }
 
   #startCall(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedCall): void {
-    const { calls } = this.#with;
+    const { calls } = this.#needs;
     const { context, call, method, argument } = waiting;
     // Its code was uninstalled; other code may be here by now. Its caller knows, unless an execution was to answer.
     if (context.isDeleted) {
@@ -149,7 +150,7 @@ export class Executions {
   }
 
   #respond(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedResponse): void {
-    const { calls, journal } = this.#with;
+    const { calls, journal } = this.#needs;
     const { call, response, refunded } = waiting;
     const { context } = call;
     if (context.isFrameLost) {
@@ -180,7 +181,7 @@ export class Executions {
   }
 
   #inspect(canister: ScheduledCanister, queue: ExecutorQueue, waiting: Extract<QueuedTask, { kind: 'inspect' }>): void {
-    const { calls } = this.#with;
+    const { calls } = this.#needs;
     const { context, method, argument } = waiting;
     if (context.isDeleted) return;
     const entry = canister.entry(INSPECT);
@@ -213,11 +214,11 @@ export class Executions {
     source: QueuedTask,
     done: (step: Step) => Promise<void> | void,
   ): void {
-    const { journal, ticking, port } = this.#with;
-    this.begun(queue);
+    const { journal, ticking, port } = this.#needs;
+    this.taskGiven(queue);
     canister.work.executing++;
-    const isChange = journal.isKept && changesState(task);
-    this.#with.execution.run(canister.handle, task, (ended) => {
+    const isChange = journal.isDurable && changesState(task);
+    this.#needs.execution.run(canister.handle, task, (ended) => {
       const { step } = ended;
       if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, countOf(source));
       if (step.timerNs !== undefined) ticking.setTimer(canister, step.timerNs);
@@ -237,7 +238,7 @@ export class Executions {
         void done(step);
       }
       this.rests(canister);
-      this.goOn(canister, queue);
+      this.fillQueue(canister, queue);
       return undefined;
     });
     if (isChange) journal.expectsChange();
@@ -250,12 +251,12 @@ export class Executions {
     isChanged: boolean,
     done: () => Promise<void> | void,
   ): Promise<void> {
-    if (isChanged) this.#with.journal.changed(canister);
+    if (isChanged) this.#needs.journal.changed(canister);
     await done();
     canister.work.executing--;
     this.ended(queue);
     this.rests(canister);
-    this.goOn(canister, queue);
+    this.fillQueue(canister, queue);
   }
 
   /** Whatever was to be done when nothing of a canister executes any more. */
@@ -264,10 +265,10 @@ export class Executions {
     if (work.executing > 0) return;
     if (work.recall !== 'nothing') {
       work.recall = 'nothing';
-      this.#with.execution.recall?.(canister.handle, 'nothing');
+      this.#needs.execution.recall?.(canister.handle, 'nothing');
       if (work.takenBack.length > 0) this.#events.takenBack(canister, work.takenBack.splice(0));
       // Cycles that were on their way may be the last to end, and give no turn.
-      this.#events.begin(canister);
+      this.#events.schedule(canister);
     }
     if (work.restWaiters.length > 0) for (const waiter of work.restWaiters.splice(0)) waiter();
   }
@@ -276,11 +277,11 @@ export class Executions {
    * Takes back what a canister's executor was given and has not begun; with `everything`, the message or the change of code that
    * executes, too, which is undone. Nothing of the canister starts until all of that has come back or ended.
    */
-  takeBack(canister: ScheduledCanister, recall: Exclude<Recall, 'nothing'>): void {
+  recall(canister: ScheduledCanister, recall: Exclude<Recall, 'nothing'>): void {
     const { work } = canister;
     if (work.executing === 0 || work.recall === recall || work.recall === 'everything') return;
     work.recall = recall;
-    this.#with.execution.recall?.(canister.handle, recall);
+    this.#needs.execution.recall?.(canister.handle, recall);
   }
 
   #takenBack(canister: ScheduledCanister, source: QueuedTask, ended: EndedStep): void {
@@ -300,7 +301,7 @@ export class Executions {
     const context = source.kind === 'start' ? source.context : source.call.context;
     context.isExecuting = false;
     if (this.#isDraining) {
-      this.#with.calls.answerStopping(context);
+      this.#needs.calls.answerStopping(context);
       return;
     }
     work.interrupted.push(source);
@@ -309,13 +310,13 @@ export class Executions {
       if (at < 0) return;
       work.interrupted.splice(at, 1);
       giveUp();
-      this.#events.begin(canister);
+      this.#events.schedule(canister);
     });
   }
 
   /** Pays a canister; one that sleeps is woken for it. */
   credit(credit: Credit): void {
-    const { execution, journal, eviction } = this.#with;
+    const { execution, journal, eviction } = this.#needs;
     const { canister, amount } = credit;
     // A canister that is gone cannot be paid; its cycles went with it.
     if (canister.state === 'deleted' || canister.state === 'lost') {
@@ -334,12 +335,12 @@ export class Executions {
       if (isPaid || canister.state === 'deleted') {
         journal.paid(credit);
         journal.changed(canister);
-      } else if (journal.isKept) {
+      } else if (journal.isDurable) {
         // Its executor has died before.
         this.#events.enqueue(canister, { kind: 'credit', credit });
       }
       this.rests(canister);
-      eviction.settled(canister);
+      eviction.stepEnded(canister);
     };
     execution.addCycles(canister.handle, amount).then(
       () => ended(true),
@@ -349,7 +350,7 @@ export class Executions {
 
   // ---- what executes
 
-  begun(queue: ExecutorQueue): void {
+  taskGiven(queue: ExecutorQueue): void {
     queue.executing++;
     this.#executing++;
   }
@@ -361,8 +362,8 @@ export class Executions {
   }
 
   /** Something of a canister has ended: what waits may go on, in its queue. */
-  goOn(canister: ScheduledCanister, queue: ExecutorQueue): void {
-    this.#with.eviction.settled(canister);
+  fillQueue(canister: ScheduledCanister, queue: ExecutorQueue): void {
+    this.#needs.eviction.stepEnded(canister);
     queue.giveTurn(canister);
     queue.fill();
   }

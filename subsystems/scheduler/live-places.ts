@@ -58,7 +58,7 @@ export class LivePlaces {
     this.#count(lruNodeOf(canister), this.bytesOf(canister), 1);
   }
 
-  giveBack(canister: ScheduledCanister): void {
+  release(canister: ScheduledCanister): void {
     this.#places--;
     const node = lruNodeOf(canister);
     this.#count(node, node.bytes, -1);

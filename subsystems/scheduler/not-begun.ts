@@ -17,30 +17,30 @@ import { type PendingWork, queueOf, type QueuedTask, type ScheduledCanister } fr
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 
 export interface NotBegunNeeds {
-  readonly executions: Pick<Executions, 'takeBack'>;
+  readonly executions: Pick<Executions, 'recall'>;
   readonly calls: Calls;
   readonly journal: Pick<CallJournal, 'paid'>;
   readonly ticking: Ticking;
   /** Tells whether a task may wait; if not, the task has been seen to. */
   readonly mayWait: (canister: ScheduledCanister, waiting: QueuedTask) => boolean;
   /** Lets what waits go on, if it may. */
-  readonly begin: (canister: ScheduledCanister) => void;
+  readonly schedule: (canister: ScheduledCanister) => void;
   /** A canister that stops may have nothing left to wait for. */
-  readonly settle: (canister: ScheduledCanister) => void;
+  readonly stopIfDone: (canister: ScheduledCanister) => void;
 }
 
 export class NotBegun {
-  readonly #with: NotBegunNeeds;
+  readonly #needs: NotBegunNeeds;
 
   constructor(needs: NotBegunNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   /** Tasks have come back from the executor, in order: they go ahead of what waits. */
   takenBack(canister: ScheduledCanister, tasks: readonly QueuedTask[]): void {
     putAhead(
       canister.work,
-      tasks.filter((waiting) => this.#with.mayWait(canister, waiting)),
+      tasks.filter((waiting) => this.#needs.mayWait(canister, waiting)),
     );
     this.sort(canister);
   }
@@ -49,13 +49,13 @@ export class NotBegun {
   sort(canister: ScheduledCanister): void {
     const work = canister.workIfAny;
     if (work === undefined) return;
-    if (canister.status === 'running') this.#letGo(canister, work);
+    if (canister.status === 'running') this.#release(canister, work);
     else this.#keepOut(canister, work);
   }
 
   /** Ends what will never begin, or never go on. */
   refuse(waiting: QueuedTask, { code, message }: Refusal): void {
-    const { calls, ticking, journal } = this.#with;
+    const { calls, ticking, journal } = this.#needs;
     const kind = code === REJECT_CODE.SYS_TRANSIENT ? 'unavailable' : 'reject';
     switch (waiting.kind) {
       case 'start':
@@ -81,7 +81,7 @@ export class NotBegun {
     }
   }
 
-  #letGo(canister: ScheduledCanister, work: PendingWork): void {
+  #release(canister: ScheduledCanister, work: PendingWork): void {
     if (work.held.length === 0) return;
     const held = work.held.takeAll();
     for (const waiting of held) {
@@ -89,11 +89,11 @@ export class NotBegun {
       if (context !== undefined && queueOf(work, waiting) === work.input) work.contexts.add(context);
     }
     putAhead(work, held);
-    this.#with.begin(canister);
+    this.#needs.schedule(canister);
   }
 
   #keepOut(canister: ScheduledCanister, work: PendingWork): void {
-    this.#with.executions.takeBack(canister, 'unbegun');
+    this.#needs.executions.recall(canister, 'unbegun');
     const { isPaused, status } = canister;
     const calls = queuesOf(work).flatMap((queue) => takeCalls(queue));
     if (!isPaused) calls.push(...work.held.takeAll());
@@ -103,7 +103,7 @@ export class NotBegun {
       if (isPaused && isOfClient(waiting)) hold(work, waiting);
       else this.refuse(waiting, { code: REJECT_CODE.CANISTER_ERROR, message });
     }
-    this.#with.settle(canister);
+    this.#needs.stopIfDone(canister);
   }
 }
 

@@ -76,7 +76,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       accept: ({ handle, message }, underWay) => this.#accept(handle, message, underWay.tell, underWay),
       enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
       mayWait: (canister, waiting) => this.#mayWait(canister, waiting),
-      begin: (canister) => this.#begin(canister),
+      schedule: (canister) => this.#schedule(canister),
       takenBack: (canister, tasks) => this.#takenBack(canister, tasks),
       credit: (canister, amount) => this.#parts.executions.credit(this.#parts.journal.credit(canister, amount)),
       answer: (context, done, outcome) => this.#answer(context, done, outcome),
@@ -144,8 +144,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     for (const canister of this.#canisters) {
       if (canister === undefined) continue;
       if (canister.status !== 'running') this.#parts.notBegun.sort(canister);
-      this.#begin(canister);
-      this.#parts.stopping.settle(canister);
+      this.#schedule(canister);
+      this.#parts.stopping.stopIfDone(canister);
     }
   }
 
@@ -260,12 +260,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   /** Where state is kept the canister sleeps then; what executed is answered, or executed again. */
   #executorDied(canister: ScheduledCanister): void {
     const { work } = canister;
-    if (this.#parts.journal.isKept) {
+    if (this.#parts.journal.isDurable) {
       work.life = {};
       work.frames = 0;
       this.#parts.eviction.lost(canister);
       const isWanted = work.waiting > 0 || work.interrupted.length > 0;
-      if (isWanted && !this.#isDraining) this.#parts.eviction.busyStill(canister);
+      if (isWanted && !this.#isDraining) this.#parts.eviction.wantsStill(canister);
       return;
     }
     canister.enter('lost');
@@ -274,7 +274,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#refuseWaiting(canister, THREAD_STOPPED);
     const { code, message } = THREAD_STOPPED;
     for (const context of work.contexts) this.#parts.calls.delete(context, code, message, 'unavailable');
-    this.#parts.stopping.settle(canister);
+    this.#parts.stopping.stopIfDone(canister);
   }
 
   /** Its executor has it again. */
@@ -289,7 +289,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     if (work.isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
     work.isStatusNew = false;
     for (const waiter of work.wakeWaiters.splice(0)) waiter(undefined);
-    this.#begin(canister);
+    this.#schedule(canister);
   }
 
   /**
@@ -334,10 +334,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   beginDeletion(handle: number): () => void {
     const canister = this.#canisterOf(handle);
     const goOn = this.#parts.stopping.refuse(canister);
-    this.#parts.executions.takeBack(canister, 'everything');
+    this.#parts.executions.recall(canister, 'everything');
     return () => {
       goOn();
-      if (canister.state !== 'deleted') this.#begin(canister);
+      if (canister.state !== 'deleted') this.#schedule(canister);
     };
   }
 
@@ -352,7 +352,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   /** What is stored of a canister besides its memory is another now. */
   #recordChanged(canister: ScheduledCanister): void {
     // The last of a canister's calls may end when it is long gone.
-    if (!this.#parts.journal.isKept || canister.state === 'deleted') return;
+    if (!this.#parts.journal.isDurable || canister.state === 'deleted') return;
     this.#parts.journal.changed(canister);
     this.#port.listener.recordChanged(canister.handle);
   }
@@ -472,7 +472,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     queueOf(canister.work, waiting).push(waiting);
     // The task was let in before the canister began to stop.
     if (canister.status !== 'running' && waiting.kind === 'start') this.#parts.notBegun.sort(canister);
-    this.#begin(canister, needOf(waiting));
+    this.#schedule(canister, needOf(waiting));
   }
 
   /**
@@ -508,11 +508,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   // ---- turns
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
-  #begin(canister: ScheduledCanister, need?: Need): void {
+  #schedule(canister: ScheduledCanister, need?: Need): void {
     if (canister.state !== 'live' || this.#parts.eviction.isBounded) {
       const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
-      this.#parts.eviction.busy(canister, need ?? needOfAll(work));
+      this.#parts.eviction.wants(canister, need ?? needOfAll(work));
       if (canister.state !== 'live') return;
     }
     const queue = this.#queueOfExecutor(canister);
@@ -533,13 +533,13 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.idempotency.end();
     this.#execution.refuseNew();
     this.#parts.executions.beginDraining();
-    if (this.#parts.journal.isKept) this.#parts.calls.stoppingOutcome = STOPPING_OUTCOME;
+    if (this.#parts.journal.isDurable) this.#parts.calls.stoppingOutcome = STOPPING_OUTCOME;
     for (const canister of this.#canisters) if (canister !== undefined) this.#refuseWaiting(canister, SERVER_STOPPING);
     // Calls that wait for other calls get no answer any more: their clients are told now.
     for (const canister of this.#canisters) {
       for (const context of canister?.workIfAny?.contexts ?? []) {
         if (context.isExecuting) continue;
-        if (this.#parts.journal.isKept) this.#parts.calls.answerStopping(context);
+        if (this.#parts.journal.isDurable) this.#parts.calls.answerStopping(context);
         else this.#parts.calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }

@@ -72,15 +72,15 @@ export class SchedulerParts {
       { idempotencySecs: IDEMPOTENCY_SECS, ...options },
     );
     const stopping = new Stopping(clock, flow.statusChanged);
-    const settle = (canister: ScheduledCanister): void => stopping.settle(canister);
-    const calls = new Calls({ ...flow, nowMs: () => clock.nowMs(), aheadOf, contextEnded: settle, port }, journal);
+    const stopIfDone = (canister: ScheduledCanister): void => stopping.stopIfDone(canister);
+    const calls = new Calls({ ...flow, nowMs: () => clock.nowMs(), aheadOf, contextEnded: stopIfDone, port }, journal);
     const ticking = new Ticking(options, { ...flow, clock, aheadOf, expire: (nowMs) => calls.expire(nowMs) });
     const eviction = new Eviction(
       options,
       clock,
       { ...flow, warn: (text) => log?.warn(text) },
       port,
-      journal.isKept ? execution : undefined,
+      journal.isDurable ? execution : undefined,
     );
     const shared = { execution, journal, calls, ticking, eviction, port };
     const executions = new Executions(shared, flow);
@@ -88,7 +88,7 @@ export class SchedulerParts {
       { length: execution.executorCount },
       () => new ExecutorQueue((canister, queue, waiting) => executions.start(canister, queue, waiting)),
     );
-    this.notBegun = new NotBegun({ ...flow, executions, calls, journal, ticking, settle });
+    this.notBegun = new NotBegun({ ...flow, executions, calls, journal, ticking, stopIfDone });
     this.codeChangeLock = new CodeChangeLock({ ...shared, executions, queues, stopping });
     this.report = new DrainReport({
       ...flow,

@@ -72,7 +72,7 @@ export class Stopping {
         canister.isPaused = isPause;
         this.#become(canister, 'stopping');
       }
-      this.settle(canister);
+      this.stopIfDone(canister);
     });
   }
 
@@ -86,7 +86,7 @@ export class Stopping {
   }
 
   /** It may have nothing left to wait for. */
-  settle(canister: ScheduledCanister): void {
+  stopIfDone(canister: ScheduledCanister): void {
     const work = canister.workIfAny;
     if (canister.status !== 'stopping' || (work !== undefined && work.contexts.size > 0)) return;
     this.#become(canister, 'stopped');

@@ -11,6 +11,6 @@ export function isLarge({ buffer, length }: Uint8Array): boolean {
  * buffers for little, so megabytes that have been copied on would wait long for their collection. The array must not
  * be used any more.
  */
-export function letGo(bytes: Uint8Array): void {
+export function release(bytes: Uint8Array): void {
   if (isLarge(bytes)) (bytes.buffer as ArrayBuffer).transfer(0);
 }

@@ -38,7 +38,7 @@ export async function takeStateLock(root: string, name: string): Promise<() => P
   } finally {
     await rm(written, { force: true });
   }
-  return () => giveBack(path, mine);
+  return () => release(path, mine);
 }
 
 async function take(root: string, written: string, path: string): Promise<void> {
@@ -53,7 +53,7 @@ async function take(root: string, written: string, path: string): Promise<void> 
   }
 }
 
-async function giveBack(path: string, mine: string): Promise<void> {
+async function release(path: string, mine: string): Promise<void> {
   if ((await contentOf(path)) === mine) await rm(path, { force: true });
 }
 

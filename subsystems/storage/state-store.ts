@@ -11,7 +11,7 @@
  */
 import { at } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
-import { letGo } from './let-go.ts';
+import { release } from './let-go.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { endOf, Overlay, SLICE_BYTES } from './overlay.ts';
@@ -202,7 +202,7 @@ export class StateStore {
       if (this.#appliedBytes < unit.length) break;
       this.#appliedBytes = 0;
       units++;
-      if (this.#options.ownsUnits === true) letGo(unit);
+      if (this.#options.ownsUnits === true) release(unit);
     }
     this.#unapplied.splice(0, units);
   }

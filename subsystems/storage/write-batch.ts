@@ -12,7 +12,7 @@
  */
 import { readPageEntries } from '../bytes/index.ts';
 import { ServerError } from '../../kernel/index.ts';
-import { isLarge, letGo } from './let-go.ts';
+import { isLarge, release } from './let-go.ts';
 import { FAMILIES, type Family } from './tables.ts';
 
 export const ID_BYTES = 10;
@@ -112,7 +112,7 @@ export class WriteBatch {
     this.#pieceBytes = 0;
     this.#length = 0;
     if (this.#bytes.length <= PIECE_BYTES) return;
-    letGo(this.#bytes);
+    release(this.#bytes);
     this.#bytes = new Uint8Array(FIRST_BYTES);
   }
 
@@ -134,7 +134,7 @@ export class WriteBatch {
     if (end > this.#bytes.length) {
       const larger = new Uint8Array(Math.max(Math.min(this.#bytes.length * 2, PIECE_BYTES), end));
       larger.set(this.#bytes.subarray(0, at));
-      letGo(this.#bytes);
+      release(this.#bytes);
       this.#bytes = larger;
     }
     this.#length = end;
@@ -170,7 +170,7 @@ export function joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
   for (const piece of pieces) {
     joined.set(piece, at);
     at += piece.length;
-    letGo(piece);
+    release(piece);
   }
   return joined;
 }

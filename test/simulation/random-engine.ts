@@ -108,7 +108,13 @@ export class RandomEngine implements ThreadEngine {
     const { id, account, settings } = state;
     const { controllers, env } = settings;
     return {
-      spec: { id, balance: account.balance, controllers, env, snapshotBelowBytes: state.kept?.snapshotBelowBytes },
+      spec: {
+        id,
+        balance: account.balance,
+        controllers,
+        env,
+        snapshotBelowBytes: state.persistence?.snapshotBelowBytes,
+      },
       settings,
       timerNs: state.timerNs,
       code: books.version === undefined ? undefined : this.#thread.codeOf(books.version),
@@ -387,7 +393,7 @@ export class RandomEngine implements ThreadEngine {
     this.#told = undefined;
     if (subject === undefined) return undefined;
     const changes = subject.untold.splice(0);
-    if (subject.state.kept === undefined) return undefined;
+    if (subject.state.persistence === undefined) return undefined;
     const { handle, books } = subject;
     const { draw, tally } = this.#host;
     const pieces: Uint8Array[] = [];

@@ -47,20 +47,20 @@ interface RandomOperatorsOptions {
 }
 
 export class RandomOperators {
-  readonly #with: RandomOperatorsOptions;
+  readonly #needs: RandomOperatorsOptions;
   readonly #modules = new Map<number, ModuleInfo>();
   readonly #images = new Map<number, CanisterImage>();
   /** End of the last waiting or running change, by canister. */
   readonly #turns = new Map<number, Promise<void>>();
 
   constructor(options: RandomOperatorsOptions) {
-    this.#with = options;
+    this.#needs = options;
   }
 
   async moduleOf(version: number): Promise<ModuleInfo> {
     const known = this.#modules.get(version);
     if (known !== undefined) return known;
-    const module = await this.#with.threads.prepare(moduleBytes(version));
+    const module = await this.#needs.threads.prepare(moduleBytes(version));
     this.#modules.set(version, module);
     return module;
   }
@@ -73,12 +73,12 @@ export class RandomOperators {
   }
 
   async uninstall(handle: number): Promise<void> {
-    await this.#inTurn(handle, () => this.#pinned(handle, () => this.#with.scheduler.uninstall(handle)));
+    await this.#inTurn(handle, () => this.#pinned(handle, () => this.#needs.scheduler.uninstall(handle)));
   }
 
   /** Does the same as `?mode=reinstall` on /install. */
   async reinstall(handle: number, module: ModuleInfo): Promise<void> {
-    const { planted, tally } = this.#with;
+    const { planted, tally } = this.#needs;
     const endsCalls = planted !== 'reinstall-ends-nothing';
     await this.#inTurn(handle, async () => {
       tally.reinstalls++;
@@ -88,7 +88,7 @@ export class RandomOperators {
 
   /** Does the same as /upgrade and `--watch`, by the server's own code. */
   async upgrade(handle: number, module: ModuleInfo): Promise<void> {
-    const { scheduler, tally, threads } = this.#with;
+    const { scheduler, tally, threads } = this.#needs;
     const record = {
       name: String(handle),
       handle,
@@ -114,7 +114,7 @@ export class RandomOperators {
       },
       scheduler: {
         lockBetweenMessages: async (of, options) =>
-          this.#with.planted === 'upgrade-stops-nothing'
+          this.#needs.planted === 'upgrade-stops-nothing'
             ? scheduler.lock(of)
             : await scheduler.lockBetweenMessages(of, options),
         pause: async (of) => {
@@ -132,16 +132,16 @@ export class RandomOperators {
   }
 
   #changeBy(who: string): Extract<CodeChange, { readonly mode: 'install' | 'reinstall' }> {
-    const argument = seal(Buffer.from(who), drawBytes(this.#with.draw));
+    const argument = seal(Buffer.from(who), drawBytes(this.#needs.draw));
     return { mode: 'install', argument, caller: CALLER };
   }
 
   #change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
-    return this.#pinned(handle, () => this.#with.scheduler.change(handle, module, change));
+    return this.#pinned(handle, () => this.#needs.scheduler.change(handle, module, change));
   }
 
   async #pinned<T>(handle: number, work: () => Promise<T>): Promise<T> {
-    const release = await this.#with.scheduler.pin(handle);
+    const release = await this.#needs.scheduler.pin(handle);
     try {
       return await work();
     } finally {
@@ -159,7 +159,7 @@ export class RandomOperators {
       await work();
     } catch (error) {
       // The canister cannot be woken, the executor has died, or the canister was deleted.
-      if (!(error instanceof ServerError) && this.#with.threads.canisters[handle]?.isRemoved !== true) throw error;
+      if (!(error instanceof ServerError) && this.#needs.threads.canisters[handle]?.isRemoved !== true) throw error;
     }
   }
 
@@ -169,7 +169,7 @@ export class RandomOperators {
     this.#turns.set(handle, turn.promise);
     await before;
     try {
-      if (this.#with.threads.canisters[handle]?.isRemoved === true)
+      if (this.#needs.threads.canisters[handle]?.isRemoved === true)
         throw new ServerError('missing', 'actor-missing', 'it has been deleted meanwhile');
       return await change();
     } finally {
@@ -184,7 +184,7 @@ export class RandomOperators {
    * runs.
    */
   async remove(handle: number, endsCalls: boolean): Promise<boolean> {
-    const { scheduler, threads } = this.#with;
+    const { scheduler, threads } = this.#needs;
     const letStop = endsCalls ? scheduler.beginDeletion(handle) : undefined;
     let isRemoved = false;
     await this.#inTurn(handle, async () => {
@@ -207,7 +207,7 @@ export class RandomOperators {
 
   /** Runs an errand on that canister, or on one of which there is an image. */
   async runErrand(any: number, what: number): Promise<void> {
-    const { draw, threads, scheduler } = this.#with;
+    const { draw, threads, scheduler } = this.#needs;
     const errand = ERRANDS[what % ERRANDS.length];
     const captured = [...this.#images.keys()].filter((handle) => threads.canisters[handle]?.isRemoved === false);
     const handle = errand === 'restore' ? (captured[draw(captured.length + 1)] ?? any) : any;
@@ -228,7 +228,7 @@ export class RandomOperators {
   }
 
   async #capture(handle: number): Promise<void> {
-    const { threads, scheduler, tally } = this.#with;
+    const { threads, scheduler, tally } = this.#needs;
     const version = threads.canisters[handle]?.subject?.books.version;
     const release = scheduler.lock(handle);
     try {
@@ -241,7 +241,7 @@ export class RandomOperators {
   }
 
   async #restore(handle: number): Promise<void> {
-    const { threads, scheduler, tally } = this.#with;
+    const { threads, scheduler, tally } = this.#needs;
     if (!this.#images.has(handle)) await this.#capture(handle);
     const image = this.#images.get(handle);
     if (image === undefined) return;
@@ -258,7 +258,7 @@ export class RandomOperators {
   }
 
   async #pay(handle: number): Promise<void> {
-    const { draw, threads, minted } = this.#with;
+    const { draw, threads, minted } = this.#needs;
     const amount = BigInt(1 + draw(100));
     await threads.addCycles(handle, amount);
     const canister = threads.canisters[handle];
@@ -268,7 +268,7 @@ export class RandomOperators {
   }
 
   async #checkpoint(handle: number): Promise<void> {
-    await this.#with.threads.checkpoint(handle);
-    this.#with.tally.checkpoints++;
+    await this.#needs.threads.checkpoint(handle);
+    this.#needs.tally.checkpoints++;
   }
 }

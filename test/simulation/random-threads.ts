@@ -114,13 +114,13 @@ export class RandomThreads extends SteppedThreads {
       passMs: () => drawPassedMs(draw),
       isHeard: () => draw(2) === 0,
       loader: LOADER,
-      partsOf: ({ lane }): SteppedParts => {
+      partsOf: ({ executorIndex }): SteppedParts => {
         const thread = new ThreadNotes(
           () => world.isStopping,
           (handle) => world.recalled.has(handle),
         );
-        const before = notes[lane];
-        notes[lane] = thread;
+        const before = notes[executorIndex];
+        notes[executorIndex] = thread;
         if (before !== undefined) {
           before.isDead = true;
           tally.deaths++;

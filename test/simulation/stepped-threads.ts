@@ -227,7 +227,7 @@ function startThread(
       outbox: undefined,
       drain: () => undefined,
     };
-    threads[options.lane] = stepped;
+    threads[options.executorIndex] = stepped;
     return {
       listen: (ring, drain) => {
         stepped.outbox = ring;

@@ -64,7 +64,7 @@ export class CanisterState {
   /** Undefined until code is installed. */
   installed: InstalledCode | undefined = undefined;
   /** State of the canister's storage; undefined: the canister lives in memory only. */
-  readonly kept: PersistenceState | undefined;
+  readonly persistence: PersistenceState | undefined;
   /** Time at which the last message began, ms since 1970. */
   instantMs = 0;
   #markedVersion = 0;
@@ -79,7 +79,8 @@ export class CanisterState {
     this.controllers = spec.controllers;
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
-    this.kept = spec.snapshotBelowBytes === undefined ? undefined : new PersistenceState(spec.snapshotBelowBytes);
+    this.persistence =
+      spec.snapshotBelowBytes === undefined ? undefined : new PersistenceState(spec.snapshotBelowBytes);
     this.hasCertificate = spec.hasCertificate ?? false;
     this.#env = spec.env;
     this.#shared = shared;
@@ -130,7 +131,7 @@ export class CanisterState {
   }
 
   /** Notes that a message of the canister has used up its first slice. */
-  seemsLong(): void {
+  expectLong(): void {
     this.#shortInARow = 0;
   }
 
@@ -161,7 +162,7 @@ export class CanisterState {
   }
 
   /** Notes that a message that was run as a long one took this many instructions. */
-  wasLong(instructions: number): void {
+  ranLong(instructions: number): void {
     if (this.#shortInARow === undefined) return;
     this.#shortInARow = instructions >= SHORT_INSTRUCTIONS ? 0 : this.#shortInARow + 1;
     if (this.#shortInARow >= SHORT_AGAIN) this.#shortInARow = undefined;

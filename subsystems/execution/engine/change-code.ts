@@ -46,34 +46,34 @@ type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
  * canister is as it was, less the charge.
  */
 export function* changeCode(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode,
   change: CodeChange,
   nowMs: number,
 ): Running<EngineResult> {
-  if (canister.account.isDry) return parts.dry();
+  if (canister.account.isDry) return runtime.dry();
   return change.mode === 'upgrade'
-    ? yield* upgrade(parts, canister, code, change, nowMs)
-    : yield* install(parts, canister, code, change, nowMs);
+    ? yield* upgrade(runtime, canister, code, change, nowMs)
+    : yield* install(runtime, canister, code, change, nowMs);
 }
 
 function* install(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode,
   change: Installation,
   nowMs: number,
 ): Running<EngineResult> {
-  const { execution } = parts;
+  const { execution } = runtime;
   const { stable: stableBefore, version: versionBefore, timerNs: timerBefore } = canister;
   let instance: Instance;
   try {
-    instance = Instance.create(code, parts.imports, parts.control, parts.heaps);
+    instance = Instance.create(code, runtime.imports, runtime.control, runtime.heaps);
   } catch (error) {
     return noRoomForHeap(error);
   }
-  const stable = new StableMemory(parts.pool);
+  const stable = new StableMemory(runtime.pool);
   canister.stable = stable;
   canister.version++;
   canister.timerNs = 0n;
@@ -91,9 +91,9 @@ function* install(
   instance.begin(limit);
   const fault =
     instantiationFault(code, true) ??
-    (yield* runHooks(parts, instance, 'canister_init')) ??
-    parts.heapFault(canister, instance) ??
-    parts.imageFault(canister, instance);
+    (yield* runHooks(runtime, instance, 'canister_init')) ??
+    runtime.heapFault(canister, instance) ??
+    runtime.imageFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   /** Restores the state before the installation. */
   const giveUp = (): void => {
@@ -104,30 +104,30 @@ function* install(
     canister.timerNs = timerBefore;
   };
   if (fault !== undefined) {
-    yield* parts.inPieces(instance.rollbackInPieces());
-    yield* parts.inPieces(stable.rollbackInPieces());
+    yield* runtime.inPieces(instance.rollbackInPieces());
+    yield* runtime.inPieces(stable.rollbackInPieces());
     giveUp();
-    if (fault.kind === 'long') return parts.tooLong();
+    if (fault.kind === 'long') return runtime.needsOwnStack();
     const charge = canister.account.charge(instructions);
-    const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
-    return finished(parts, faultyStep(reason, instructions, charge), false);
+    const reason = runtime.explain(fault, limit, limit < runtime.policy.instructionLimit);
+    return finished(runtime, faultyStep(reason, instructions, charge), false);
   }
   instance.commit();
-  yield* parts.inPieces(stable.commitInPieces());
-  if ((yield* storeAhead(parts, canister, { instance, stable, isStableNew: true })) !== undefined) {
+  yield* runtime.inPieces(stable.commitInPieces());
+  if ((yield* storeAhead(runtime, canister, { instance, stable, isStableNew: true })) !== undefined) {
     giveUp();
-    return parts.tooLong();
+    return runtime.needsOwnStack();
   }
   stableBefore.clear();
   if (change.endsCalls === true) canister.openCalls.clear();
   canister.certifiedData = NO_BYTES;
-  const isBalanceMoved = parts.moveCycles(canister);
+  const isBalanceMoved = runtime.moveCycles(canister);
   const charge = canister.account.charge(instructions);
-  return yield* installed(parts, canister, instance, 'new', instructions, charge, isBalanceMoved);
+  return yield* installed(runtime, canister, instance, 'new', instructions, charge, isBalanceMoved);
 }
 
 function* upgrade(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode,
   change: Upgrade,
@@ -135,7 +135,7 @@ function* upgrade(
 ): Running<EngineResult> {
   const old = canister.installed?.instance;
   if (old === undefined) return emptyCanister();
-  const { execution, policy } = parts;
+  const { execution, policy } = runtime;
   const { account, stable, version: versionBefore, timerNs: timerBefore } = canister;
   const context = hookContext(change.caller);
   const instant = canister.instant(nowMs);
@@ -147,18 +147,18 @@ function* upgrade(
   old.begin(preLimit);
   let fault = preEntry === undefined ? undefined : yield old.calling(preEntry);
   if (fault?.kind === 'long') {
-    yield* parts.rollingBack(canister, old);
-    return parts.tooLong();
+    yield* runtime.rollingBack(canister, old);
+    return runtime.needsOwnStack();
   }
   let instructions = fault?.kind === 'limit' ? preLimit : old.instructionsUsed();
   let charge = preEntry === undefined ? 0 : account.charge(instructions);
   if (fault !== undefined) {
-    yield* parts.rollingBack(canister, old);
-    const reason = parts.explain(fault, preLimit, preLimit < policy.instructionLimit);
-    return finished(parts, faultyStep(reason, instructions, charge), false);
+    yield* runtime.rollingBack(canister, old);
+    const reason = runtime.explain(fault, preLimit, preLimit < policy.instructionLimit);
+    return finished(runtime, faultyStep(reason, instructions, charge), false);
   }
   const { certifiedData, cyclesGained } = execution;
-  let isBalanceMoved = parts.moveCycles(canister);
+  let isBalanceMoved = runtime.moveCycles(canister);
 
   /** Restores the state before the upgrade, after a fault of the second part. */
   const giveUp = (): void => {
@@ -176,18 +176,18 @@ function* upgrade(
   canister.timerNs = 0n;
   let place: NewPlace;
   try {
-    place = yield* newPlace(parts, old, code, change.keepsHeap);
+    place = yield* newPlace(runtime, old, code, change.keepsHeap);
   } catch (error) {
-    yield* parts.rollingBack(canister, old);
+    yield* runtime.rollingBack(canister, old);
     giveUp();
     const { step } = noRoomForHeap(error);
-    return finished(parts, { ...step, instructions, charge }, false);
+    return finished(runtime, { ...step, instructions, charge }, false);
   }
   if (typeof place === 'string') {
-    yield* parts.rollingBack(canister, old);
+    yield* runtime.rollingBack(canister, old);
     giveUp();
-    const reason = parts.explain({ kind: 'trap', message: place }, 0, false);
-    return finished(parts, faultyStep(reason, instructions, charge), false);
+    const reason = runtime.explain({ kind: 'trap', message: place }, 0, false);
+    return finished(runtime, faultyStep(reason, instructions, charge), false);
   }
   const { instance, isShared } = place;
   const limit = account.instructionsAllowed;
@@ -195,46 +195,46 @@ function* upgrade(
   execution.certifiedData = certifiedData;
   if (isShared) instance.resume(limit);
   else instance.begin(limit);
-  fault = instantiationFault(code, !change.keepsHeap) ?? (yield* runHooks(parts, instance, 'canister_post_upgrade'));
-  if (instance.heapBytes > heapBytesKept) fault ??= parts.heapFault(canister, instance);
-  if (!isShared) fault ??= parts.imageFault(canister, instance);
+  fault = instantiationFault(code, !change.keepsHeap) ?? (yield* runHooks(runtime, instance, 'canister_post_upgrade'));
+  if (instance.heapBytes > heapBytesKept) fault ??= runtime.heapFault(canister, instance);
+  if (!isShared) fault ??= runtime.imageFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
   const isCommitted = fault === undefined && !isShared;
   if (isCommitted) {
     // No other thread or store has it yet: it may still be given up.
     instance.commit();
-    fault = yield* storeAhead(parts, canister, { instance, stable, isStableNew: false });
+    fault = yield* storeAhead(runtime, canister, { instance, stable, isStableNew: false });
   }
   if (fault !== undefined) {
-    if (!isCommitted) yield* parts.inPieces((isShared ? old : instance).rollbackInPieces());
-    yield* parts.inPieces(stable.rollbackInPieces());
+    if (!isCommitted) yield* runtime.inPieces((isShared ? old : instance).rollbackInPieces());
+    yield* runtime.inPieces(stable.rollbackInPieces());
     instance.release();
     giveUp();
     if (fault.kind === 'long') {
       account.add(BigInt(charge));
-      return parts.tooLong();
+      return runtime.needsOwnStack();
     }
     charge += account.charge(used);
-    const reason = parts.explain(fault, limit, limit < policy.instructionLimit);
-    return finished(parts, faultyStep(reason, instructions, charge), false);
+    const reason = runtime.explain(fault, limit, limit < policy.instructionLimit);
+    return finished(runtime, faultyStep(reason, instructions, charge), false);
   }
-  yield* parts.inPieces(toldOfUpgrade(parts, canister, isShared ? instance : undefined));
+  yield* runtime.inPieces(toldOfUpgrade(runtime, canister, isShared ? instance : undefined));
   if (isShared) instance.commit();
-  yield* parts.inPieces(stable.commitInPieces());
-  isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
+  yield* runtime.inPieces(stable.commitInPieces());
+  isBalanceMoved = runtime.moveCycles(canister) || isBalanceMoved;
   charge += account.charge(used);
   const memory = isShared ? 'kept' : 'heap-new';
-  return yield* installed(parts, canister, instance, memory, instructions, charge, isBalanceMoved);
+  return yield* installed(runtime, canister, instance, memory, instructions, charge, isBalanceMoved);
 }
 
 /** Records what an upgrade has changed in storage: stable memory, and the heap if `keeping` has kept it. */
 function* toldOfUpgrade({ changes }: EngineRuntime, canister: CanisterState, keeping: Instance | undefined): Pieces {
-  const { kept } = canister;
+  const { persistence } = canister;
   // All of the canister's state is already stored ahead, where it will stay.
-  if (kept === undefined || kept.isAhead) return;
+  if (persistence === undefined || persistence.isAhead) return;
   if (keeping !== undefined) yield* changes.beforeCommitInPieces(canister, keeping);
-  else yield* changes.beforeStableCommitInPieces(canister, kept);
+  else yield* changes.beforeStableCommitInPieces(canister, persistence);
 }
 
 /**
@@ -244,12 +244,17 @@ function* toldOfUpgrade({ changes }: EngineRuntime, canister: CanisterState, kee
 type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | string;
 
 /** Makes the new instance. May throw RangeError: no room. */
-function* newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, keepsHeap: boolean): Running<NewPlace> {
-  const { imports, control, heaps } = parts;
+function* newPlace(
+  runtime: EngineRuntime,
+  old: Instance,
+  code: InstrumentedCode,
+  keepsHeap: boolean,
+): Running<NewPlace> {
+  const { imports, control, heaps } = runtime;
   if (!keepsHeap) {
     // If there is no room for it, the old instance's message is still open, for the caller to roll back.
     const instance = Instance.create(code, imports, control, heaps);
-    yield* parts.inPieces(old.rollbackInPieces());
+    yield* runtime.inPieces(old.rollbackInPieces());
     return { instance, isShared: false };
   }
   const { layout } = code;
@@ -264,8 +269,8 @@ function* newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, 
     old.keepGlobals();
     return { instance: Instance.onSameHeap(code, imports, control, old), isShared: true };
   }
-  const instance = yield* parts.inPieces(Instance.onCopy(code, imports, control, old.heap(), heaps));
-  yield* parts.inPieces(old.rollbackInPieces());
+  const instance = yield* runtime.inPieces(Instance.onCopy(code, imports, control, old.heap(), heaps));
+  yield* runtime.inPieces(old.rollbackInPieces());
   return { instance, isShared: false };
 }
 
@@ -288,7 +293,7 @@ function* runHooks({ execution }: EngineRuntime, instance: Instance, hook: strin
 
 /** Puts new code in place whose memory is committed. */
 function* installed(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   instance: Instance,
   memory: MemoryOfNewCode,
@@ -296,16 +301,16 @@ function* installed(
   charge: number,
   isBalanceMoved: boolean,
 ): Running<EngineResult> {
-  const { execution } = parts;
-  parts.frames.dropAll(canister);
+  const { execution } = runtime;
+  runtime.frames.dropAll(canister);
   canister.installed?.instance.release();
   canister.installed = { instance, roles: rolesOf(instance.code) };
   if (execution.certifiedData !== undefined) canister.certifiedData = execution.certifiedData;
   canister.timerNs = execution.timerNs ?? 0n;
-  const { kept } = canister;
-  if (kept !== undefined) {
-    if (memory === 'kept') yield* storeChangedAhead(parts, canister, kept);
-    yield* parts.inPieces(parts.changes.newCode(canister, kept, memory));
+  const { persistence } = canister;
+  if (persistence !== undefined) {
+    if (memory === 'kept') yield* storeChangedAhead(runtime, canister, persistence);
+    yield* runtime.inPieces(runtime.changes.newCode(canister, persistence, memory));
   }
   const step = {
     fault: undefined,
@@ -318,7 +323,7 @@ function* installed(
     instructions,
     charge,
   };
-  return finished(parts, step, isBalanceMoved);
+  return finished(runtime, step, isBalanceMoved);
 }
 
 /** Result if the machine has no room for a heap: not the module's fault, and the canister stays as it was. */
@@ -332,8 +337,8 @@ function noRoomForHeap(error: unknown): EngineResult {
 }
 
 /** Gives back what a canister holds, when it is evicted or deleted. */
-export function dropState(parts: EngineRuntime, canister: CanisterState): void {
-  parts.frames.dropAll(canister);
+export function dropState(runtime: EngineRuntime, canister: CanisterState): void {
+  runtime.frames.dropAll(canister);
   canister.installed?.instance.release();
   canister.installed = undefined;
   canister.stable.clear();
@@ -341,11 +346,11 @@ export function dropState(parts: EngineRuntime, canister: CanisterState): void {
 }
 
 /** Drops code and state; balance, settings and version stay the canister's. */
-export function uninstallCode(parts: EngineRuntime, canister: CanisterState): void {
-  dropState(parts, canister);
+export function uninstallCode(runtime: EngineRuntime, canister: CanisterState): void {
+  dropState(runtime, canister);
   canister.certifiedData = NO_BYTES;
   canister.timerNs = 0n;
   canister.version++;
   // Nothing is left to write.
-  if (canister.kept !== undefined) inOneGo(parts.changes.newCode(canister, canister.kept, 'new'));
+  if (canister.persistence !== undefined) inOneGo(runtime.changes.newCode(canister, canister.persistence, 'new'));
 }

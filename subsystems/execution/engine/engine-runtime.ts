@@ -131,7 +131,7 @@ export class EngineRuntime {
   /** Keeps memory and effects of a replicated execution that returned, all but its cycles. */
   commit(canister: CanisterState, instance: Instance): void {
     if (canister.frames !== undefined) this.frames.preserve(canister, instance);
-    if (canister.kept !== undefined) this.changes.beforeCommit(canister, instance);
+    if (canister.persistence !== undefined) this.changes.beforeCommit(canister, instance);
     this.#keep(canister, instance);
   }
 
@@ -146,7 +146,7 @@ export class EngineRuntime {
   /** Keeps the effects of a message that can no longer fail. */
   #keep(canister: CanisterState, instance: Instance): void {
     const { execution } = this;
-    const { kept } = canister;
+    const { persistence } = canister;
     instance.commit();
     canister.stable.commit();
     canister.version++;
@@ -155,7 +155,7 @@ export class EngineRuntime {
       this.changes.certifiedData(canister);
     }
     if (execution.timerNs !== undefined) canister.timerNs = execution.timerNs;
-    if (kept?.isLogged === false) this.changes.globals(canister, kept, instance);
+    if (persistence?.isLogged === false) this.changes.globals(canister, persistence, instance);
   }
 
   rollback(canister: CanisterState, instance: Instance): void {
@@ -200,9 +200,9 @@ export class EngineRuntime {
   /**
    * Returns the fault of a heap that has to be stored at once and is too large for that; undefined: it can be stored.
    */
-  imageFault({ kept }: CanisterState, { usedPages }: Instance): Fault | undefined {
+  imageFault({ persistence }: CanisterState, { usedPages }: Instance): Fault | undefined {
     const { budget } = this.control.message;
-    if (kept === undefined || usedPages <= IMAGE_PAGES_UNASKED || usedPages * IMAGE_COPIES <= budget.pagesLeft)
+    if (persistence === undefined || usedPages <= IMAGE_PAGES_UNASKED || usedPages * IMAGE_COPIES <= budget.pagesLeft)
       return undefined;
     // Stored a piece at a time.
     if (this.ahead !== undefined && usedPages > inPlacePagesMax(this.pieceSizes)) return undefined;
@@ -250,7 +250,7 @@ export class EngineRuntime {
   }
 
   /** Ends an execution that has been undone and will begin again elsewhere: nothing is told of it. */
-  tooLong(): EngineResult {
+  needsOwnStack(): EngineResult {
     this.execution.debug.take();
     this.execution.end();
     return TOO_LONG;

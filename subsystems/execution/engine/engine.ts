@@ -97,57 +97,57 @@ export function createStores({
 export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 
 export class Engine {
-  readonly #parts: EngineRuntime;
+  readonly #runtime: EngineRuntime;
   readonly #shared: SharedStores;
   readonly #packer: CanisterPacker;
 
   constructor({ shared, ...options }: EngineOptions) {
     const { pool, heaps, frames } = shared;
-    this.#parts = new EngineRuntime({ ...options, pool, heaps, frames });
+    this.#runtime = new EngineRuntime({ ...options, pool, heaps, frames });
     this.#shared = shared;
     this.#packer = new CanisterPacker(shared.templates);
   }
 
   createCanister(spec: CanisterSpec): CanisterState {
-    return new CanisterState(spec, this.#parts.policy, this.#parts.pool, this.#shared.environment);
+    return new CanisterState(spec, this.#runtime.policy, this.#runtime.pool, this.#shared.environment);
   }
 
   /** Bytes of written stable memory that this thread holds for all its canisters. */
   get stableBytesStored(): number {
-    return this.#parts.pool.used * PAGE_BYTES;
+    return this.#runtime.pool.used * PAGE_BYTES;
   }
 
   /** Returns true if the canister's instance is on this engine's journal. */
   isHomeOf({ installed }: CanisterState): boolean {
-    return installed?.instance.isOn(this.#parts.control) === true;
+    return installed?.instance.isOn(this.#runtime.control) === true;
   }
 
   /** Takes a canister's instance over from another engine of the thread. */
   adopt({ installed }: CanisterState): void {
-    installed?.instance.moveTo(this.#parts.imports, this.#parts.control);
+    installed?.instance.moveTo(this.#runtime.imports, this.#runtime.control);
   }
 
   /** Bytes by which the pre-images of this engine's largest message have enlarged the control memory. */
   get journalBytes(): number {
-    return this.#parts.control.grownBytes;
+    return this.#runtime.control.grownBytes;
   }
 
   /** Lets go of the control memory: nothing may run here afterwards. */
   dispose(): void {
-    const { heaps, control } = this.#parts;
+    const { heaps, control } = this.#runtime;
     heaps.forgetControl(control);
     heaps.dropped(control.release());
   }
 
   /** Bytes that waiting composite queries hold. */
   get frameBytesStored(): number {
-    return this.#parts.frames.bytes;
+    return this.#runtime.frames.bytes;
   }
 
   /** Gives back what a canister holds; it must not be used afterwards. */
   removeCanister(canister: CanisterState): void {
     assertClosed(canister);
-    dropState(this.#parts, canister);
+    dropState(this.#runtime, canister);
   }
 
   /**
@@ -157,24 +157,26 @@ export class Engine {
   putToSleep(canister: CanisterState): PackedCanister | undefined {
     this.checkpoint(canister);
     const packed = this.#packer.pack(canister);
-    dropState(this.#parts, canister);
+    dropState(this.#runtime, canister);
     return packed;
   }
 
   /** Returns what was done to canisters outside of `execute` and `change`, for storage. */
   takeChanges(): readonly Uint8Array[] | undefined {
-    return this.#parts.changes.take();
+    return this.#runtime.changes.take();
   }
 
   /** Does some of a checkpoint's work ahead of it; returns true when the checkpoint may come. */
   prepareCheckpoint(canister: CanisterState): boolean {
     assertClosed(canister);
-    return canister.kept === undefined || this.#parts.changes.prepareCheckpoint(canister, canister.kept);
+    return (
+      canister.persistence === undefined || this.#runtime.changes.prepareCheckpoint(canister, canister.persistence)
+    );
   }
 
   checkpoint(canister: CanisterState): void {
     assertClosed(canister);
-    if (canister.kept !== undefined) this.#parts.changes.checkpoint(canister, canister.kept);
+    if (canister.persistence !== undefined) this.#runtime.changes.checkpoint(canister, canister.persistence);
   }
 
   /**
@@ -184,11 +186,11 @@ export class Engine {
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
     // Does the same as `executing`, but without generators for methods: see `runMethodToEnd`.
     this.#open(canister);
-    if (canister.kept !== undefined) canister.mark();
+    if (canister.persistence !== undefined) canister.mark();
     try {
       const result =
         task.kind === 'update' || task.kind === 'query' || task.kind === 'transform'
-          ? runMethodToEnd(this.#parts, canister, task, nowMs)
+          ? runMethodToEnd(this.#runtime, canister, task, nowMs)
           : runToEnd(this.#running(canister, task, nowMs, false));
       return this.#told(canister, task, result);
     } finally {
@@ -209,7 +211,7 @@ export class Engine {
   ): Running<EngineResult> {
     this.#open(canister, refused);
     // A task that begins again has already had an effect or two.
-    if (canister.kept !== undefined && !isAgain) canister.mark();
+    if (canister.persistence !== undefined && !isAgain) canister.mark();
     try {
       return this.#told(canister, task, yield* this.#running(canister, task, nowMs, isAgain));
     } finally {
@@ -219,19 +221,19 @@ export class Engine {
 
   /** Adds what storage is told of a task. */
   #told(canister: CanisterState, task: Task, result: EngineResult): EngineResult {
-    const { kept } = canister;
-    if (kept === undefined || result === TOO_LONG || isQuery(task)) return result;
-    const { shortages } = this.#parts.control.message;
-    const { changes } = this.#parts;
-    if (!kept.isLogged) changes.chooseWay(canister, kept);
+    const { persistence } = canister;
+    if (persistence === undefined || result === TOO_LONG || isQuery(task)) return result;
+    const { shortages } = this.#runtime.control.message;
+    const { changes } = this.#runtime;
+    if (!persistence.isLogged) changes.chooseWay(canister, persistence);
     else if (result.step.fault?.kind !== 'unavailable') {
-      kept.instructions += result.step.instructions + RECORD_INSTRUCTIONS;
+      persistence.instructions += result.step.instructions + RECORD_INSTRUCTIONS;
       // The instant that the message saw: later than the clock's if the clock went back.
-      changes.record(canister, kept, {
+      changes.record(canister, persistence, {
         kind: 'task',
         nowMs: canister.instantMs,
         task,
-        shared: sharedIfNew(canister, kept),
+        shared: sharedIfNew(canister, persistence),
         ...(shortages === undefined ? NOT_SHORT : { shortages }),
       });
     }
@@ -244,15 +246,15 @@ export class Engine {
       case 'update':
       case 'query':
       case 'transform':
-        return runMethod(this.#parts, canister, task, nowMs);
+        return runMethod(this.#runtime, canister, task, nowMs);
       case 'callback':
-        return runCallback(this.#parts, canister, task, nowMs, isAgain);
+        return runCallback(this.#runtime, canister, task, nowMs, isAgain);
       case 'system':
-        return runSystemTask(this.#parts, canister, task, nowMs);
+        return runSystemTask(this.#runtime, canister, task, nowMs);
       case 'inspect':
-        return runInspection(this.#parts, canister, task, nowMs);
+        return runInspection(this.#runtime, canister, task, nowMs);
       case 'dropFrame':
-        return dropFrame(this.#parts, task.frame);
+        return dropFrame(this.#runtime, task.frame);
     }
   }
 
@@ -269,14 +271,14 @@ export class Engine {
     this.#open(canister);
     let result: EngineResult;
     try {
-      result = yield* changeCode(this.#parts, canister, code, change, nowMs);
+      result = yield* changeCode(this.#runtime, canister, code, change, nowMs);
     } finally {
       canister.isInMessage = false;
     }
-    if (canister.kept === undefined || result === TOO_LONG) return result;
+    if (canister.persistence === undefined || result === TOO_LONG) return result;
     // A hook that failed may have cost cycles.
-    if (result.step.fault !== undefined) this.#parts.changes.numbers(canister);
-    return { ...result, changes: this.#parts.changes.take() };
+    if (result.step.fault !== undefined) this.#runtime.changes.numbers(canister);
+    return { ...result, changes: this.#runtime.changes.take() };
   }
 
   /**
@@ -286,7 +288,7 @@ export class Engine {
   #open(canister: CanisterState, refused?: Shortages): void {
     assertClosed(canister);
     this.adopt(canister);
-    this.#parts.control.message.beginTask(refused);
+    this.#runtime.control.message.beginTask(refused);
     canister.isInMessage = true;
     canister.hasReadEnvironment = false;
   }
@@ -294,21 +296,22 @@ export class Engine {
   /** Drops code and state; the version counts one more. */
   uninstall(canister: CanisterState): void {
     assertClosed(canister);
-    uninstallCode(this.#parts, canister);
+    uninstallCode(this.#runtime, canister);
   }
 
   configure(canister: CanisterState, settings: CanisterSettings): void {
     assertClosed(canister);
     canister.configure(settings);
-    const { kept } = canister;
-    if (kept?.isLogged === true) this.#parts.changes.record(canister, kept, { kind: 'configure', settings });
+    const { persistence } = canister;
+    if (persistence?.isLogged === true)
+      this.#runtime.changes.record(canister, persistence, { kind: 'configure', settings });
   }
 
   /** Adds cycles; returns the new balance. */
   addCycles(canister: CanisterState, amount: bigint): bigint {
     assertClosed(canister);
     canister.account.add(amount);
-    this.#parts.changes.numbers(canister);
+    this.#runtime.changes.numbers(canister);
     return canister.account.balance;
   }
 
@@ -326,7 +329,7 @@ export class Engine {
     code: InstrumentedCode | undefined,
     stored: StoredCanisterState,
   ): Running<string | number> {
-    return wakeCanister(this.#parts, this, canister, code, stored);
+    return wakeCanister(this.#runtime, this, canister, code, stored);
   }
 
   /** Returns a copy of the whole state, less the code. */
@@ -337,7 +340,7 @@ export class Engine {
   /** Does the same as `capture`, for a driver, which keeps all other work from the canister meanwhile. */
   capturing(canister: CanisterState): Running<Omit<CanisterImage, 'module'>> {
     assertClosed(canister);
-    return this.#parts.inPieces(captureState(canister, this.#shared.budget));
+    return this.#runtime.inPieces(captureState(canister, this.#shared.budget));
   }
 
   /** Replaces code and state, running nothing. Returns the reason for a refusal, or undefined. */
@@ -356,7 +359,7 @@ export class Engine {
     image: Omit<CanisterImage, 'module'>,
   ): Running<string | undefined> {
     assertClosed(canister);
-    return restoreState(this.#parts, canister, code, image);
+    return restoreState(this.#runtime, canister, code, image);
   }
 }
 
@@ -371,10 +374,10 @@ const RECORD_INSTRUCTIONS = 2_000;
 /** Returns the variables that all canisters have, if this message has read them and the log does not have them yet. */
 function sharedIfNew(
   { shared, hasReadEnvironment }: CanisterState,
-  kept: PersistenceState,
+  persistence: PersistenceState,
 ): ReadonlyMap<string, string> | undefined {
-  if (!hasReadEnvironment || kept.sharedInLog === shared) return undefined;
-  kept.sharedInLog = shared;
+  if (!hasReadEnvironment || persistence.sharedInLog === shared) return undefined;
+  persistence.sharedInLog = shared;
   return shared.texts;
 }
 

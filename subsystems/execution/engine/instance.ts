@@ -29,7 +29,7 @@ import {
 } from '../../instrument/abi/index.ts';
 import { copyBytes, PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { CHUNK_PAGES, letGo, type StoredPages } from '../../storage/index.ts';
+import { CHUNK_PAGES, release, type StoredPages } from '../../storage/index.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
 import type { PageSet } from '../memory/page-set.ts';
 import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.ts';
@@ -115,7 +115,7 @@ export class Instance {
     try {
       instance = new Instance(code, imports, control, memory, tally, heaps, globals && bound);
     } catch (error) {
-      budget.giveBack(wanted);
+      budget.free(wanted);
       heaps?.give({ ...shapeOf(code.layout, pages), memory, tally, bound: undefined });
       throw error;
     }
@@ -206,7 +206,7 @@ export class Instance {
         instance.#use(first, first + end - at);
         at = end;
       }
-      letGo(chunk);
+      release(chunk);
     }
     return instance.#placed();
   }
@@ -294,7 +294,7 @@ export class Instance {
    */
   release(): void {
     if (this.#heap === NO_BYTES) return;
-    if (this.#tally.owner === this) this.#giveBack(this.#wasm, !this.#isInMessage);
+    if (this.#tally.owner === this) this.#free(this.#wasm, !this.#isInMessage);
     this.#heap = NO_BYTES;
     this.#words = NO_WORDS;
     this.#memory = this.#wasm = this.#promising = undefined as never;
@@ -659,7 +659,7 @@ export class Instance {
     this.#isExhausted = false;
     this.#bytesAtBegin = this.heap().length;
     this.#control.refuel(instructionLimit);
-    this.#control.message.goOn(this.#tally, this.code.layout.heapPagesMax);
+    this.#control.message.resume(this.#tally, this.code.layout.heapPagesMax);
     this.#isInMessage = true;
   }
 
@@ -743,7 +743,7 @@ export class Instance {
     const { marks: grownMarks } = this.#tally;
     for (let page = pages; grownMarks !== undefined && page < grownMarks.length; page++)
       if (!isZeros(grown, page)) this.#tally.use(page, page + 1);
-    this.#giveBack(this.#control.needsFreshInstance ? undefined : wasm);
+    this.#free(this.#control.needsFreshInstance ? undefined : wasm);
     tally.owner = this;
     this.#tally = tally;
     this.#wasShared = false;
@@ -756,7 +756,7 @@ export class Instance {
   }
 
   /** Gives the heap to the pool, if its used pages are known; together with the instance, if that may be used again. */
-  #giveBack(wasm: InstrumentedExports | undefined, isPoolable = true): void {
+  #free(wasm: InstrumentedExports | undefined, isPoolable = true): void {
     const tally = this.#tally;
     tally.settle(this.#control.message.budget, 0);
     tally.owner = undefined;

@@ -53,31 +53,31 @@ const encoder = new TextEncoder();
  * (`TOO_LONG`).
  */
 export function* runCallback(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: CallbackTask,
   nowMs: number,
   isAgain: boolean,
 ): Running<EngineResult> {
-  parts.callbacks.read(task.callbacks);
-  if (task.frame !== 0) return yield* runCompositeCallback(parts, canister, task, nowMs);
+  runtime.callbacks.read(task.callbacks);
+  if (task.frame !== 0) return yield* runCompositeCallback(runtime, canister, task, nowMs);
 
   const { account } = canister;
-  const isRefunded = task.refunded !== 0n && parts.policy.isEnabled;
+  const isRefunded = task.refunded !== 0n && runtime.policy.isEnabled;
   if (!isAgain) {
     if (isRefunded) account.add(task.refunded);
-    canister.openCalls.lower(parts.callbacks.slot);
+    canister.openCalls.lower(runtime.callbacks.slot);
   }
   const { installed } = canister;
   if (installed === undefined) return emptyCanister(isRefunded);
 
-  const { execution, policy } = parts;
+  const { execution, policy } = runtime;
   const { instance } = installed;
   const instant = canister.instant(nowMs);
   const affordable = Math.max(account.instructionsAllowed, Math.floor(policy.instructionLimit * CLEANUP_SHARE));
   const limits = shared(Math.min(affordable, task.instructionsMax));
   const isReply = task.response.kind === 'reply';
-  setResponse(parts, task);
+  setResponse(runtime, task);
   execution.begin(
     isReply ? 'Ry' : 'Rt',
     instance,
@@ -89,18 +89,18 @@ export function* runCallback(
     limits.total,
   );
   instance.begin(limits.callback);
-  const fault = yield inTable(parts, instance, isReply ? REPLY : REJECT);
+  const fault = yield inTable(runtime, instance, isReply ? REPLY : REJECT);
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
   let isBalanceMoved = isRefunded;
   if (fault === undefined) {
     execution.discardDraft();
-    yield* parts.committing(canister, instance);
-    isBalanceMoved = parts.moveCycles(canister) || isRefunded;
+    yield* runtime.committing(canister, instance);
+    isBalanceMoved = runtime.moveCycles(canister) || isRefunded;
     step = {
       fault: undefined,
-      answer: parts.answer(),
+      answer: runtime.answer(),
       calls: execution.calls,
       cyclesAccepted: execution.cyclesAccepted,
       timerNs: execution.timerNs,
@@ -110,42 +110,42 @@ export function* runCallback(
       charge: account.charge(used),
     };
   } else {
-    yield* parts.rollingBack(canister, instance);
+    yield* runtime.rollingBack(canister, instance);
     execution.withdrawCalls();
-    if (fault.kind === 'long') return tooLong(parts);
+    if (fault.kind === 'long') return needsOwnStack(runtime);
     const isPoor = affordable < policy.instructionLimit && affordable <= task.instructionsMax;
-    let reason = parts.explain(fault, limits.callback, isPoor);
+    let reason = runtime.explain(fault, limits.callback, isPoor);
     let total = used;
     let timerNs: bigint | undefined;
-    if (parts.callbacks.hasCleanup) {
+    if (runtime.callbacks.hasCleanup) {
       execution.beginCleanup('C', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = yield inTable(parts, instance, CLEANUP);
+      const cleanupFault = yield inTable(runtime, instance, CLEANUP);
       total += usedBy(instance, cleanupFault, limits.cleanup);
       if (cleanupFault === undefined) {
-        yield* parts.committing(canister, instance);
-        isBalanceMoved = parts.moveCycles(canister) || isRefunded;
+        yield* runtime.committing(canister, instance);
+        isBalanceMoved = runtime.moveCycles(canister) || isRefunded;
         timerNs = execution.timerNs;
       } else {
-        yield* parts.rollingBack(canister, instance);
-        if (cleanupFault.kind === 'long') return tooLong(parts);
-        reason = alsoFailed(reason, parts.explain(cleanupFault, limits.cleanup, isPoor));
+        yield* runtime.rollingBack(canister, instance);
+        if (cleanupFault.kind === 'long') return needsOwnStack(runtime);
+        reason = alsoFailed(reason, runtime.explain(cleanupFault, limits.cleanup, isPoor));
       }
     }
     step = { ...faultyStep(reason, total, account.charge(total)), timerNs };
   }
-  forgetResponse(parts);
-  return finished(parts, step, isBalanceMoved);
+  forgetResponse(runtime);
+  return finished(runtime, step, isBalanceMoved);
 }
 
 function* runCompositeCallback(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: CallbackTask,
   nowMs: number,
 ): Running<EngineResult> {
   const { installed } = canister;
-  const frame = parts.frames.take(task.frame);
+  const frame = runtime.frames.take(task.frame);
   if (installed === undefined) return emptyCanister();
   if (frame === undefined || frame.canister !== canister)
     return nothingRan(
@@ -153,7 +153,7 @@ function* runCompositeCallback(
       REJECT_CODE.SYS_TRANSIENT,
       'the state that the composite query waited with is gone: its canister has new code, or the executor needed the room',
     );
-  if (canister.account.isDry) return parts.dry();
+  if (canister.account.isDry) return runtime.dry();
   const { instance } = installed;
   if (instance.heapBytes > frame.heapBytes)
     return nothingRan(
@@ -162,10 +162,10 @@ function* runCompositeCallback(
       'the heap of the canister has grown while its composite query waited for a call',
     );
 
-  const { execution } = parts;
-  const limits = shared(Math.min(parts.policy.instructionLimit, task.instructionsMax));
+  const { execution } = runtime;
+  const limits = shared(Math.min(runtime.policy.instructionLimit, task.instructionsMax));
   const isReply = task.response.kind === 'reply';
-  setResponse(parts, task);
+  setResponse(runtime, task);
   execution.begin(
     isReply ? 'CRy' : 'CRt',
     instance,
@@ -177,22 +177,22 @@ function* runCompositeCallback(
     limits.callback,
   );
   instance.begin(limits.callback);
-  const fault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, isReply ? REPLY : REJECT));
+  const fault = layOver(canister, instance, frame) ?? (yield inTable(runtime, instance, isReply ? REPLY : REJECT));
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
   if (fault === undefined) {
     // A query without new calls may still wait for calls that it made before.
     const isWaiting = execution.answer === 'none';
-    const number = isWaiting ? parts.frames.save(canister, instance, frame.number) : 0;
+    const number = isWaiting ? runtime.frames.save(canister, instance, frame.number) : 0;
     const performed = execution.calls;
     execution.withdrawCalls();
-    yield* parts.rollingBack(canister, instance);
-    if (isWaiting && number === 0) step = noRoomForFrame(parts, used);
+    yield* runtime.rollingBack(canister, instance);
+    if (isWaiting && number === 0) step = noRoomForFrame(runtime, used);
     else
       step = {
         fault: undefined,
-        answer: parts.answer(),
+        answer: runtime.answer(),
         calls: isWaiting ? performed : execution.calls,
         cyclesAccepted: 0n,
         timerNs: undefined,
@@ -202,25 +202,25 @@ function* runCompositeCallback(
         charge: 0,
       };
   } else {
-    yield* parts.rollingBack(canister, instance);
+    yield* runtime.rollingBack(canister, instance);
     execution.withdrawCalls();
-    if (fault.kind === 'long') return tooLong(parts, frame);
-    let reason = parts.explain(fault, limits.callback, false);
+    if (fault.kind === 'long') return needsOwnStack(runtime, frame);
+    let reason = runtime.explain(fault, limits.callback, false);
     let total = used;
-    if (parts.callbacks.hasCleanup) {
+    if (runtime.callbacks.hasCleanup) {
       // The cleanup's changes are not kept: it runs for what it prints, and because the specification has it run.
       execution.beginCleanup('CC', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, CLEANUP));
+      const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(runtime, instance, CLEANUP));
       total += usedBy(instance, cleanupFault, limits.cleanup);
-      yield* parts.rollingBack(canister, instance);
-      if (cleanupFault?.kind === 'long') return tooLong(parts, frame);
-      if (cleanupFault !== undefined) reason = alsoFailed(reason, parts.explain(cleanupFault, limits.cleanup, false));
+      yield* runtime.rollingBack(canister, instance);
+      if (cleanupFault?.kind === 'long') return needsOwnStack(runtime, frame);
+      if (cleanupFault !== undefined) reason = alsoFailed(reason, runtime.explain(cleanupFault, limits.cleanup, false));
     }
     step = faultyStep(reason, total, 0);
   }
-  forgetResponse(parts);
-  return finished(parts, step, false);
+  forgetResponse(runtime);
+  return finished(runtime, step, false);
 }
 
 /** Joins two faults: the caller gets the callback's code and both messages. */
@@ -254,10 +254,10 @@ function inTable({ callbacks }: EngineRuntime, instance: Instance, which: Which)
 }
 
 /** Ends a callback as too long. The frame of a query that waited is kept for the next try. */
-function tooLong(parts: EngineRuntime, frame?: SuspendedFrame): EngineResult {
-  forgetResponse(parts);
-  if (frame !== undefined) parts.frames.putBack(frame);
-  return parts.tooLong();
+function needsOwnStack(runtime: EngineRuntime, frame?: SuspendedFrame): EngineResult {
+  forgetResponse(runtime);
+  if (frame !== undefined) runtime.frames.putBack(frame);
+  return runtime.needsOwnStack();
 }
 
 function usedBy(instance: Instance, fault: Fault | undefined, limit: number): number {

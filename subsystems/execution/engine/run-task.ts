@@ -37,22 +37,22 @@ const encoder = new TextEncoder();
 
 /** Runs a method. */
 export function* runMethod(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   nowMs: number,
 ): Running<EngineResult> {
-  const instance = beginMethod(parts, canister, task, nowMs);
+  const instance = beginMethod(runtime, canister, task, nowMs);
   if (!(instance instanceof Instance)) return instance;
-  const fault = faultOf(parts, canister, instance, yield instance.calling(task.entry));
-  const isWaiting = fault === undefined && waits(parts);
-  const frame = isWaiting ? parts.frames.save(canister, instance, 0) : 0;
-  if (fault !== undefined || parts.execution.mode !== 'U') yield* parts.rollingBack(canister, instance);
+  const fault = faultOf(runtime, canister, instance, yield instance.calling(task.entry));
+  const isWaiting = fault === undefined && waits(runtime);
+  const frame = isWaiting ? runtime.frames.save(canister, instance, 0) : 0;
+  if (fault !== undefined || runtime.execution.mode !== 'U') yield* runtime.rollingBack(canister, instance);
   else {
-    parts.execution.discardDraft();
-    yield* parts.committing(canister, instance);
+    runtime.execution.discardDraft();
+    yield* runtime.committing(canister, instance);
   }
-  return endMethod(parts, canister, task, instance, fault, isWaiting, frame);
+  return endMethod(runtime, canister, task, instance, fault, isWaiting, frame);
 }
 
 /**
@@ -60,27 +60,27 @@ export function* runMethod(
  * 400 bytes.
  */
 export function runMethodToEnd(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   nowMs: number,
 ): EngineResult {
-  const instance = beginMethod(parts, canister, task, nowMs);
+  const instance = beginMethod(runtime, canister, task, nowMs);
   if (!(instance instanceof Instance)) return instance;
-  const fault = faultOf(parts, canister, instance, instance.run(task.entry));
-  const isWaiting = fault === undefined && waits(parts);
-  const frame = isWaiting ? parts.frames.save(canister, instance, 0) : 0;
-  if (fault !== undefined || parts.execution.mode !== 'U') parts.rollback(canister, instance);
+  const fault = faultOf(runtime, canister, instance, instance.run(task.entry));
+  const isWaiting = fault === undefined && waits(runtime);
+  const frame = isWaiting ? runtime.frames.save(canister, instance, 0) : 0;
+  if (fault !== undefined || runtime.execution.mode !== 'U') runtime.rollback(canister, instance);
   else {
-    parts.execution.discardDraft();
-    parts.commit(canister, instance);
+    runtime.execution.discardDraft();
+    runtime.commit(canister, instance);
   }
-  return endMethod(parts, canister, task, instance, fault, isWaiting, frame);
+  return endMethod(runtime, canister, task, instance, fault, isWaiting, frame);
 }
 
 /** Begins the method's message. Returns the instance whose entry point has to run, or the result if nothing can run. */
 function beginMethod(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   nowMs: number,
@@ -89,11 +89,11 @@ function beginMethod(
   if (installed === undefined) return emptyCanister();
   const isCharged = task.kind === 'update';
   const mode = methodMode(installed.roles[task.entry], task.kind);
-  if (mode === undefined) return parts.unreachable(task.kind, task.entry, installed.roles[task.entry]);
+  if (mode === undefined) return runtime.unreachable(task.kind, task.entry, installed.roles[task.entry]);
   const { account } = canister;
-  if (account.isDry) return parts.dry();
+  if (account.isDry) return runtime.dry();
 
-  const { execution, policy } = parts;
+  const { execution, policy } = runtime;
   const { instance } = installed;
   const affordable = isCharged ? account.instructionsAllowed : policy.instructionLimit;
   const limit = affordable < task.instructionsMax ? affordable : task.instructionsMax;
@@ -106,12 +106,12 @@ function beginMethod(
  * Returns the fault for which the method's message is undone: its own, or that of the heap it leaves; undefined: none.
  */
 function faultOf(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   instance: Instance,
   runFault: Fault | undefined,
 ): Fault | undefined {
-  return runFault ?? (parts.execution.mode === 'U' ? parts.heapFault(canister, instance) : undefined);
+  return runFault ?? (runtime.execution.mode === 'U' ? runtime.heapFault(canister, instance) : undefined);
 }
 
 /** Returns true if the task is a composite query that has not answered, and waits for calls. */
@@ -121,7 +121,7 @@ function waits({ execution }: EngineRuntime): boolean {
 
 /** Returns the result of the method's message, whose memory is committed or rolled back. */
 function endMethod(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   instance: Instance,
@@ -129,7 +129,7 @@ function endMethod(
   isWaiting: boolean,
   frame: number,
 ): EngineResult {
-  const { execution, policy } = parts;
+  const { execution, policy } = runtime;
   const { account } = canister;
   const { mode, instructionLimit: limit } = execution;
   const isCharged = task.kind === 'update';
@@ -137,26 +137,26 @@ function endMethod(
 
   if (fault !== undefined) {
     execution.withdrawCalls();
-    if (fault.kind === 'long') return parts.tooLong();
+    if (fault.kind === 'long') return runtime.needsOwnStack();
     const charge = isCharged ? account.charge(instructions) : 0;
     const step = faultyStep(
-      parts.explain(fault, limit, limit < task.instructionsMax && limit < policy.instructionLimit),
+      runtime.explain(fault, limit, limit < task.instructionsMax && limit < policy.instructionLimit),
       instructions,
       charge,
     );
-    return finished(parts, step, false);
+    return finished(runtime, step, false);
   }
   let { calls } = execution;
   if (mode === 'CQ' && calls.length > 0) {
     execution.withdrawCalls();
-    if (isWaiting && frame === 0) return finished(parts, noRoomForFrame(parts, instructions), false);
+    if (isWaiting && frame === 0) return finished(runtime, noRoomForFrame(runtime, instructions), false);
     // A query that has answered waits for nothing.
     if (!isWaiting) calls = execution.calls;
   }
-  const isBalanceMoved = isCharged && parts.moveCycles(canister);
+  const isBalanceMoved = isCharged && runtime.moveCycles(canister);
   const step: Step = {
     fault: undefined,
-    answer: parts.answer(),
+    answer: runtime.answer(),
     calls,
     cyclesAccepted: execution.cyclesAccepted,
     timerNs: execution.timerNs,
@@ -165,7 +165,7 @@ function endMethod(
     instructions,
     charge: isCharged ? account.charge(instructions) : 0,
   };
-  return finished(parts, step, isBalanceMoved);
+  return finished(runtime, step, isBalanceMoved);
 }
 
 /**
@@ -173,7 +173,7 @@ function endMethod(
  * begins, however the hook ends.
  */
 export function* runSystemTask(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: TaskOf<'system'>,
   nowMs: number,
@@ -181,12 +181,12 @@ export function* runSystemTask(
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const role = installed.roles[task.entry];
-  if (role !== 'timer' && role !== 'task') return parts.unreachable(task.kind, task.entry, role);
+  if (role !== 'timer' && role !== 'task') return runtime.unreachable(task.kind, task.entry, role);
   if (role === 'timer') canister.timerNs = 0n;
   const { account } = canister;
-  if (account.isDry) return parts.dry();
+  if (account.isDry) return runtime.dry();
 
-  const { execution } = parts;
+  const { execution } = runtime;
   const { instance } = installed;
   const limit = account.instructionsAllowed;
   execution.begin('T', instance, canister, SYSTEM_CONTEXT, NO_BYTES, canister.instant(nowMs), true, limit);
@@ -194,16 +194,16 @@ export function* runSystemTask(
   const fault = yield instance.calling(task.entry);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
-    yield* parts.rollingBack(canister, instance);
+    yield* runtime.rollingBack(canister, instance);
     execution.withdrawCalls();
-    if (fault.kind === 'long') return parts.tooLong();
+    if (fault.kind === 'long') return runtime.needsOwnStack();
     const charge = account.charge(instructions);
-    const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
-    return finished(parts, faultyStep(reason, instructions, charge), false);
+    const reason = runtime.explain(fault, limit, limit < runtime.policy.instructionLimit);
+    return finished(runtime, faultyStep(reason, instructions, charge), false);
   }
   execution.discardDraft();
-  yield* parts.committing(canister, instance);
-  const isBalanceMoved = parts.moveCycles(canister);
+  yield* runtime.committing(canister, instance);
+  const isBalanceMoved = runtime.moveCycles(canister);
   const step: Step = {
     fault: undefined,
     answer: undefined,
@@ -215,12 +215,12 @@ export function* runSystemTask(
     instructions,
     charge: account.charge(instructions),
   };
-  return finished(parts, step, isBalanceMoved);
+  return finished(runtime, step, isBalanceMoved);
 }
 
 /** Asks the canister whether it takes a message from outside. All of the execution's changes are undone. */
 export function* runInspection(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   task: TaskOf<'inspect'>,
   nowMs: number,
@@ -228,23 +228,23 @@ export function* runInspection(
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const role = installed.roles[task.entry];
-  if (role !== 'inspect') return parts.unreachable(task.kind, task.entry, role);
-  if (canister.account.isDry) return parts.dry();
+  if (role !== 'inspect') return runtime.unreachable(task.kind, task.entry, role);
+  if (canister.account.isDry) return runtime.dry();
 
-  const { execution } = parts;
+  const { execution } = runtime;
   const { instance } = installed;
-  const limit = parts.policy.instructionLimit;
+  const limit = runtime.policy.instructionLimit;
   const context = hookContext(task.caller);
   execution.begin('F', instance, canister, context, task.argument, canister.instant(nowMs), false, limit);
   execution.methodName = encoder.encode(task.method);
   instance.begin(limit);
   const fault = yield instance.calling(task.entry);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
-  yield* parts.rollingBack(canister, instance);
+  yield* runtime.rollingBack(canister, instance);
   execution.methodName = NO_BYTES;
-  if (fault?.kind === 'long') return parts.tooLong();
+  if (fault?.kind === 'long') return runtime.needsOwnStack();
   if (fault !== undefined)
-    return finished(parts, faultyStep(parts.explain(fault, limit, false), instructions, 0), false);
+    return finished(runtime, faultyStep(runtime.explain(fault, limit, false), instructions, 0), false);
   const step: Step = {
     fault: undefined,
     answer: undefined,
@@ -256,30 +256,30 @@ export function* runInspection(
     instructions,
     charge: 0,
   };
-  return finished(parts, step, false);
+  return finished(runtime, step, false);
 }
 
 const DROPPED: EngineResult = { step: NOTHING_RAN, debug: [], isBalanceMoved: false };
 
 /** Gives up a composite query that waits. Runs nothing. */
 // oxlint-disable-next-line require-yield -- one of the kinds of task, which all are driven alike
-export function* dropFrame(parts: EngineRuntime, frame: number): Running<EngineResult> {
-  parts.frames.take(frame);
+export function* dropFrame(runtime: EngineRuntime, frame: number): Running<EngineResult> {
+  runtime.frames.take(frame);
   return DROPPED;
 }
 
 /** Ends the execution. */
-export function finished(parts: EngineRuntime, step: Step, isBalanceMoved: boolean): EngineResult {
-  const debug = parts.execution.debug.take();
-  parts.execution.end();
+export function finished(runtime: EngineRuntime, step: Step, isBalanceMoved: boolean): EngineResult {
+  const debug = runtime.execution.debug.take();
+  runtime.execution.end();
   return { step, debug, isBalanceMoved };
 }
 
 /** Returns the step of a composite query whose frame would have to be kept and cannot be. */
-export function noRoomForFrame(parts: EngineRuntime, instructions: number): Step {
-  const mebibytes = parts.frames.bytesMax / (1 << 20);
+export function noRoomForFrame(runtime: EngineRuntime, instructions: number): Step {
+  const mebibytes = runtime.frames.bytesMax / (1 << 20);
   const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in one executor thread, and this one no longer fits`;
-  parts.execution.debug.conclude(message);
+  runtime.execution.debug.conclude(message);
   return faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message }, instructions, 0);
 }
 

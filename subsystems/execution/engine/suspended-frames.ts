@@ -104,7 +104,7 @@ export class SuspendedFrames {
     if (frame === undefined) return undefined;
     this.#frames.delete(number);
     this.#bytes -= sizeOf(frame);
-    this.#budget.giveBack(frame.pagesCounted);
+    this.#budget.free(frame.pagesCounted);
     const { canister } = frame;
     canister.frames?.delete(frame);
     if (canister.frames?.size === 0) canister.frames = undefined;

@@ -238,7 +238,7 @@ export class ControlMemory {
     try {
       memory.grow(more);
     } catch {
-      message.budget.giveBack(counted);
+      message.budget.free(counted);
       throw message.stop('the message cannot keep what it changes: the machine has no memory left');
     }
     this.#counted += counted;

@@ -44,7 +44,7 @@ export class HeapBudget {
     return undefined;
   }
 
-  giveBack(width: PointerWidth): void {
+  free(width: PointerWidth): void {
     this.#counts[width]--;
   }
 

@@ -120,7 +120,7 @@ export class HeapTemplates {
     this.#users.set(template, users + 1);
   }
 
-  letGo(template: HeapTemplate): void {
+  release(template: HeapTemplate): void {
     const users = this.#users.get(template) ?? 0;
     if (users > 1) {
       this.#users.set(template, users - 1);

@@ -54,9 +54,9 @@ export class MemoryBudget {
   /** Frees `pages` pages of this thread's spare memory, or as many as it can; returns true if it has freed anything. */
   reclaim: (pages: number) => boolean = () => false;
 
-  constructor(table: SharedArrayBuffer, lane: number) {
+  constructor(table: SharedArrayBuffer, executorIndex: number) {
     this.#table = new Int32Array(table);
-    this.#lane = LANES + lane;
+    this.#lane = LANES + executorIndex;
     this.#pagesMax = numberAt(this.#table, BOUND, 'word of the budget');
     this.#highPages = Math.floor(this.#pagesMax * HIGH_SHARE);
   }
@@ -83,8 +83,8 @@ export class MemoryBudget {
   }
 
   /** Returns the bytes counted in one thread. */
-  bytesOf(lane: number): number {
-    return this.#at(LANES + lane) * PAGE_BYTES;
+  bytesOf(executorIndex: number): number {
+    return this.#at(LANES + executorIndex) * PAGE_BYTES;
   }
 
   /** Number of bytes in use above which idle canisters are evicted. */
@@ -152,7 +152,7 @@ export class MemoryBudget {
     table[this.#lane] = numberAt(table, this.#lane, 'row of the budget') + pages;
   }
 
-  giveBack(pages: number): void {
+  free(pages: number): void {
     this.add(-pages);
   }
 
@@ -167,9 +167,9 @@ export class MemoryBudget {
   }
 
   /** Frees everything that a thread had, after it has died. */
-  forget(lane: number): void {
+  forget(executorIndex: number): void {
     const table = this.#table;
-    Atomics.sub(table, USED, Atomics.exchange(table, LANES + lane, 0));
+    Atomics.sub(table, USED, Atomics.exchange(table, LANES + executorIndex, 0));
   }
 
   #at(place: number): number {

@@ -121,7 +121,7 @@ export class MessageMemory {
   }
 
   /** Continues the run with another instance on the same heap. */
-  goOn(tally: HeapTally, heapPagesMax: number): void {
+  resume(tally: HeapTally, heapPagesMax: number): void {
     this.#tally = tally;
     this.#pagesMax = heapPagesMax * PAGES_PER_WASM_PAGE;
   }
@@ -177,7 +177,7 @@ export class MessageMemory {
     this.#pages -= growth.pages;
     this.#taken -= growth.wanted;
     this.#takenForUndo -= growth.forUndo;
-    budget.giveBack(growth.wanted + growth.forUndo);
+    budget.free(growth.wanted + growth.forUndo);
     this.#granted--;
     if (this.#expected !== undefined)
       throw this.stop("running the actor's log again takes a larger heap than the machine can provide");
@@ -200,7 +200,7 @@ export class MessageMemory {
     const pages = Math.max(0, Math.min(bytes / PAGE_BYTES, STABLE_STEP_PAGES) - roomBytes / PAGE_BYTES);
     let answer = this.#attempt(pages, false);
     while (answer === ROOM.LATER) answer = this.#attempt(pages, false);
-    if (answer === ROOM.GRANTED) this.budget.giveBack(pages);
+    if (answer === ROOM.GRANTED) this.budget.free(pages);
     return answer === ROOM.GRANTED;
   }
 
@@ -301,7 +301,7 @@ export class MessageMemory {
    */
   settle(tally: HeapTally, keepsUndo = false): void {
     if (this.#taken === 0 && this.#takenForUndo === 0 && tally.isSettled) return;
-    if (!keepsUndo) this.budget.giveBack(this.takeUndo());
+    if (!keepsUndo) this.budget.free(this.takeUndo());
     tally.settle(this.budget, this.#taken);
     this.#taken = 0;
   }

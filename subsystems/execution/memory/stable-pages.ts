@@ -155,7 +155,7 @@ export class StablePagePool {
     while (slotsKept === 0 && this.hasDiscarded) this.release(0);
     const unmade = Math.min(this.#promised, Math.max(0, Math.floor((this.#freeSlots - slotsKept) / SLAB_SLOTS)));
     this.#promised -= unmade;
-    this.#budget.giveBack(unmade * SLAB_PAGES);
+    this.#budget.free(unmade * SLAB_PAGES);
     const freeIn = new Map<number, number>();
     for (const slot of this.#free) freeIn.set(slot >> 8, (freeIn.get(slot >> 8) ?? 0) + 1);
     let excess = this.#freeSlots - slotsKept;
@@ -177,7 +177,7 @@ export class StablePagePool {
     try {
       slab = new Uint8Array(slots * PAGE_BYTES);
     } catch (cause) {
-      this.#budget.giveBack(SLAB_PAGES);
+      this.#budget.free(SLAB_PAGES);
       throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
     }
     const number = this.#freeSlabs.pop() ?? this.#slabs.length;
@@ -195,7 +195,7 @@ export class StablePagePool {
   }
 
   giveTables(count: number): void {
-    this.#budget.giveBack(count * TABLE_PAGES);
+    this.#budget.free(count * TABLE_PAGES);
   }
 
   #dropSlab(number: number): void {
@@ -206,7 +206,7 @@ export class StablePagePool {
     this.#freeSlabs.push(number);
     // Frees the memory at once, not when the slab is collected.
     (slab.buffer as ArrayBuffer).transfer(0);
-    this.#budget.giveBack(SLAB_PAGES);
+    this.#budget.free(SLAB_PAGES);
   }
 
   #slotsIn(slab: number): number {

@@ -4,7 +4,7 @@
  */
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { CHUNK_PAGES, letGo, type StoredMemory, type StoredPages } from '../../storage/index.ts';
+import { CHUNK_PAGES, release, type StoredMemory, type StoredPages } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
 import { rolesOf } from '../engine/entry-roles.ts';
@@ -32,7 +32,7 @@ export function* captureState(
 ): Generator<void, Omit<CanisterImage, 'module'>, void> {
   const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
   budget.demand(pages, 'there is no room for a copy of the state now');
-  budget.giveBack(pages);
+  budget.free(pages);
   const heap = code === undefined ? new Uint8Array(0) : sharedBytes(code.instance.heapBytes);
   if (code !== undefined) {
     const from = (): Uint8Array => code.instance.heap();
@@ -52,26 +52,28 @@ export function* captureState(
  * undefined if it is done. Throws if there is no memory for it (`isLackOfMemory`).
  */
 export function* restoreState(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   image: Omit<CanisterImage, 'module'>,
 ): Running<string | undefined> {
   const problem = problemOf(code, image);
   if (problem !== undefined) return problem;
-  const stable = new StableMemory(parts.pool);
+  const stable = new StableMemory(runtime.pool);
   let instance: Instance | undefined;
   try {
     stable.grow(image.stablePages);
     stable.reserve(image.stable.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0));
     for (const { offset, bytes } of image.stable) {
       stable.write(offset, bytes, 0, bytes.length);
-      yield parts.pause;
+      yield runtime.pause;
     }
-    yield* parts.inPieces(stable.commitInPieces());
+    yield* runtime.inPieces(stable.commitInPieces());
     stable.commit();
     if (code !== undefined) {
-      instance = yield* parts.inPieces(Instance.onCopy(code, parts.imports, parts.control, image.heap, parts.heaps));
+      instance = yield* runtime.inPieces(
+        Instance.onCopy(code, runtime.imports, runtime.control, image.heap, runtime.heaps),
+      );
       instance.loadGlobals(image.globals);
     }
   } catch (error) {
@@ -79,18 +81,19 @@ export function* restoreState(
     if (isLackOfMemory(error)) throw error;
     return messageOf(error);
   }
-  if ((yield* storeAhead(parts, canister, { instance, stable, isStableNew: true })) !== undefined) {
+  if ((yield* storeAhead(runtime, canister, { instance, stable, isStableNew: true })) !== undefined) {
     instance?.release();
     stable.clear();
     return 'the actor is being deleted';
   }
-  parts.frames.dropAll(canister);
+  runtime.frames.dropAll(canister);
   canister.installed?.instance.release();
   canister.stable.clear();
   canister.stable = stable;
   canister.certifiedData = image.certifiedData.slice();
   canister.installed = code === undefined || instance === undefined ? undefined : { instance, roles: rolesOf(code) };
-  if (canister.kept !== undefined) yield* parts.inPieces(parts.changes.newCode(canister, canister.kept, 'new'));
+  if (canister.persistence !== undefined)
+    yield* runtime.inPieces(runtime.changes.newCode(canister, canister.persistence, 'new'));
   return undefined;
 }
 
@@ -104,7 +107,7 @@ export type StoredState = Pick<SleepingCanister, 'heapBytes' | 'stablePages' | '
  * done. Throws as `restoreState` does.
  */
 export function wakeState(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   { heapBytes, stablePages, memory, copy, globals, certifiedData }: StoredState,
@@ -123,7 +126,7 @@ export function wakeState(
         return `a heap of ${heapBytes} bytes does not fit the module, which takes at most ${heapPagesMax} pages`;
       if (globals.length !== globalsBytes)
         return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
-      const instance = onHeap(parts, code, heapBytes, memory);
+      const instance = onHeap(runtime, code, heapBytes, memory);
       if (typeof instance === 'string') return instance;
       instance.loadGlobals(globals);
       canister.installed = { instance, roles: rolesOf(code) };
@@ -133,12 +136,12 @@ export function wakeState(
     return messageOf(error);
   }
   canister.certifiedData = certifiedData;
-  if (canister.kept !== undefined) {
-    canister.kept.globals = globals;
-    canister.kept.copy = copy;
+  if (canister.persistence !== undefined) {
+    canister.persistence.globals = globals;
+    canister.persistence.copy = copy;
     // The other copy's content is not known any more.
-    canister.kept.stales[copy === 0 ? 1 : 0].isWhole = true;
-    canister.kept.stales[copy === 0 ? 0 : 1].isWhole = false;
+    canister.persistence.stales[copy === 0 ? 1 : 0].isWhole = true;
+    canister.persistence.stales[copy === 0 ? 0 : 1].isWhole = false;
   }
   return undefined;
 }
@@ -162,7 +165,7 @@ function placeStable(stable: StableMemory, { numbers, chunks }: StoredPages): st
       if (!stable.contains(offset, PAGE_BYTES)) return `granule ${granule} lies beyond the stable memory`;
       stable.write(offset, chunk, at * PAGE_BYTES, PAGE_BYTES);
     }
-    letGo(chunk);
+    release(chunk);
   }
   return undefined;
 }

@@ -50,85 +50,85 @@ export class ChangeRecorder {
 
   /** Records a message's changes before it is committed. */
   beforeCommit(canister: CanisterState, instance: Instance): void {
-    const { kept } = canister;
-    if (kept === undefined) return;
-    if (!kept.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, kept, instance);
-    if (kept.isLogged) {
-      instance.markDirtyPages(kept.stales[0].heap, kept.stales[1].heap);
+    const { persistence } = canister;
+    if (persistence === undefined) return;
+    if (!persistence.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, persistence, instance);
+    if (persistence.isLogged) {
+      instance.markDirtyPages(persistence.stales[0].heap, persistence.stales[1].heap);
     } else {
-      const id = memoryId(canister.id, kept.copy);
+      const id = memoryId(canister.id, persistence.copy);
       instance.deltas((pages, body) => this.#set.patch('heap', id, pages, body));
     }
-    this.beforeStableCommit(canister, kept);
+    this.beforeStableCommit(canister, persistence);
   }
 
   /** Does the same as `beforeCommit` in pieces, for a message that has changed much. */
   *beforeCommitInPieces(canister: CanisterState, instance: Instance): Pieces {
-    const { kept } = canister;
-    if (kept === undefined) return;
-    if (!kept.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, kept, instance);
-    if (kept.isLogged) {
-      yield* instance.markDirtyPagesInPieces(kept.stales[0].heap, kept.stales[1].heap);
+    const { persistence } = canister;
+    if (persistence === undefined) return;
+    if (!persistence.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, persistence, instance);
+    if (persistence.isLogged) {
+      yield* instance.markDirtyPagesInPieces(persistence.stales[0].heap, persistence.stales[1].heap);
     } else {
-      const id = memoryId(canister.id, kept.copy);
+      const id = memoryId(canister.id, persistence.copy);
       yield* instance.deltasInPieces((pages, body) => this.#set.patch('heap', id, pages, body));
     }
-    yield* this.beforeStableCommitInPieces(canister, kept);
+    yield* this.beforeStableCommitInPieces(canister, persistence);
   }
 
-  *beforeStableCommitInPieces(canister: CanisterState, kept: PersistenceState): Pieces {
-    if (kept.isLogged) return this.beforeStableCommit(canister, kept);
-    const memory = memoryId(canister.id, kept.copy);
+  *beforeStableCommitInPieces(canister: CanisterState, persistence: PersistenceState): Pieces {
+    if (persistence.isLogged) return this.beforeStableCommit(canister, persistence);
+    const memory = memoryId(canister.id, persistence.copy);
     yield* canister.stable.deltasInPieces((granules, body) => this.#set.patch('stable', memory, granules, body));
   }
 
-  beforeStableCommit({ stable, id }: CanisterState, kept: PersistenceState): void {
-    if (kept.isLogged) {
-      for (const granule of stable.dirtyGranules) for (const lag of kept.stales) lag.stable.add(granule);
+  beforeStableCommit({ stable, id }: CanisterState, persistence: PersistenceState): void {
+    if (persistence.isLogged) {
+      for (const granule of stable.dirtyGranules) for (const stale of persistence.stales) stale.stable.add(granule);
     } else {
-      const memory = memoryId(id, kept.copy);
+      const memory = memoryId(id, persistence.copy);
       stable.deltas((granules, body) => this.#set.patch('stable', memory, granules, body));
     }
   }
 
-  certifiedData({ id, kept, certifiedData }: CanisterState): void {
-    if (kept === undefined || kept.isLogged) return;
+  certifiedData({ id, persistence, certifiedData }: CanisterState): void {
+    if (persistence === undefined || persistence.isLogged) return;
     this.#set.put('meta', metaKey(META.certifiedData, id), certifiedData);
   }
 
   /** Records the globals, if a committed message has changed them. */
-  globals({ id }: CanisterState, kept: PersistenceState, instance: Instance): void {
+  globals({ id }: CanisterState, persistence: PersistenceState, instance: Instance): void {
     const globals = instance.viewGlobals();
-    if (kept.globals !== undefined && Buffer.compare(kept.globals, globals) === 0) return;
-    kept.globals = globals.slice();
+    if (persistence.globals !== undefined && Buffer.compare(persistence.globals, globals) === 0) return;
+    persistence.globals = globals.slice();
     this.#set.put('meta', metaKey(META.globals, id), globals);
   }
 
   /** Records a canister's new code, or its removal. Its log ends here: no log spans a change of code. */
-  *newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): Pieces {
-    kept.globals = undefined;
-    if (kept.isAhead) this.#useAhead(canister, kept);
-    else if (has !== 'kept') yield* this.#image(canister, kept, has === 'new');
-    else if (kept.isLogged) yield* this.#checkpointInPieces(canister, kept);
-    else this.#withoutPages(canister, kept);
+  *newCode(canister: CanisterState, persistence: PersistenceState, has: MemoryOfNewCode): Pieces {
+    persistence.globals = undefined;
+    if (persistence.isAhead) this.#useAhead(canister, persistence);
+    else if (has !== 'kept') yield* this.#image(canister, persistence, has === 'new');
+    else if (persistence.isLogged) yield* this.#checkpointInPieces(canister, persistence);
+    else this.#withoutPages(canister, persistence);
   }
 
-  #withoutPages(canister: CanisterState, kept: PersistenceState): void {
+  #withoutPages(canister: CanisterState, persistence: PersistenceState): void {
     const { id, installed, certifiedData } = canister;
     if (installed === undefined) this.#set.delete('meta', metaKey(META.globals, id));
-    else this.globals(canister, kept, installed.instance);
+    else this.globals(canister, persistence, installed.instance);
     this.#set.put('meta', metaKey(META.certifiedData, id), certifiedData);
-    this.#endLog(canister, kept);
-    this.chooseWay(canister, kept);
+    this.#endLog(canister, persistence);
+    this.chooseWay(canister, persistence);
     // From now on nobody notes what the other copy lacks.
-    if (!kept.isLogged) this.#forgetOther(id, kept);
+    if (!persistence.isLogged) this.#forgetOther(id, persistence);
   }
 
-  *#image(canister: CanisterState, kept: PersistenceState, isStableNew: boolean): Pieces {
+  *#image(canister: CanisterState, persistence: PersistenceState, isStableNew: boolean): Pieces {
     const { id, installed, stable } = canister;
     const set = this.#set;
-    const memory = memoryId(id, kept.copy);
-    this.#forgetOther(id, kept);
+    const memory = memoryId(id, persistence.copy);
+    this.#forgetOther(id, persistence);
     set.clear('heap', memory);
     if (installed !== undefined)
       yield* installed.instance.image((pages, body) => set.patch('heap', memory, pages, body));
@@ -136,48 +136,48 @@ export class ChangeRecorder {
       set.clear('stable', memory);
       yield* stable.image((granules, body) => set.patch('stable', memory, granules, body));
     } else {
-      yield* this.#writeStable(canister, memory, kept.stale.stable);
+      yield* this.#writeStable(canister, memory, persistence.stale.stable);
     }
-    kept.stale.clear();
-    this.#withoutPages(canister, kept);
+    persistence.stale.clear();
+    this.#withoutPages(canister, persistence);
   }
 
   /** Copies the memory that a canister is about to have to its other copy, which does not count yet. */
-  *copyAhead({ id }: CanisterState, kept: PersistenceState, { instance, stable }: ComingMemory): Pieces {
+  *copyAhead({ id }: CanisterState, persistence: PersistenceState, { instance, stable }: ComingMemory): Pieces {
     const set = this.#set;
-    const memory = memoryId(id, 1 - kept.copy);
+    const memory = memoryId(id, 1 - persistence.copy);
     const { slicePages } = this.#sizes;
-    kept.forgetOther();
-    kept.hasAhead = true;
-    set.put('meta', metaKey(META.ahead, id), Uint8Array.of(1 - kept.copy));
+    persistence.forgetOther();
+    persistence.hasAhead = true;
+    set.put('meta', metaKey(META.ahead, id), Uint8Array.of(1 - persistence.copy));
     // The other copy may hold what a crash has left.
-    if (!kept.isOtherEmpty) this.#clear(memory);
-    kept.isOtherEmpty = false;
+    if (!persistence.isOtherEmpty) this.#clear(memory);
+    persistence.isOtherEmpty = false;
     if (instance !== undefined)
       yield* instance.image((pages, body) => set.patch('heap', memory, pages, body), slicePages);
     yield* stable.image((granules, body) => set.patch('stable', memory, granules, body), slicePages);
-    kept.isAhead = true;
+    persistence.isAhead = true;
   }
 
-  #useAhead(canister: CanisterState, kept: PersistenceState): void {
+  #useAhead(canister: CanisterState, persistence: PersistenceState): void {
     const { id } = canister;
-    const before = kept.copy;
-    kept.switchCopy();
-    this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
+    const before = persistence.copy;
+    persistence.switchCopy();
+    this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(persistence.copy));
     this.#set.delete('meta', metaKey(META.ahead, id));
     this.#clear(memoryId(id, before));
-    kept.stale.clear();
-    kept.stale.isWhole = false;
-    kept.forgetOther();
-    kept.isOtherEmpty = true;
-    this.#withoutPages(canister, kept);
+    persistence.stale.clear();
+    persistence.stale.isWhole = false;
+    persistence.forgetOther();
+    persistence.isOtherEmpty = true;
+    this.#withoutPages(canister, persistence);
   }
 
   /** Switches a canister to a log if it is stored by its changes and has become too large for that. */
-  chooseWay(canister: CanisterState, kept: PersistenceState): void {
+  chooseWay(canister: CanisterState, persistence: PersistenceState): void {
     const heapBytes = canister.installed?.instance.heapBytes ?? 0;
-    if (kept.isLogged || heapBytes <= kept.snapshotBelowBytes) return;
-    kept.isLogged = true;
+    if (persistence.isLogged || heapBytes <= persistence.snapshotBelowBytes) return;
+    persistence.isLogged = true;
     this.#set.put(
       'meta',
       metaKey(META.checkpoint, canister.id),
@@ -190,105 +190,105 @@ export class ChangeRecorder {
   /**
    * Begins a canister's log with its state before the message that is about to be committed, which is the stored state.
    */
-  #beginLog(canister: CanisterState, kept: PersistenceState, { bytesBefore }: Instance): void {
-    kept.isLogged = true;
-    const standing = {
+  #beginLog(canister: CanisterState, persistence: PersistenceState, { bytesBefore }: Instance): void {
+    persistence.isLogged = true;
+    const header = {
       ...checkpointHeaderOf(canister),
       ...canister.beforeMessage(),
       heapBytes: bytesBefore,
       stablePages: canister.stable.pagesBefore,
     };
-    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeCheckpointHeader(this.#writer, standing));
+    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeCheckpointHeader(this.#writer, header));
   }
 
-  record({ id }: CanisterState, kept: PersistenceState, record: LogRecord): void {
-    if (kept.isReplaying) {
-      kept.records++;
+  record({ id }: CanisterState, persistence: PersistenceState, record: LogRecord): void {
+    if (persistence.isReplaying) {
+      persistence.records++;
       return;
     }
-    this.#set.put('log', logKey(id, kept.records++), encodeRecord(this.#writer, record));
+    this.#set.put('log', logKey(id, persistence.records++), encodeRecord(this.#writer, record));
   }
 
   /** Records numbers that no step explains. */
   numbers(canister: CanisterState): void {
-    const { kept, account, version, timerNs } = canister;
-    if (kept?.isLogged === true)
-      this.record(canister, kept, { kind: 'numbers', balance: account.balance, version, timerNs });
+    const { persistence, account, version, timerNs } = canister;
+    if (persistence?.isLogged === true)
+      this.record(canister, persistence, { kind: 'numbers', balance: account.balance, version, timerNs });
   }
 
   /**
    * Writes some of the pages that a checkpoint needs ahead of it, if there are many: to the other copy, which does not
    * count yet. Returns true if `checkpoint` has little left to write.
    */
-  prepareCheckpoint(canister: CanisterState, kept: PersistenceState): boolean {
-    if (!kept.isLogged) return true;
-    if (!kept.isCopying) {
-      if (kept.stale.pages <= this.#sizes.atOncePages) return true;
-      this.#beginCopy(canister, kept);
+  prepareCheckpoint(canister: CanisterState, persistence: PersistenceState): boolean {
+    if (!persistence.isLogged) return true;
+    if (!persistence.isCopying) {
+      if (persistence.stale.pages <= this.#sizes.atOncePages) return true;
+      this.#beginCopy(canister, persistence);
     }
-    const memory = memoryId(canister.id, 1 - kept.copy);
-    const lag = kept.otherStale;
+    const memory = memoryId(canister.id, 1 - persistence.copy);
+    const stale = persistence.otherStale;
     const { slicePages } = this.#sizes;
-    if (lag.pages > slicePages && kept.piecesLeft > 0) {
-      kept.piecesLeft--;
-      inOneGo(this.#writeHeap(canister, memory, lag.heap.take(slicePages)));
-      inOneGo(this.#writeStable(canister, memory, lag.stable.take(slicePages)));
+    if (stale.pages > slicePages && persistence.piecesLeft > 0) {
+      persistence.piecesLeft--;
+      inOneGo(this.#writeHeap(canister, memory, stale.heap.take(slicePages)));
+      inOneGo(this.#writeStable(canister, memory, stale.stable.take(slicePages)));
     }
-    return lag.pages <= slicePages || kept.piecesLeft === 0;
+    return stale.pages <= slicePages || persistence.piecesLeft === 0;
   }
 
-  #beginCopy({ id, installed, stable }: CanisterState, kept: PersistenceState): void {
-    kept.isCopying = true;
-    const lag = kept.otherStale;
-    if (lag.isWhole) {
-      this.#clearOther(id, kept);
-      kept.isOtherEmpty = false;
-      lag.isWhole = false;
+  #beginCopy({ id, installed, stable }: CanisterState, persistence: PersistenceState): void {
+    persistence.isCopying = true;
+    const stale = persistence.otherStale;
+    if (stale.isWhole) {
+      this.#clearOther(id, persistence);
+      persistence.isOtherEmpty = false;
+      stale.isWhole = false;
       const pages = (installed?.instance.heapBytes ?? 0) / PAGE_BYTES;
-      for (let page = 0; page < pages; page++) lag.heap.add(page);
-      for (const granule of stable.granules()) lag.stable.add(granule);
+      for (let page = 0; page < pages; page++) stale.heap.add(page);
+      for (const granule of stable.granules()) stale.stable.add(granule);
     }
-    kept.piecesLeft = Math.ceil((PIECES_FACTOR * lag.pages) / this.#sizes.slicePages);
+    persistence.piecesLeft = Math.ceil((PIECES_FACTOR * stale.pages) / this.#sizes.slicePages);
   }
 
   /** Brings the stored state of a logged canister up to date, and begins its log anew: all at once. */
-  checkpoint(canister: CanisterState, kept: PersistenceState): void {
-    if (kept.isLogged) inOneGo(this.#checkpointInPieces(canister, kept));
+  checkpoint(canister: CanisterState, persistence: PersistenceState): void {
+    if (persistence.isLogged) inOneGo(this.#checkpointInPieces(canister, persistence));
   }
 
-  *#checkpointInPieces(canister: CanisterState, kept: PersistenceState): Pieces {
+  *#checkpointInPieces(canister: CanisterState, persistence: PersistenceState): Pieces {
     const { id } = canister;
-    if (kept.isCopying) {
-      kept.switchCopy();
-      this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
+    if (persistence.isCopying) {
+      persistence.switchCopy();
+      this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(persistence.copy));
     }
-    const memory = memoryId(id, kept.copy);
-    yield* this.#writeHeap(canister, memory, kept.stale.heap);
-    yield* this.#writeStable(canister, memory, kept.stale.stable);
-    kept.stale.clear();
-    this.#withoutPages(canister, kept);
+    const memory = memoryId(id, persistence.copy);
+    yield* this.#writeHeap(canister, memory, persistence.stale.heap);
+    yield* this.#writeStable(canister, memory, persistence.stale.stable);
+    persistence.stale.clear();
+    this.#withoutPages(canister, persistence);
   }
 
-  #endLog({ id }: CanisterState, kept: PersistenceState): void {
-    if (!kept.isLogged) return;
+  #endLog({ id }: CanisterState, persistence: PersistenceState): void {
+    if (!persistence.isLogged) return;
     this.#set.clear('log', id);
     this.#set.delete('meta', metaKey(META.checkpoint, id));
-    kept.isLogged = false;
-    kept.sharedInLog = undefined;
-    kept.records = 0;
-    kept.instructions = 0;
+    persistence.isLogged = false;
+    persistence.sharedInLog = undefined;
+    persistence.records = 0;
+    persistence.instructions = 0;
   }
 
-  #forgetOther(id: Uint8Array, kept: PersistenceState): void {
-    if (!kept.otherStale.isWhole || kept.hasAhead) this.#clearOther(id, kept);
-    kept.forgetOther();
+  #forgetOther(id: Uint8Array, persistence: PersistenceState): void {
+    if (!persistence.otherStale.isWhole || persistence.hasAhead) this.#clearOther(id, persistence);
+    persistence.forgetOther();
   }
 
-  #clearOther(id: Uint8Array, kept: PersistenceState): void {
-    if (!kept.isOtherEmpty) this.#clear(memoryId(id, 1 - kept.copy));
-    kept.isOtherEmpty = true;
-    if (kept.hasAhead) this.#set.delete('meta', metaKey(META.ahead, id));
-    kept.hasAhead = false;
+  #clearOther(id: Uint8Array, persistence: PersistenceState): void {
+    if (!persistence.isOtherEmpty) this.#clear(memoryId(id, 1 - persistence.copy));
+    persistence.isOtherEmpty = true;
+    if (persistence.hasAhead) this.#set.delete('meta', metaKey(META.ahead, id));
+    persistence.hasAhead = false;
   }
 
   #clear(memory: Uint8Array): void {

@@ -229,21 +229,21 @@ function writeSettings(
 }
 
 /** Returns the header's bytes: a view, valid until the writer begins again. */
-export function encodeCheckpointHeader(writer: RecordWriter, standing: CheckpointHeader): Uint8Array {
-  const { policy, openCalls } = standing;
+export function encodeCheckpointHeader(writer: RecordWriter, header: CheckpointHeader): Uint8Array {
+  const { policy, openCalls } = header;
   writer.begin().u8(VERSION);
   writer.u8(policy.isEnabled ? 1 : 0);
   writer.u128(policy.startingCycles);
   writer.f64(policy.cyclesPerMessage);
   writer.f64(policy.cyclesPer10Instructions);
   writer.f64(policy.instructionLimit);
-  writer.u128(standing.balance);
-  writer.f64(standing.version);
-  writer.u64(standing.timerNs);
-  writer.f64(standing.instantMs);
-  writeSettings(writer, standing.settings);
-  writer.f64(standing.heapBytes);
-  writer.f64(standing.stablePages);
+  writer.u128(header.balance);
+  writer.f64(header.version);
+  writer.u64(header.timerNs);
+  writer.f64(header.instantMs);
+  writeSettings(writer, header.settings);
+  writer.f64(header.heapBytes);
+  writer.f64(header.stablePages);
   writer.count(openCalls.length);
   for (const { callee, slot, count } of openCalls) {
     writer.data(callee);
@@ -389,7 +389,7 @@ export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
   const reader = new RecordReader(bytes, "the beginning of the actor's log");
   reader.open(0, bytes.length);
   checkVersion(reader);
-  const standing = {
+  const header = {
     policy: {
       isEnabled: reader.oneOf([false, true]),
       startingCycles: reader.u128(),
@@ -407,7 +407,7 @@ export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
     openCalls: readOpenCalls(reader),
   };
   reader.close();
-  return standing;
+  return header;
 }
 
 function readOpenCalls(reader: RecordReader): OpenCallsEntry[] {

@@ -61,8 +61,8 @@ export class CanisterPacker {
    * is packed.
    */
   pack(canister: CanisterState): PackedCanister | undefined {
-    const { installed, stable, kept, certifiedData, openCalls } = canister;
-    if (kept === undefined || kept.isLogged || openCalls.total > 0) return undefined;
+    const { installed, stable, persistence, certifiedData, openCalls } = canister;
+    if (persistence === undefined || persistence.isLogged || openCalls.total > 0) return undefined;
     const code = installed?.instance.code;
     const marks = installed?.instance.marks;
     if (installed !== undefined && marks === undefined) return undefined;
@@ -83,7 +83,7 @@ export class CanisterPacker {
         controllers,
         env,
         hasCertificate,
-        snapshotBelowBytes: kept.snapshotBelowBytes,
+        snapshotBelowBytes: persistence.snapshotBelowBytes,
       },
       settings,
       timerNs: canister.timerNs,
@@ -91,7 +91,7 @@ export class CanisterPacker {
       heapBytes: installed?.instance.heapBytes ?? 0,
       stablePages: stable.pages,
       memory: { isPacked: true, heap, stable: stablePages },
-      copy: kept.copy,
+      copy: persistence.copy,
       globals,
       certifiedData,
       bytes,

@@ -29,16 +29,16 @@ const COPIED_FACTOR = 4;
  * none of it counts, and the caller takes the change back.
  */
 export function* storeAhead(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   canister: CanisterState,
   coming: ComingMemory,
 ): Running<Fault | undefined> {
-  const { ahead, changes } = parts;
-  const { kept } = canister;
-  if (kept === undefined || ahead === undefined || !isMuch(coming, parts.pieceSizes)) return undefined;
+  const { ahead, changes } = runtime;
+  const { persistence } = canister;
+  if (persistence === undefined || ahead === undefined || !isMuch(coming, runtime.pieceSizes)) return undefined;
   if (ahead.store === undefined) return LONG;
-  for (const _ of changes.copyAhead(canister, kept, coming)) {
-    const fault = yield changes.hasPiece ? parts.storing : parts.pause;
+  for (const _ of changes.copyAhead(canister, persistence, coming)) {
+    const fault = yield changes.hasPiece ? runtime.storing : runtime.pause;
     if (fault === undefined) continue;
     // META.ahead tells of the pages that have been stored so far.
     changes.take();
@@ -62,8 +62,8 @@ function isMuch({ instance, stable, isStableNew }: ComingMemory, sizes: PieceSiz
 export function* storeChangedAhead(
   { ahead, changes, storing }: EngineRuntime,
   canister: CanisterState,
-  kept: PersistenceState,
+  persistence: PersistenceState,
 ): Running<void> {
   if (ahead?.store === undefined) return;
-  while (!changes.prepareCheckpoint(canister, kept)) if ((yield storing) !== undefined) return;
+  while (!changes.prepareCheckpoint(canister, persistence)) if ((yield storing) !== undefined) return;
 }

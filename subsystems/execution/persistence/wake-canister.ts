@@ -29,7 +29,7 @@ export type StoredCanisterState = Omit<SleepingCanister, 'spec' | 'module' | 'me
  * if there is no room for it now.
  */
 export function* wakeCanister(
-  parts: EngineRuntime,
+  runtime: EngineRuntime,
   engine: LogRunner,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
@@ -37,28 +37,28 @@ export function* wakeCanister(
 ): Running<string | number> {
   const { log } = stored;
   if (log === undefined || log.records.ends.length === 0) {
-    const problem = wakeState(parts, canister, code, stored);
+    const problem = wakeState(runtime, canister, code, stored);
     if (problem !== undefined) return problem;
     canister.configure(stored.settings);
     canister.timerNs = stored.timerNs;
     canister.instantMs = stored.instantMs;
     canister.openCalls.load(stored.openCalls);
     // While the canister slept it may have been configured, and paid: its log begins anew.
-    if (log !== undefined && canister.kept !== undefined) {
-      canister.kept.isLogged = true;
-      parts.changes.checkpoint(canister, canister.kept);
+    if (log !== undefined && canister.persistence !== undefined) {
+      canister.persistence.isLogged = true;
+      runtime.changes.checkpoint(canister, canister.persistence);
     }
     return 0;
   }
-  const standing = decodeCheckpointHeader(log.checkpoint);
-  const difference = policyDifference(standing.policy, parts.policy);
+  const header = decodeCheckpointHeader(log.checkpoint);
+  const difference = policyDifference(header.policy, runtime.policy);
   if (difference !== undefined)
     return `the actor's log was written with ${difference}: start the server with that once, stop it gracefully, and change the setting then`;
-  const problem = wakeState(parts, canister, code, { ...stored, ...standing });
+  const problem = wakeState(runtime, canister, code, { ...stored, ...header });
   if (problem !== undefined) return problem;
-  stand(canister, standing);
-  const { shared, kept } = canister;
-  if (kept !== undefined) kept.isReplaying = true;
+  stand(canister, header);
+  const { shared, persistence } = canister;
+  if (persistence !== undefined) persistence.isReplaying = true;
   const { bytes, ends } = log.records;
   const reader = new LogReader(bytes);
   let start = 0;
@@ -69,9 +69,9 @@ export function* wakeCanister(
       case 'task':
         if (record.shared !== undefined) canister.shared = new Environment(record.shared);
         yield* engine.executing(canister, record.task, record.nowMs, false, record.shortages ?? []);
-        if (parts.control.message.lacksRoom)
+        if (runtime.control.message.lacksRoom)
           throw new OutOfMemory(
-            parts.control.message.budget.explain("running the actor's log again takes more memory than there is"),
+            runtime.control.message.budget.explain("running the actor's log again takes more memory than there is"),
           );
         break;
       case 'configure':
@@ -81,13 +81,13 @@ export function* wakeCanister(
         canister.account.add(record.balance - canister.account.balance);
         canister.version = record.version;
         canister.timerNs = record.timerNs;
-        if (kept !== undefined) kept.records++;
+        if (persistence !== undefined) persistence.records++;
     }
   }
   canister.shared = shared;
-  if (kept !== undefined) {
-    kept.isReplaying = false;
-    kept.sharedInLog = undefined;
+  if (persistence !== undefined) {
+    persistence.isReplaying = false;
+    persistence.sharedInLog = undefined;
   }
   // Queries are in no log, but their time must not go back either.
   canister.instantMs = Math.max(canister.instantMs, stored.instantMs);
@@ -108,14 +108,14 @@ function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): 
   );
 }
 
-function stand(canister: CanisterState, standing: CheckpointHeader): void {
-  canister.configure(standing.settings);
-  canister.account.add(standing.balance - canister.account.balance);
-  canister.version = standing.version;
-  canister.timerNs = standing.timerNs;
-  canister.instantMs = standing.instantMs;
-  canister.openCalls.load(standing.openCalls);
-  if (canister.kept !== undefined) canister.kept.isLogged = true;
+function stand(canister: CanisterState, header: CheckpointHeader): void {
+  canister.configure(header.settings);
+  canister.account.add(header.balance - canister.account.balance);
+  canister.version = header.version;
+  canister.timerNs = header.timerNs;
+  canister.instantMs = header.instantMs;
+  canister.openCalls.load(header.openCalls);
+  if (canister.persistence !== undefined) canister.persistence.isLogged = true;
 }
 
 /**

@@ -32,7 +32,7 @@ export class CanisterTimes {
   }
 
   /** Continues a canister's time from `instantMs`, ms since 1970, which the canister has already seen. */
-  goOn(handle: number, instantMs: number): void {
+  resume(handle: number, instantMs: number): void {
     const sinceMs = this.#clock.nowMs();
     if (instantMs > sinceMs) this.#leads.set(handle, { aheadMs: instantMs - sinceMs, sinceMs });
   }

@@ -113,7 +113,7 @@ export class ExecutorPool implements Execution {
       this.#log.warn(`instrumented modules cannot be kept, so the next start makes them anew: ${reason}`);
     const types = new TypeBudget(bounds.typesMax);
     this.#loader = loader ?? new ModuleLoader({ ...options, onCacheFailure, types });
-    this.#modules = new PoolModules(this.#loader, (hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
+    this.#modules = new PoolModules(this.#loader, (hash) => this.#release(hash), granted.clock, bounds.idleModuleMs);
     this.#tables = new ExecutorTables(options.executors, options.memoryBytes);
     this.#canisters = new PlacedCanisters({
       heaps: new HeapBudget(bounds.heapAddressGibMax),
@@ -152,7 +152,7 @@ export class ExecutorPool implements Execution {
   }
 
   executorFigures(): ExecutorFigures {
-    const executors = this.#tables.figuresOf((lane) => this.#executors[lane]?.underWay ?? 0);
+    const executors = this.#tables.figuresOf((executorIndex) => this.#executors[executorIndex]?.underWay ?? 0);
     return { executors, replaced: this.#replaced, ringBytes: executors.length * Executor.ringBytes };
   }
 
@@ -190,7 +190,8 @@ export class ExecutorPool implements Execution {
 
   expect(kept = 0): void {
     this.#loader.prepare();
-    for (let lane = 0; lane < Math.min(kept, this.executorCount); lane++) this.#executorAt(lane);
+    for (let executorIndex = 0; executorIndex < Math.min(kept, this.executorCount); executorIndex++)
+      this.#executorAt(executorIndex);
   }
 
   shareEnvironment(variables: ReadonlyMap<string, string>): void {
@@ -213,7 +214,7 @@ export class ExecutorPool implements Execution {
     const handle = this.#canisters.add();
     // A client may call the canister as soon as the server listens.
     this.#executorAt(this.executorOf(handle));
-    this.#times.goOn(handle, instantMs);
+    this.#times.resume(handle, instantMs);
     return handle;
   }
 
@@ -434,7 +435,7 @@ export class ExecutorPool implements Execution {
   }
 
   /** Drops a module that nobody uses any more; a holder of its description may install it all the same. */
-  #letGo(hash: string): void {
+  #release(hash: string): void {
     this.#canisters.packed.forget(hash);
     for (const executor of this.#started()) executor.forget(hash);
   }
@@ -443,14 +444,21 @@ export class ExecutorPool implements Execution {
     return this.#executors.filter((executor) => executor !== undefined);
   }
 
-  #executorAt(lane: number): Executor {
-    return (this.#executors[lane] ??= this.#startExecutor(lane));
+  #executorAt(executorIndex: number): Executor {
+    return (this.#executors[executorIndex] ??= this.#startExecutor(executorIndex));
   }
 
-  #startExecutor(lane: number): Executor {
+  #startExecutor(executorIndex: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
     const pieceSizes = this.#pieceSizes;
-    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, pieceSizes, ...this.#tables.shared };
+    const settings = {
+      executorIndex,
+      policy: this.#policy,
+      wasmStackBytes,
+      executors,
+      pieceSizes,
+      ...this.#tables.shared,
+    };
     const events = {
       inTurn: (tell: () => Promise<void> | void) => this.#largeSteps.inTurn(tell),
       credited: (handle: number, balance: bigint) => this.#listener.credited(handle, balance),
@@ -458,7 +466,7 @@ export class ExecutorPool implements Execution {
       ahead: (handle: number, changes: readonly Uint8Array[], stored: () => void) =>
         this.#storeAhead(handle, changes, stored),
       bug: (message: string) => this.#log.error(`a message failed by the host's own fault: ${message}`),
-      died: (reason: string) => this.#replace(lane, reason),
+      died: (reason: string) => this.#replace(executorIndex, reason),
     };
     const executor = new Executor(settings, events, this.#startThread);
     if (this.#environment.size > 0) executor.send({ kind: 'environment', variables: this.#environment });
@@ -466,22 +474,22 @@ export class ExecutorPool implements Execution {
     return executor;
   }
 
-  #replace(lane: number, reason: string): void {
+  #replace(executorIndex: number, reason: string): void {
     if (this.#isClosing) return;
-    this.#tables.forget(lane);
+    this.#tables.forget(executorIndex);
     this.#replaced++;
-    const lost = this.#canisters.allIn(this.#executors[lane]);
-    const executor = this.#startExecutor(lane);
-    this.#executors[lane] = executor;
-    const kept = lost.filter(([, { isKept }]) => isKept).length;
+    const lost = this.#canisters.allIn(this.#executors[executorIndex]);
+    const executor = this.#startExecutor(executorIndex);
+    this.#executors[executorIndex] = executor;
+    const kept = lost.filter(([, { isDurable }]) => isDurable).length;
     const fates = [
       ...(kept > 0 ? [`${kept} actor(s) come back from the state directory`] : []),
       ...(lost.length > kept ? [`${lost.length - kept} actor(s) answer 503 from now on`] : []),
     ];
-    this.#log.error([`executor ${lane} has stopped (${reason})`, ...fates].join(': '));
+    this.#log.error([`executor ${executorIndex} has stopped (${reason})`, ...fates].join(': '));
     for (const [handle, placed] of lost) {
       this.#canisters.empty(placed);
-      if (placed.isKept) {
+      if (placed.isDurable) {
         placed.executor = executor;
         placed.isAsleep = true;
       }

@@ -29,7 +29,10 @@ export class ExecutorTables {
     };
     this.budget = new MemoryBudget(this.shared.memory, executors);
     this.recalls = new Recalls(this.shared.recalls);
-    this.#books = Array.from({ length: executors }, (_, lane) => new ExecutorBook(this.shared.book, lane));
+    this.#books = Array.from(
+      { length: executors },
+      (_, executorIndex) => new ExecutorBook(this.shared.book, executorIndex),
+    );
   }
 
   holdMemory(bytes: number): () => void {
@@ -37,16 +40,16 @@ export class ExecutorTables {
     const { budget } = this;
     if (!budget.take(pages))
       throw unfit(budget.explain(`there is no room for the ${bytes} bytes of the actor's heap`), true);
-    return () => budget.giveBack(pages);
+    return () => budget.free(pages);
   }
 
   /** `underWayOf` returns the number of tasks that an executor has been given and has not ended. */
-  figuresOf(underWayOf: (lane: number) => number): ExecutorFigures['executors'] {
-    return this.#books.map(({ busySeconds, steps, instructions }, lane) => ({
+  figuresOf(underWayOf: (executorIndex: number) => number): ExecutorFigures['executors'] {
+    return this.#books.map(({ busySeconds, steps, instructions }, executorIndex) => ({
       busySeconds,
       steps,
       instructions,
-      underWay: underWayOf(lane),
+      underWay: underWayOf(executorIndex),
     }));
   }
 
@@ -60,8 +63,8 @@ export class ExecutorTables {
   }
 
   /** Forgets the memory of a thread that has died. */
-  forget(lane: number): void {
-    this.budget.forget(lane);
-    this.#books[lane]?.forgetMemory();
+  forget(executorIndex: number): void {
+    this.budget.forget(executorIndex);
+    this.#books[executorIndex]?.forgetMemory();
   }
 }

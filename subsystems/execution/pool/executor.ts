@@ -34,7 +34,7 @@ import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 /** Options that every executor thread gets when it starts. */
 export type ExecutorSettings = Pick<
   ExecutorOptions,
-  'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls' | 'pieceSizes'
+  'executorIndex' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls' | 'pieceSizes'
 >;
 
 /** The thread at the other end: a worker of `startExecutorWorker`, or a simulated one. */

@@ -14,15 +14,15 @@ export const IDLE_GRACE_MS = 30_000;
 const IDLE_MODULES_MAX = 32;
 
 export class IdleModules {
-  readonly #letGo: (hash: string) => void;
+  readonly #release: (hash: string) => void;
   readonly #clock: Clock;
   readonly #graceMs: number;
   readonly #uses = new Map<string, number>();
   /** Timers of unused modules, the oldest first. */
   readonly #idle = new Map<string, Disposable>();
 
-  constructor(letGo: (hash: string) => void, clock: Clock, graceMs: number = IDLE_GRACE_MS) {
-    this.#letGo = letGo;
+  constructor(release: (hash: string) => void, clock: Clock, graceMs: number = IDLE_GRACE_MS) {
+    this.#release = release;
     this.#clock = clock;
     this.#graceMs = graceMs;
   }
@@ -42,7 +42,7 @@ export class IdleModules {
     this.#uses.set(hash, (this.#uses.get(hash) ?? 0) + 1);
   }
 
-  giveBack(hash: string): void {
+  free(hash: string): void {
     const uses = (this.#uses.get(hash) ?? 0) - 1;
     if (uses > 0) {
       this.#uses.set(hash, uses);
@@ -58,7 +58,7 @@ export class IdleModules {
 
   #expire(hash: string): void {
     this.#forgetTimer(hash);
-    this.#letGo(hash);
+    this.#release(hash);
   }
 
   #forgetTimer(hash: string): void {

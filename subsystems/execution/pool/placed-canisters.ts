@@ -14,7 +14,7 @@ import { threadStopped } from './refusals.ts';
 export interface Placed {
   executor: Executor;
   /** True if the changes of the canister's steps are told, so that it can come back when its executor dies. */
-  readonly isKept: boolean;
+  readonly isDurable: boolean;
   /** True if no executor has the canister. */
   isAsleep: boolean;
   /** The canister's present module, and with it a heap. */
@@ -36,7 +36,7 @@ export interface PlacedCanistersNeeds {
 }
 
 export class PlacedCanisters {
-  readonly #with: PlacedCanistersNeeds;
+  readonly #needs: PlacedCanistersNeeds;
   /** Canisters that an executor has, or is asked about. The others sleep. */
   readonly #placed: (Placed | typeof REMOVED | undefined)[] = [];
   /**
@@ -46,7 +46,7 @@ export class PlacedCanisters {
   readonly packed = new PackedHandles();
 
   constructor(needs: PlacedCanistersNeeds) {
-    this.#with = needs;
+    this.#needs = needs;
   }
 
   /** Returns the handle of a canister that is new here. */
@@ -54,9 +54,9 @@ export class PlacedCanisters {
     return this.#placed.push(undefined) - 1;
   }
 
-  place(handle: number, isKept: boolean, isAsleep = false): Placed {
-    const executor = this.#with.executorFor(handle);
-    const placed = { isKept, executor, isAsleep, module: undefined, emptied: 0 };
+  place(handle: number, isDurable: boolean, isAsleep = false): Placed {
+    const executor = this.#needs.executorFor(handle);
+    const placed = { isDurable, executor, isAsleep, module: undefined, emptied: 0 };
     this.#placed[handle] = placed;
     return placed;
   }
@@ -105,7 +105,7 @@ export class PlacedCanisters {
   }
 
   get live(): readonly number[] {
-    return this.#all(({ isKept, module }) => isKept && module !== undefined).map(([handle]) => handle);
+    return this.#all(({ isDurable, module }) => isDurable && module !== undefined).map(([handle]) => handle);
   }
 
   /** Canisters that are placed in an executor, by their handles. */
@@ -124,31 +124,31 @@ export class PlacedCanisters {
    * room for another heap.
    */
   takePlace(placed: Placed, module: ModuleInfo): string | ((isInPlace: boolean) => void) {
-    const { heaps, uses } = this.#with;
+    const { heaps, uses } = this.#needs;
     const refusal = heaps.take(module.pointerWidth, placed.module !== undefined);
     if (refusal !== undefined) return refusal;
     uses.take(module.hash);
     const { emptied } = placed;
     return (isInPlace) => {
       if (!isInPlace || placed.emptied !== emptied) {
-        this.#giveBack(module);
+        this.#free(module);
         return;
       }
-      if (placed.module !== undefined) this.#giveBack(placed.module);
+      if (placed.module !== undefined) this.#free(placed.module);
       placed.module = module;
     };
   }
 
-  #giveBack(module: ModuleInfo): void {
-    const { heaps, uses } = this.#with;
-    heaps.giveBack(module.pointerWidth);
-    uses.giveBack(module.hash);
+  #free(module: ModuleInfo): void {
+    const { heaps, uses } = this.#needs;
+    heaps.free(module.pointerWidth);
+    uses.free(module.hash);
   }
 
   empty(placed: Placed): void {
     placed.emptied++;
     if (placed.module === undefined) return;
-    this.#giveBack(placed.module);
+    this.#free(placed.module);
     placed.module = undefined;
   }
 }

@@ -20,14 +20,14 @@ export class PoolModules {
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
 
   /**
-   * `letGo` is called when the loader has forgotten a module; a holder of its description may install it all the same.
+   * `release` is called when the loader has forgotten a module; a holder of its description may install it all the same.
    */
-  constructor(loader: UsedLoader, letGo: (hash: string) => void, clock: Clock, idleMs?: number) {
+  constructor(loader: UsedLoader, release: (hash: string) => void, clock: Clock, idleMs?: number) {
     this.#loader = loader;
     this.#described = new DescribedModules((bytes) => loader.load(bytes));
     const forget = (hash: string): void => {
       void loader.forget(hash);
-      letGo(hash);
+      release(hash);
     };
     this.uses = new IdleModules(forget, clock, idleMs);
   }
@@ -56,7 +56,7 @@ export class PoolModules {
 
   keep({ hash }: ModuleInfo): Disposable {
     this.uses.take(hash);
-    return { [Symbol.dispose]: () => this.uses.giveBack(hash) };
+    return { [Symbol.dispose]: () => this.uses.free(hash) };
   }
 
   codeOf(module: ModuleInfo): InstrumentedCode {

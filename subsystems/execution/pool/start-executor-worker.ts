@@ -29,7 +29,7 @@ export const startExecutorWorker: StartExecutorThread = (options, ended) => {
   const worker = new Worker(new URL('../thread/executor-worker.ts', import.meta.url), {
     workerData: options,
     transferList: [options.port],
-    name: `executor ${options.lane}`,
+    name: `executor ${options.executorIndex}`,
     resourceLimits: {
       stackSizeMb: threadStackMb(options.wasmStackBytes),
       maxOldGenerationSizeMb: OLD_GENERATION_MB_MAX,

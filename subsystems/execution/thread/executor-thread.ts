@@ -20,7 +20,7 @@
 import { type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../../kernel/index.ts';
 import type { OutgoingCall, Task } from '../../ic/index.ts';
-import { letGo } from '../../storage/index.ts';
+import { release } from '../../storage/index.ts';
 import { RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
 import { isLackOfMemory } from '../persistence/canister-image.ts';
@@ -135,7 +135,7 @@ export class ExecutorThread {
   readonly #heapGarbage: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly #spinGate = new SpinGate();
   readonly #book: ExecutorBook;
-  readonly #lane: number;
+  readonly #executorIndex: number;
   readonly #recalls: Recalls;
   readonly #pieceSizes: PieceSizes;
   /** True if there was something to do when the thread last looked. */
@@ -162,11 +162,11 @@ export class ExecutorThread {
     this.#gate = parts.gate ?? new CanisterGate(ownWork);
     this.#outbox = parts.outbox ?? new RingProducer(options.outbox);
     this.#port = options.port;
-    this.#book = new ExecutorBook(options.book, options.lane);
-    this.#lane = options.lane;
+    this.#book = new ExecutorBook(options.book, options.executorIndex);
+    this.#executorIndex = options.executorIndex;
     this.#recalls = new Recalls(options.recalls);
     this.#pieceSizes = options.pieceSizes ?? PIECE_SIZES;
-    const budget = new MemoryBudget(options.memory, options.lane);
+    const budget = new MemoryBudget(options.memory, options.executorIndex);
     this.#stores = createStores({
       stableBytesMax: STABLE_BYTES_MAX,
       heaps: heapPoolLimits(options.executors, budget.bytesMax),
@@ -202,7 +202,7 @@ export class ExecutorThread {
       made: heapsMade,
       live: () => this.heapsLive,
       droppedBytes: () => this.#stores.heaps.droppedBytes,
-      collected: (bytes: number) => budget.giveBack(bytes / PAGE_BYTES),
+      collected: (bytes: number) => budget.free(bytes / PAGE_BYTES),
     };
     this.#heapGarbage = parts.heapGarbage ?? new HeapGarbage(counts, options.executors, undefined, budget.bytesMax);
     budget.reclaim = (pages) => {
@@ -506,8 +506,8 @@ export class ExecutorThread {
     const letGoOfRead = (): void => {
       // The bytes that were read are not needed any more. They may be as large as the canister, so they do not wait for
       // their collection.
-      for (const bytes of [...memory.heap.chunks, ...memory.stable.chunks]) letGo(bytes);
-      if (log !== undefined) letGo(log.records.bytes);
+      for (const bytes of [...memory.heap.chunks, ...memory.stable.chunks]) release(bytes);
+      if (log !== undefined) release(log.records.bytes);
     };
     this.#packed.drop(handle);
     const code = this.#codeOf(hash);
@@ -563,7 +563,7 @@ export class ExecutorThread {
       return;
     }
     this.#canisters[handle] = canister;
-    const loggedInstructions = canister.kept?.instructions ?? 0;
+    const loggedInstructions = canister.persistence?.instructions ?? 0;
     const replayed =
       outcome === 0 ? undefined : { records: outcome, loggedInstructions, balance: account.balance, version };
     if (replayed === undefined && changes === undefined) this.#sendRest(call, 'awake');
@@ -611,7 +611,7 @@ export class ExecutorThread {
   }
 
   #runLong({ call, handle, canister, task, hasBegun, work }: LongWork): void {
-    if (hasBegun) canister.seemsLong();
+    if (hasBegun) canister.expectLong();
     const recalls = this.#recalls;
     // A change of the code is recalled only with all of the canister's work: others may wait for it to be done.
     let isStarted = hasBegun || task === undefined;
@@ -625,7 +625,7 @@ export class ExecutorThread {
       }
       if (result === TOO_LONG) this.#giveBack(call, task);
       else {
-        canister.wasLong(result.step.instructions);
+        canister.ranLong(result.step.instructions);
         this.#answer(call, handle, canister, result);
       }
       this.#gate.ended(handle);
@@ -634,7 +634,7 @@ export class ExecutorThread {
   }
 
   get #isRecalling(): boolean {
-    return this.#recalls.isAny(this.#lane);
+    return this.#recalls.isAny(this.#executorIndex);
   }
 
   /**
@@ -664,7 +664,7 @@ export class ExecutorThread {
       version: canister.version,
       balance: result.isBalanceMoved ? canister.account.balance : undefined,
       instantMs: canister.instantMs,
-      loggedInstructions: canister.kept?.instructions ?? 0,
+      loggedInstructions: canister.persistence?.instructions ?? 0,
     };
     while (!writeStep(outbox, port, record)) outbox.waitForRoom();
     this.#book.ended(step.instructions);

@@ -71,7 +71,7 @@ export class PackedCanisters {
     if (canister === undefined) return;
     this.#packed.delete(handle);
     this.#bytes -= canister.bytes;
-    if (canister.memory.heap !== undefined) this.#templates.letGo(canister.memory.heap.template);
+    if (canister.memory.heap !== undefined) this.#templates.release(canister.memory.heap.template);
     this.#isPaid();
   }
 

@@ -24,9 +24,9 @@ export type MemoryKind = (typeof MEMORY_KINDS)[number];
 export class ExecutorBook {
   readonly #numbers: Float64Array<SharedArrayBuffer>;
 
-  constructor(table: SharedArrayBuffer, lane: number) {
+  constructor(table: SharedArrayBuffer, executorIndex: number) {
     const bytes = ROW_NUMBERS * Float64Array.BYTES_PER_ELEMENT;
-    this.#numbers = new Float64Array(table, lane * bytes, ROW_NUMBERS);
+    this.#numbers = new Float64Array(table, executorIndex * bytes, ROW_NUMBERS);
   }
 
   /** Makes a table for this many threads. */

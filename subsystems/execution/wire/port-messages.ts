@@ -138,7 +138,7 @@ export type PortMessage =
 /** Handed to an executor thread when it starts. */
 export interface ExecutorOptions {
   /** The executor's number. */
-  readonly lane: number;
+  readonly executorIndex: number;
   readonly inbox: SharedArrayBuffer;
   readonly outbox: SharedArrayBuffer;
   readonly port: MessagePort;

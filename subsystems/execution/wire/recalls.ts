@@ -43,17 +43,17 @@ export class Recalls {
 
   // ---- the main thread's side
 
-  set(lane: number, handle: number, recall: Recall): void {
+  set(executorIndex: number, handle: number, recall: Recall): void {
     const value = RECALLS.indexOf(recall);
     const before = Atomics.exchange(this.#bytes, handle % CANISTERS_MAX, value);
     const by = Number(value !== 0) - Number(before !== 0);
-    if (by !== 0) Atomics.add(this.#counts, lane * COUNT_STRIDE, by);
+    if (by !== 0) Atomics.add(this.#counts, executorIndex * COUNT_STRIDE, by);
   }
 
   // ---- a thread's side
 
-  isAny(lane: number): boolean {
-    return Atomics.load(this.#counts, lane * COUNT_STRIDE) !== 0;
+  isAny(executorIndex: number): boolean {
+    return Atomics.load(this.#counts, executorIndex * COUNT_STRIDE) !== 0;
   }
 
   /** Returns true if the thread has to give back work that has not begun. */

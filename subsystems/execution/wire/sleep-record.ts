@@ -21,7 +21,7 @@ export interface SleepRecord {
  * Facts that the main thread knows of a sleeping canister: those that may have changed while it slept, and those that
  * must not have.
  */
-export interface DozingFacts {
+export interface PackedFacts {
   readonly status: CanisterStatus;
   readonly version: number;
   readonly balance: bigint;
@@ -32,7 +32,7 @@ export interface DozingFacts {
 }
 
 /** Asks for a canister to be woken from the packed state that the executor has kept. */
-export interface RouseRecord extends DozingFacts {
+export interface RouseRecord extends PackedFacts {
   readonly kind: 'rouse';
   readonly call: number;
   readonly handle: number;

@@ -13,7 +13,7 @@ export function eventsHandlers({ canisters, streams }: RouteHost): Pick<Handlers
     'GET /events/:actor'(request, response, { actor }) {
       const canister = canisters.resolve(actor);
       const stream = streams.open(request, response, {
-        drained: () => following.goOn(),
+        drained: () => following.resume(),
         closed: () => following.end(),
       });
       const reader: OutputReader = {

@@ -11,7 +11,7 @@ export class HistoryRecords {
     this.#store = store;
   }
 
-  get isKept(): boolean {
+  get isDurable(): boolean {
     return this.#store.isKept;
   }
 

@@ -73,7 +73,7 @@ export interface IdempotencyOptions {
 }
 
 export class Idempotency {
-  readonly #with: IdempotencyNeeds;
+  readonly #needs: IdempotencyNeeds;
   readonly #seconds: number;
   readonly #bounds: KeyBounds;
   readonly #rows: AnswerRows;
@@ -94,7 +94,7 @@ export class Idempotency {
   #unswept: Iterator<CanisterKeys> | undefined;
 
   constructor(needs: IdempotencyNeeds, { idempotencySecs, keyBounds = KEY_BOUNDS }: IdempotencyOptions) {
-    this.#with = needs;
+    this.#needs = needs;
     this.#seconds = idempotencySecs;
     this.#bounds = keyBounds;
     const { storage, hashOf } = needs;
@@ -149,7 +149,7 @@ export class Idempotency {
     const identity = identityOf(asked.message.caller, asked.key);
     const waiting = [asked];
     keys.looking.set(identity, waiting);
-    const unit = this.#with.journal.newest;
+    const unit = this.#needs.journal.newest;
     let record: AnswerRecord | undefined;
     try {
       record = await this.#find(keys, asked, living);
@@ -168,7 +168,7 @@ export class Idempotency {
     }
     const { outcome } = record;
     for (const each of waiting) {
-      this.#repeat(each, record, () => this.#with.journal.tell(unit, each.answer, { ...outcome, isRepeat: true }));
+      this.#repeat(each, record, () => this.#needs.journal.tell(unit, each.answer, { ...outcome, isRepeat: true }));
     }
   }
 
@@ -197,7 +197,7 @@ export class Idempotency {
     const { key, digest, message, answer } = asked;
     const underWay = new UnderWay(message, key, digest, hash, keys, answer, this.#ended);
     this.#enter(keys, underWay);
-    this.#with.begin(asked, underWay);
+    this.#needs.begin(asked, underWay);
   }
 
   #enter(keys: CanisterKeys, underWay: UnderWay): void {
@@ -263,7 +263,7 @@ export class Idempotency {
   }
 
   #keep(keys: CanisterKeys, call: UnderWay, outcome: Outcome): void {
-    const givenMs = this.#with.clock.nowMs();
+    const givenMs = this.#needs.clock.nowMs();
     this.#expiredUntil(givenMs);
     const row = (keys.row ??= this.#beginRow(keys));
     const offset = row.bytes;
@@ -283,7 +283,7 @@ export class Idempotency {
   #beginRow(keys: CanisterKeys): AnswerRow {
     if (this.#rows.endWithTurn) {
       this.#open.push(keys);
-      this.#with.storage.markDirty();
+      this.#needs.storage.markDirty();
     }
     return (this.#spare.pop() ?? new AnswerRow()).begin(++keys.lastRow);
   }
@@ -313,7 +313,7 @@ export class Idempotency {
   }
 
   /** What was given before that has expired, s since 1970. */
-  #expiredUntil(nowMs = this.#with.clock.nowMs()): number {
+  #expiredUntil(nowMs = this.#needs.clock.nowMs()): number {
     return (this.#expired = nowMs / 1000 - this.#seconds);
   }
 
@@ -340,7 +340,7 @@ export class Idempotency {
 
   #sweepFromNow(): void {
     if (this.#sweeping === undefined && !this.#isEnding) {
-      this.#sweeping = this.#with.clock.every(SWEEP_EVERY_MS, this.#sweep);
+      this.#sweeping = this.#needs.clock.every(SWEEP_EVERY_MS, this.#sweep);
     }
   }
 
@@ -411,7 +411,7 @@ export class Idempotency {
   async restore(find: (id: Uint8Array) => KeyOwner | undefined): Promise<void> {
     const rows = this.#rows;
     if (!(rows instanceof StoredRows)) return;
-    const nowMs = this.#with.clock.nowMs();
+    const nowMs = this.#needs.clock.nowMs();
     const canisters = (await rows.owners()).map(find).filter((canister) => canister !== undefined);
     const ask = (canister: KeyOwner): Promise<PackedRecords> => {
       const reading = rows.rowsOf(canister);
@@ -421,7 +421,7 @@ export class Idempotency {
     };
     const asked = canisters.slice(0, READ_AHEAD).map(ask);
     // One after the other: several that had their slices in the same turn would make a long one of it.
-    const slices = new TimeSlices(() => this.#with.clock.nowMs());
+    const slices = new TimeSlices(() => this.#needs.clock.nowMs());
     for (const [at, canister] of canisters.entries()) {
       const packed = await asked.shift();
       const next = canisters[at + READ_AHEAD];

@@ -23,7 +23,7 @@ function needs(bytesMax: number): OutputNeeds {
     log: new RecordingLog(),
     forwardDebugOutput: false,
     outputBudget: new SharedBudget(bytesMax),
-    keeper: { isKept: false, afterwards: (work: () => void) => work() },
+    store: { isDurable: false, afterwards: (work: () => void) => work() },
   };
 }
 

@@ -23,8 +23,8 @@ test('who comes back gets the lines of the reader that it was, though another on
   const [manyFollows, fewFollows] = [feed.follow(many, undefined), feed.follow(few, undefined)];
   const print = async (reader: Reader, bytes: number): Promise<void> => {
     for (const each of [many, few]) each.hasRoom = each === reader;
-    manyFollows.goOn();
-    fewFollows.goOn();
+    manyFollows.resume();
+    fewFollows.resume();
     buffer.append(0, 'x'.repeat(bytes));
     feed.printed();
     await Promise.resolve();

@@ -30,13 +30,13 @@ test('the longest logs are checkpointed from half of the budget on, with pauses 
       clock.advance(1);
     }
   };
-  let goOn = Promise.withResolvers<undefined>();
+  let resume = Promise.withResolvers<undefined>();
   const budget = new ReplayBudget<CanisterRecord>({
     clock,
     seconds: 10,
     async checkpoint(record, pause) {
       checkpointed.push(record);
-      await goOn.promise;
+      await resume.promise;
       const startedMs = clock.nowMs();
       await pause(PIECE_MS);
       pauses.push(clock.nowMs() - startedMs);
@@ -50,17 +50,17 @@ test('the longest logs are checkpointed from half of the budget on, with pauses 
 
   budget.logged(short, 1.1 * PER_SECOND);
   assert.deepEqual(checkpointed, [long]);
-  goOn.resolve(undefined);
+  resume.resolve(undefined);
   await until(() => budget.seconds < 5);
   assert.equal(budget.seconds, 1.1);
   assert.ok((pauses[0] ?? 0) > 2 * PIECE_MS, `it left its messages only ${pauses[0]} ms`);
 
   // The logs have used up the budget before the first piece is written.
-  goOn = Promise.withResolvers();
+  resume = Promise.withResolvers();
   budget.logged(long, 5 * PER_SECOND);
   budget.logged(short, 6 * PER_SECOND);
   assert.deepEqual(checkpointed, [long, long]);
-  goOn.resolve(undefined);
+  resume.resolve(undefined);
   await until(() => checkpointed.length === 3);
   assert.equal(checkpointed[2], short);
   assert.ok((pauses[1] ?? Infinity) < PIECE_MS, `with no time left it waited ${pauses[1]} ms`);

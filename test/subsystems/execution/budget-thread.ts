@@ -97,7 +97,7 @@ export class Thread {
   /** Does the work of a garbage collection. */
   collect(): void {
     const { droppedBytes } = this.stores.heaps;
-    this.budget.giveBack((droppedBytes - this.#collectedBytes) / PAGE);
+    this.budget.free((droppedBytes - this.#collectedBytes) / PAGE);
     this.#collectedBytes = droppedBytes;
   }
 

@@ -7,8 +7,8 @@ const HOUR_MS = 3_600_000;
 test('a canister that is ahead goes on from there, slower than the clock, until that has caught up', () => {
   let nowMs = 1_000;
   const times = new CanisterTimes({ nowMs: () => nowMs });
-  times.goOn(1, 11_000);
-  times.goOn(2, 999);
+  times.resume(1, 11_000);
+  times.resume(2, 999);
   assert.deepEqual([times.nowOf(0), times.nowOf(1), times.nowOf(2)], [1_000, 11_000, 1_000]);
   let lastMs = times.nowOf(1);
   for (let second = 1; second <= 200; second++) {
@@ -25,7 +25,7 @@ test('a canister that is ahead goes on from there, slower than the clock, until 
 test('100 hours ahead: a second is 0.9 seconds, also much later, and a canister that is gone leaves nothing', () => {
   let nowMs = 1.8e12;
   const times = new CanisterTimes({ nowMs: () => nowMs });
-  times.goOn(7, nowMs + 100 * HOUR_MS);
+  times.resume(7, nowMs + 100 * HOUR_MS);
   nowMs += 500 * HOUR_MS;
   const beforeMs = times.nowOf(7);
   assert.ok(Math.abs(times.aheadOf(7) - 50 * HOUR_MS) < 1);

@@ -256,7 +256,7 @@ for (const width of WIDTHS) {
     }
     kept.run('fill', new Uint8Array(0));
     assert.equal(kept.check(), 0);
-    assert.equal(kept.state.kept?.isLogged, false);
+    assert.equal(kept.state.persistence?.isLogged, false);
   });
 
   test(`${width}-bit: a log is run again, from the last checkpoint on, also amid the next`, () => {
@@ -274,7 +274,7 @@ for (const width of WIDTHS) {
           const isReady = kept.engine.prepareCheckpoint(kept.state);
           kept.keep(kept.engine.takeChanges());
           if (isReady && random.oneIn(6)) {
-            if (kept.state.kept?.isCopying === true) wasCopied++;
+            if (kept.state.persistence?.isCopying === true) wasCopied++;
             kept.engine.checkpoint(kept.state);
             kept.keep(kept.engine.takeChanges());
             sinceCheckpoint = 0;
@@ -296,7 +296,8 @@ for (const width of WIDTHS) {
       const bytes = kept.upgrade(new Uint8Array(0));
       assert.ok(bytes > 0 && bytes < 100_000, `an upgrade of what is stored already stored ${bytes} bytes`);
       assert.equal(kept.check(), 0);
-      if (seed === 3) assert.ok(wasCopied > 0 || kept.state.kept?.copy === 1, 'no checkpoint went to the second copy');
+      if (seed === 3)
+        assert.ok(wasCopied > 0 || kept.state.persistence?.copy === 1, 'no checkpoint went to the second copy');
     }
   });
 
@@ -304,10 +305,10 @@ for (const width of WIDTHS) {
     const random = seeded(width + 1);
     const kept = new Kept(width, 150 * 65_536);
     for (let round = 0; round < 10; round++) kept.run('write', randomWrite(random));
-    assert.equal(kept.state.kept?.isLogged, false);
+    assert.equal(kept.state.persistence?.isLogged, false);
     assert.equal(kept.check(), 0);
     kept.run('grow', writeTo(9_900_001, 50_000, 7));
-    assert.equal(kept.state.kept?.isLogged, true);
+    assert.equal(kept.state.persistence?.isLogged, true);
     assert.equal(kept.check(), 0, 'the last one that is kept by what it changed');
     for (let round = 0; round < 10; round++) kept.run('write', randomWrite(random));
     assert.equal(kept.check(), 10);
@@ -318,11 +319,11 @@ for (const width of WIDTHS) {
     kept.run('write', writeTo(70_001, 50, 5));
     const stored = kept.run('pour', new Uint8Array(0));
     assert.ok(stored < 1000, `${stored} bytes for 80 MiB of stable memory`);
-    assert.equal(kept.state.kept?.isLogged, true);
+    assert.equal(kept.state.persistence?.isLogged, true);
     kept.run('write', writeTo(70_001, 50, 6));
     assert.equal(kept.check(), 2);
     kept.checkpoint();
-    assert.equal(kept.state.kept?.isLogged, false, 'its heap is small');
+    assert.equal(kept.state.persistence?.isLogged, false, 'its heap is small');
     assert.equal(kept.check(), 0);
   });
 }
@@ -334,14 +335,15 @@ test('a second copy that nobody keeps up to date is given up', () => {
   kept.restart();
   kept.run('fill', new Uint8Array(0));
   assert.ok(kept.checkpoint() > 0);
-  assert.equal(kept.state.kept?.isLogged, false);
+  assert.equal(kept.state.persistence?.isLogged, false);
   // Changes that the other copy will lack.
   for (const at of [9_600_001, 9_700_001]) kept.run('write', writeTo(at, 50, 99));
   assert.equal(kept.check(), 0);
   kept.state.installed?.instance.growTo(151 * 65_536);
   kept.run('write', writeTo(80_001, 50, 3));
-  assert.equal(kept.state.kept?.isLogged, true);
-  for (let at = 100_001; (kept.state.kept?.stale.pages ?? 0) <= 2048; at += 4096) kept.run('write', writeTo(at, 8, 4));
+  assert.equal(kept.state.persistence?.isLogged, true);
+  for (let at = 100_001; (kept.state.persistence?.stale.pages ?? 0) <= 2048; at += 4096)
+    kept.run('write', writeTo(at, 8, 4));
   assert.ok(kept.checkpoint() > 0);
   assert.equal(kept.check(), 0);
 });

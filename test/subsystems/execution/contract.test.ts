@@ -48,10 +48,10 @@ describeExecution('SimulatedThreads', async (t) => {
   });
   t.after(() => execution.abandon());
   const turn = async (): Promise<void> => {
-    for (let lane = 0; lane < LANES; lane++) {
-      while (execution.canExecute(lane)) execution.execute(lane);
-      await execution.turnOf(lane);
-      if (execution.canTell(lane)) execution.tell(lane);
+    for (let executorIndex = 0; executorIndex < LANES; executorIndex++) {
+      while (execution.canExecute(executorIndex)) execution.execute(executorIndex);
+      await execution.turnOf(executorIndex);
+      if (execution.canTell(executorIndex)) execution.tell(executorIndex);
     }
     await nextTurn();
   };

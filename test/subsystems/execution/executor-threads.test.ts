@@ -469,9 +469,9 @@ test('memory by kind comes to what is counted in all, and a thread that dies has
     Object.values(pool.memoryByKind() as unknown as Record<string, number>).reduce((a, b) => a + b, 0);
   await settled(() => sum() === pool.memory.bytesUsed);
   assert.ok(pool.memoryByKind().heaps > 0);
-  const giveBack = pool.holdMemory(10 * 4096);
+  const free = pool.holdMemory(10 * 4096);
   assert.equal(pool.memoryByKind().waking, 10 * 4096);
-  giveBack();
+  free();
   // The canister's heap goes to the pool of the thread.
   await pool.uninstall(2);
   await settled(() => pool.memoryByKind().spare > 0);

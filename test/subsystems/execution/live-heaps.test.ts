@@ -318,13 +318,13 @@ describe('modules that nobody uses', () => {
     idle.take('installed');
     clock.advance(1_000);
     assert.deepEqual(gone, ['never installed']);
-    idle.giveBack('installed');
+    idle.free('installed');
     clock.advance(5_000);
-    idle.giveBack('installed');
+    idle.free('installed');
     clock.advance(999);
     idle.take('installed');
     clock.advance(5_000);
-    idle.giveBack('installed');
+    idle.free('installed');
     clock.advance(999);
     assert.deepEqual(gone, ['never installed']);
     clock.advance(1);

@@ -82,7 +82,7 @@ const record: fc.Arbitrary<LogRecord> = fc.oneof(
   fc.record({ kind: fc.constant('configure' as const), settings }),
   fc.record({ kind: fc.constant('numbers' as const), balance: u128, version: natural, timerNs: u64 }),
 );
-const standing: fc.Arbitrary<CheckpointHeader> = fc.record({
+const header: fc.Arbitrary<CheckpointHeader> = fc.record({
   policy: fc.record({
     isEnabled: fc.boolean(),
     startingCycles: u128,
@@ -160,7 +160,7 @@ suite('records of a log', () => {
 
   test('and so is what a log begins with', () => {
     fc.assert(
-      fc.property(standing, (one) => assert.deepEqual(plain(decodeCheckpointHeader(encodedStanding(one))), plain(one))),
+      fc.property(header, (one) => assert.deepEqual(plain(decodeCheckpointHeader(encodedStanding(one))), plain(one))),
       { numRuns: cases(300) },
     );
   });
@@ -212,7 +212,7 @@ suite('records of a log', () => {
 
   test('flipped bits make another record, or are refused', () => {
     fc.assert(
-      fc.property(record, standing, fc.nat(), (one, beginning, at) => {
+      fc.property(record, header, fc.nat(), (one, beginning, at) => {
         for (const [written, read] of [
           [encoded(one), decoded],
           [encodedStanding(beginning), decodeCheckpointHeader],

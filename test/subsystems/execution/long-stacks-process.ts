@@ -42,7 +42,7 @@ function status(): { readonly addressBytes: number; readonly residentBytes: numb
 
 async function atOnce(calls: number, levels: number): Promise<number[]> {
   const answers = Array.from({ length: calls }, () => down(levels));
-  for (const goOn of waiting.splice(0)) goOn();
+  for (const resume of waiting.splice(0)) resume();
   return Promise.all(answers);
 }
 

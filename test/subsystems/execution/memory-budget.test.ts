@@ -119,7 +119,7 @@ for (const width of WIDTHS) {
       );
       assert.equal(budget.bytesUsed, 64 * MIB);
       assert.equal(thread.ask(canister, 'touch', 4_000_008), 5, 'the page is its own already');
-      budget.giveBack(rest);
+      budget.free(rest);
       assert.equal(thread.ask(canister, 'touch', 5_000_000), 5);
       assert.equal(budget.bytesUsed, thread.expected([canister]));
     });
@@ -213,7 +213,7 @@ for (const width of WIDTHS) {
       let held = 0;
       for (let round = 0; round < 60; round++) {
         // Others take memory, and give it back.
-        thread.budget.giveBack(held);
+        thread.budget.free(held);
         thread.collect();
         held = random.oneIn(3) ? 0 : Math.max(0, thread.budget.pagesLeft - random.below(9000));
         assert.ok(thread.budget.take(held));
@@ -293,10 +293,10 @@ test('threads that take and give back at once lose nothing, and never have more 
     parentPort.postMessage({ has, most, refused });`;
   const ends = await Promise.all(
     [0, 1, 2, 3].map(
-      (lane) =>
+      (executorIndex) =>
         new Promise<{ has: number; most: number; refused: number }>((resolve, reject) => {
           const url = new URL(`data:text/javascript,${encodeURIComponent(code)}`);
-          const worker = new Worker(url, { workerData: { table, lane } });
+          const worker = new Worker(url, { workerData: { table, executorIndex } });
           worker.once('message', resolve);
           worker.once('error', reject);
         }),

@@ -33,7 +33,7 @@ class WithIdle extends MemoryBudget {
 
   override isAnswered(): boolean {
     this.questions++;
-    this.giveBack(this.idlePages);
+    this.free(this.idlePages);
     this.idlePages = 0;
     return true;
   }
