@@ -19,7 +19,7 @@ import {
   type ToStorage,
 } from '../api/storage.ts';
 import { Backup } from './backup.ts';
-import { Signal } from './bell.ts';
+import { Signal } from './signal.ts';
 import { asServerError, type Batch, type Database, NotOwner, OtherDatabase, type Session } from './database.ts';
 import { EntryReader, tableBytes } from './entries.ts';
 import { Fold } from './fold.ts';

@@ -6,7 +6,7 @@ import type { WriteBatch } from './write-batch.ts';
 
 export { answersKey, answersOf, logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Change, type Entry, type Family } from './tables.ts';
-export { release } from './let-go.ts';
+export { release } from './release.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
 export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
 

@@ -11,7 +11,7 @@
  */
 import { at } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
-import { release } from './let-go.ts';
+import { release } from './release.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { endOf, Overlay, SLICE_BYTES } from './overlay.ts';

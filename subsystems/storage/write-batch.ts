@@ -12,7 +12,7 @@
  */
 import { readPageEntries } from '../bytes/index.ts';
 import { ServerError } from '../../kernel/index.ts';
-import { isLarge, release } from './let-go.ts';
+import { isLarge, release } from './release.ts';
 import { FAMILIES, type Family } from './tables.ts';
 
 export const ID_BYTES = 10;
