@@ -37,7 +37,7 @@ export interface Session {
   readonly folded: number;
 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly url: string;
   readonly namespace: string;
   readonly clock: Clock;

@@ -21,7 +21,7 @@ import { type Seen, Watch } from './watch.ts';
 /** Where a storage that starts says what it waits for, and hears that it need not start any more. */
 export type Starting = Pick<StartContext, 'readiness' | 'signal'>;
 
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly url: string;
   readonly namespace: string;
   readonly leaseMs: number;

@@ -27,7 +27,7 @@ import { Layer, SLICE_BYTES } from './layer.ts';
 import { type Lease, type Starting, stopped } from './lease.ts';
 import { recoverLog } from './recover-log.ts';
 
-export interface PostgresPortOptions {
+interface PostgresPortOptions {
   readonly database: Database;
   readonly lease: Lease;
   readonly clock: Clock;

@@ -9,7 +9,7 @@ import { PostgresPort } from './postgres-port.ts';
 import { restoreInto } from './restore.ts';
 import { Standby, type StandbyOptions } from './standby.ts';
 
-export interface PostgresStorageOptions {
+interface PostgresStorageOptions {
   readonly url: string;
   /** Which of the states in the database. */
   readonly namespace: string;

@@ -4,7 +4,7 @@ import { corrupt } from './entries.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, SQL } from './schema.ts';
 
 /** The database's answers about a namespace before its log is read. */
-export interface Expected {
+interface Expected {
   /** The newest unit in the tables: the log goes on from there, or from before. */
   readonly folded: number;
   /** The newest unit of all. */

@@ -15,7 +15,7 @@ export interface Seen {
 }
 
 /** `quiet`: for so long that the database has to show that it takes writes: without that the owner cannot be heard. */
-export type Silence = 'free' | 'quiet' | 'alive';
+type Silence = 'free' | 'quiet' | 'alive';
 
 export interface WatchOptions {
   readonly namespace: string;

@@ -118,7 +118,7 @@ export class PageEntries {
 }
 
 /** Takes one run of a page; `offset + bytes.length` ≤ PAGE_BYTES. The bytes are a view. */
-export type RunVisitor = (page: number, offset: number, bytes: Uint8Array) => void;
+type RunVisitor = (page: number, offset: number, bytes: Uint8Array) => void;
 
 /**
  * Reads `entries` page entries from `bytes[at]` on, which may be anything, and calls `visit` for each run. Returns

@@ -15,7 +15,7 @@ import type { CanisterStore } from './canister-store.ts';
 import type { MessageHistories } from './message-histories.ts';
 import { outcallText } from './outcall-text.ts';
 
-export interface AccountingNeeds {
+interface AccountingNeeds {
   readonly directory: Pick<CanisterDirectory, 'ifAny' | 'get'>;
   readonly store: Pick<CanisterStore, 'append' | 'numbersChanged'>;
   readonly histories: MessageHistories;

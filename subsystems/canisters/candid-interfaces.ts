@@ -27,7 +27,7 @@ const PARTS_MAX = 10_000;
 /** Methods that a message names. */
 const NAMED_METHODS_MAX = 5;
 
-export interface CandidInterfacesNeeds {
+interface CandidInterfacesNeeds {
   readonly codec: Pick<Codec, 'parseInterfaceAnySize'>;
   readonly scheduler: Pick<Scheduler, 'deliver'>;
   readonly clock: Pick<Clock, 'after'>;

@@ -13,7 +13,7 @@ import { quotedName } from './index.ts';
 const HEX_ID = /^[0-9a-f]{20}$/;
 const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
-export interface CanisterDirectoryNeeds {
+interface CanisterDirectoryNeeds {
   readonly scheduler: Pick<Admission, 'handleOf'>;
   readonly ids: CanisterIds;
   readonly store: CanisterStore;

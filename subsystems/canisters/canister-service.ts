@@ -50,7 +50,7 @@ import { StartedActors } from './started-actors.ts';
 import { type LoggedCanister, STEP_NUMBERS } from './step-accounting.ts';
 import { StoredCanisterLoader } from './stored-canister-loader.ts';
 
-export interface CanisterServiceDependencies {
+interface CanisterServiceDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly schedulerSetup: SchedulerSetup;

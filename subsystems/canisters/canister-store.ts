@@ -167,7 +167,7 @@ const OWN_ROWS = [
 ] as const;
 
 /** Everything that canisters, execution and scheduler keep of one. */
-export function eraseCanister(unit: WriteBatch, id: Uint8Array): void {
+function eraseCanister(unit: WriteBatch, id: Uint8Array): void {
   for (const letter of OWN_ROWS) {
     unit.delete('meta', metaKey(letter, id));
   }

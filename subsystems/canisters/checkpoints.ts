@@ -11,7 +11,7 @@ import type { Storage } from '../storage/index.ts';
 import { ReplayBudget } from './replay-budget.ts';
 import type { LoggedCanister } from './step-accounting.ts';
 
-export interface CheckpointsNeeds {
+interface CheckpointsNeeds {
   readonly execution: Pick<CanisterLifecycle, 'checkpoint'>;
   readonly scheduler: Pick<CodeLocks, 'pin'>;
   readonly storage: Pick<Storage, 'settled'>;

@@ -12,7 +12,7 @@ import { rejected } from './canister-directory.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import { type ClientMessage, methodMissing, refuseInternal } from './index.ts';
 
-export interface ClientMessagesNeeds {
+interface ClientMessagesNeeds {
   readonly scheduler: Pick<Messages, 'deliver'>;
   readonly accounting: Accounting;
   readonly clock: Pick<Clock, 'nowMs'>;

@@ -5,7 +5,7 @@ import type { DebugLine } from './index.ts';
 export const BUFFER_BYTES_MAX = 1 << 20;
 /** The same while the canister sleeps: there may be very many of those. */
 export const ASLEEP_BYTES_MAX = 64 * 1024;
-export const LINE_OVERHEAD_BYTES = 64;
+const LINE_OVERHEAD_BYTES = 64;
 
 /** What a line counts for. */
 export function bytesOfLine({ text }: DebugLine): number {

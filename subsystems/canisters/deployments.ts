@@ -29,7 +29,7 @@ import { upgrade } from './upgrade.ts';
 /** docs/running.md, "Names and ids". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 
-export interface DeploymentsNeeds extends CodeChangesDependencies {
+interface DeploymentsNeeds extends CodeChangesDependencies {
   readonly scheduler: Admission & CodeLocks;
   readonly execution: Execution;
   readonly directory: CanisterDirectory;

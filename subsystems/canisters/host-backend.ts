@@ -27,7 +27,7 @@ import { readGlobals, writeGlobals } from './globals-image.ts';
 /** Who calls transforms. */
 const MANAGEMENT = new Uint8Array(0);
 
-export interface HostBackendDependencies {
+interface HostBackendDependencies {
   readonly directory: CanisterDirectory;
   readonly deployments: Deployments;
   readonly accounting: Accounting;

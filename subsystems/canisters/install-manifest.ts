@@ -35,7 +35,7 @@ export interface InstallManifestDependencies {
 }
 
 /** Tells of actors whose files hold other modules than they have. Compiling takes a while, and nobody has to wait for it. */
-export type ManifestComparison = () => Promise<void>;
+type ManifestComparison = () => Promise<void>;
 
 export interface InstalledManifest {
   readonly compare: ManifestComparison;

@@ -4,7 +4,7 @@ import type { CanisterRecord } from './canister-record.ts';
 import type { ActorFiles, ManifestActors, UpgradeOptions, UpgradeReport } from './index.ts';
 import type { ManifestModules, ManifestSource } from './manifest-modules.ts';
 
-export interface ManifestFilesDependencies {
+interface ManifestFilesDependencies {
   readonly canisters: {
     named(name: string): CanisterRecord | undefined;
     /** There is no such actor because it could not be installed. */

@@ -8,7 +8,7 @@ import type { ActorFiles } from './index.ts';
 /** What of an actor of the manifest is needed for as long as the host serves. */
 export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile'>;
 
-export interface ManifestModulesDependencies {
+interface ManifestModulesDependencies {
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   /** Tells which interface a module carries. */
   readonly execution: Pick<ModuleStore, 'prepare' | 'expect'>;

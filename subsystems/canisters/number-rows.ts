@@ -2,7 +2,7 @@
 const BLOCK_ROWS = 256;
 
 /** `width` numbers at `at` of a block that has many rows. */
-export interface NumberRow {
+interface NumberRow {
   readonly block: Float64Array;
   readonly at: number;
 }

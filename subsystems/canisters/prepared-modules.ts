@@ -15,7 +15,7 @@ import type { AheadReader } from '../storage/index.ts';
  * Bytes of modules as they were uploaded: two hundred programs in Motoko. With their code, modules take some four times
  * as much.
  */
-export const PREPARED_BYTES_MAX: number = 64 * 2 ** 20;
+const PREPARED_BYTES_MAX: number = 64 * 2 ** 20;
 
 interface Prepared extends Disposable {
   readonly bytes: number;

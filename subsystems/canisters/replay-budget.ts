@@ -17,7 +17,7 @@ const BEGIN_AT = 0.5;
 const PAUSE_FACTOR = 3;
 const PAUSE_MS_MAX = 100;
 
-export interface ReplayBudgetOptions<C> {
+interface ReplayBudgetOptions<C> {
   readonly clock: Clock;
   /** Infinity: logs are as long as they are. */
   readonly seconds: number;

@@ -2,7 +2,7 @@
 import type { EnforcedSettings } from '../management/index.ts';
 import { idToText } from '../ic/index.ts';
 
-export const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
+const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
 export const NO_LIMITS: EnforcedSettings = {};
 
 /** Lists that are remembered; where there are more, equal ones may be there several times. */

@@ -14,7 +14,7 @@ import { type Recovery, recoverCanisters, type RecoveryDependencies } from './re
 type Shared = Omit<RecoveryDependencies, 'management' | 'signal'> &
   Omit<InstallManifestDependencies, 'canisters' | 'ids' | 'signal' | 'share'>;
 
-export interface StartedActorsNeeds extends Shared {
+interface StartedActorsNeeds extends Shared {
   readonly deployments: Deployments;
   readonly store: CanisterStore;
   /** Somebody takes up what differs between manifest and state: it need not be told. */

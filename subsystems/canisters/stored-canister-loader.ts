@@ -25,7 +25,7 @@ type StoredRecord = SpecifiedCanister &
     'name' | 'handle' | 'settings' | 'module' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
   >;
 
-export interface StoredCanisterLoaderDependencies {
+interface StoredCanisterLoaderDependencies {
   readonly directory: CanisterDirectory;
   readonly execution: CanisterLifecycle & SharedMemory & Pick<ModuleStore, 'complete'>;
   readonly storage: Storage;

@@ -16,7 +16,7 @@ export interface ImportReference {
 }
 
 /** The imports of a file, and the part of it in which they stand. */
-export interface ScannedHead {
+interface ScannedHead {
   readonly imports: readonly ImportReference[];
   /** End of the last import, in UTF-16 units; 0 without imports. */
   readonly end: number;

@@ -2,7 +2,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { SourceClosure } from './closure.ts';
 import type { SourceReader } from './source-reader.ts';
 
-export type { FilePlace, NamedImport, SourceClosure, UnusableImport } from './closure.ts';
+export type { NamedImport, SourceClosure, UnusableImport } from './closure.ts';
 export { decodeSource, motokoFilesIn, readBounded, type SourceReader } from './source-reader.ts';
 
 export interface CompiledActor {

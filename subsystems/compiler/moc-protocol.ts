@@ -87,7 +87,7 @@ export interface ParsedImport {
 
 export type MocResponse = CompileResponse | ImportsResponse | ComparedResponse | WarmResponse | CrashedResponse;
 
-export interface ImportsResponse {
+interface ImportsResponse {
   readonly kind: 'imports';
   /** Imports of each text; null where the parser refuses the text. */
   readonly imports: readonly (readonly ParsedImport[] | null)[];
@@ -105,11 +105,11 @@ export type MocReply =
   /** Reason why the thread has ended; `memory` if it needed more memory than it may have. */
   | { readonly failure: 'memory' | { readonly reason: string } };
 
-export interface WarmResponse {
+interface WarmResponse {
   readonly kind: 'warm';
 }
 
-export interface ComparedResponse {
+interface ComparedResponse {
   readonly kind: 'compared';
   /** Diagnostics of the comparison; without an error the second signature may follow the first. */
   readonly diagnostics: readonly Diagnostic[];

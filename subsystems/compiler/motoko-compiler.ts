@@ -53,7 +53,7 @@ export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
   readonly onCacheFailure?: (message: string) => void;
 }
 
-export interface MotokoCompileOptions extends CompileOptions {
+interface MotokoCompileOptions extends CompileOptions {
   /**
    * Persistence of the actor; without it the project's `mops.toml` decides, and else Motoko's default, which is
    * `enhanced`.

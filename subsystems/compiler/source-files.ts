@@ -29,7 +29,7 @@ export interface SourceNode {
   imports: readonly ResolvedImport[];
 }
 
-export type FileKind = 'source' | 'blob' | 'interface';
+type FileKind = 'source' | 'blob' | 'interface';
 
 /** The outcome of an import, once the files that it may mean have been looked for. */
 export type Resolution =

@@ -28,7 +28,7 @@ const HEAD_BYTES = 4;
 const WASM_HEAD = Buffer.from('\0asm', 'latin1');
 const GZIP_HEAD = Buffer.from([0x1f, 0x8b]);
 
-export interface CodeUpload {
+interface CodeUpload {
   /** Raw or gzip. Undefined: the body is empty, or a form without module. */
   readonly module: Uint8Array | undefined;
   readonly argument: InitArgument | undefined;

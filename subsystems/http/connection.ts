@@ -14,7 +14,7 @@ export interface HttpSocket extends Socket {
   readonly _paused: boolean;
 }
 
-export interface HttpParser {
+interface HttpParser {
   /** Called when the header of a request is there; what is returned goes to llhttp: 0 to go on. */
   onIncoming: (request: IncomingMessage, keepAlive: boolean) => number;
   /** Ends a pause. */

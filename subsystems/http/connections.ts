@@ -12,7 +12,7 @@ const STREAMS_SHARE = 3 / 4;
 /** A connection that has used the token must have been silent for so long before it has to go. */
 const KNOWN_SILENCE_MS = 10_000;
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   /** Milliseconds that a connection may do nothing. */
   readonly idleMaxMs: number;
   /** Milliseconds that a client may leave its answers untaken. */

@@ -14,7 +14,7 @@ const KEEP_ALIVE = Buffer.from(': keep-alive\n\n');
 /** While the server stops: how long a stream may take to send what is left of it. */
 const ENDING_MS = 1000;
 
-export interface EventStreamEvents {
+interface EventStreamEvents {
   /** The client takes bytes again, after `send` has returned false. */
   drained?(): void;
   /** The stream is over: ended, or its client is gone. Called once. */

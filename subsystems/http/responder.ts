@@ -11,7 +11,7 @@ import { UntakenAnswers } from './untaken-answers.ts';
 export const TEXT = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json; charset=utf-8';
 export const BYTES = 'application/octet-stream';
-export const EVENTS = 'text/event-stream; charset=utf-8';
+const EVENTS = 'text/event-stream; charset=utf-8';
 
 /**
  * Bytes up to which a body leaves in one write with the header, as one Latin-1 string (a byte a character); larger
@@ -42,14 +42,14 @@ const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
   [ALLOW_ORIGIN.length, [ALLOW_ORIGIN]],
 ]);
 
-export interface StreamOptions {
+interface StreamOptions {
   /** Further headers, names and values by turns. */
   readonly more?: readonly string[];
   /** True if the answer lasts only as long as its client takes to read it: a server that stops lets it end. */
   readonly isSoonOver?: boolean;
 }
 
-export interface ResponderOptions {
+interface ResponderOptions {
   readonly clock: Clock;
   /** Milliseconds that a streamed answer waits for a client that takes nothing. */
   readonly stallMaxMs: number;

@@ -13,7 +13,7 @@ export const GATEWAY_BYTES_MAX = 8 * MIB;
 /** Longer .did text is not parsed; the largest known have some 100 KB. */
 export const DID_BYTES_MAX = 1 * MIB;
 
-export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
+type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** One method of one path, as a client sees it. */
 export interface RouteSpec {
@@ -270,7 +270,7 @@ export const ROUTES = [
  * Paths that are no routes of the router: they take every method, and the answer is the actor's (targets.ts,
  * websites.ts).
  */
-export const WEBSITES = [
+const WEBSITES = [
   { path: '/site/<ACTOR>/<PATH>', request: 'as for a website' },
   { path: '<any other path>', request: 'with `--web ACTOR`: the same' },
 ] as const;

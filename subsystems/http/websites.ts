@@ -9,7 +9,7 @@ import { cutAnswer, type Responder } from './responder.ts';
 import { GATEWAY_BYTES_MAX } from './route-table.ts';
 import type { SiteTarget } from './targets.ts';
 
-export interface WebsitesNeeds {
+interface WebsitesNeeds {
   readonly gateway: Gateway;
   readonly responder: Responder;
   readonly jobs: JobLog;

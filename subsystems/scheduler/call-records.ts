@@ -26,7 +26,7 @@ export const CREDIT = 0x64;
 const KEY_BYTES = 7;
 const U48_MAX = 2 ** 48 - 1;
 
-export interface StartRecord {
+interface StartRecord {
   readonly order: number;
   readonly method: string;
   readonly argument: Uint8Array;
@@ -67,7 +67,7 @@ export interface CallRecord {
   readonly response: { readonly order: number; readonly refunded: bigint; readonly response: Response } | undefined;
 }
 
-export interface CreditRecord {
+interface CreditRecord {
   readonly number: number;
   readonly canister: Uint8Array;
   readonly amount: bigint;
@@ -170,7 +170,7 @@ const ORIGINS: readonly CallContext['origin']['kind'][] = ['ingress', 'system', 
 const DELETIONS = ['reject', 'unavailable'] as const;
 const FAULTS = ['trap', 'limit', 'outOfCycles', 'unavailable', 'calledTrap', 'noCallback'] as const;
 
-export type QueueRecord =
+type QueueRecord =
   | { readonly kind: 'context'; readonly record: ContextRecord }
   | { readonly kind: 'call'; readonly record: CallRecord }
   | { readonly kind: 'credit'; readonly record: CreditRecord };

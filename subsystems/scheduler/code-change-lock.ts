@@ -19,7 +19,7 @@ import type { ChangedCode } from './index.ts';
 import type { Stopping } from './stopping.ts';
 import type { Ticking } from './ticking.ts';
 
-export interface CodeChangeLockNeeds {
+interface CodeChangeLockNeeds {
   readonly execution: ScheduledExecution;
   readonly journal: CallJournal;
   readonly calls: Calls;

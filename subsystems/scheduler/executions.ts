@@ -36,7 +36,7 @@ import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 export const INSPECT = 'canister_inspect_message';
 export const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
-export interface ExecutionsNeeds {
+interface ExecutionsNeeds {
   readonly execution: ScheduledExecution;
   readonly journal: CallJournal;
   readonly calls: Calls;

@@ -1,7 +1,7 @@
 /** Main thread: a list in the order of last use. Touches the nodes of what is in it alone. */
 
 /** Something that may be in a list. */
-export interface Listed<T> {
+interface Listed<T> {
   /** Its place in the list; undefined: none was asked for yet. */
   lruNode: LruNode<T> | undefined;
 }

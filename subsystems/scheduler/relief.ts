@@ -11,7 +11,7 @@ import type { Execution } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
 /** What it needs of the canisters. */
-export interface Sleepers {
+interface Sleepers {
   /** The one that has been idle for longest. */
   readonly coldest: () => ScheduledCanister | undefined;
   /** Resolves when its executor has dropped it. */

@@ -29,7 +29,7 @@ import {
   readRecord,
 } from './call-records.ts';
 
-export interface RestoredCalls {
+interface RestoredCalls {
   /** What waits, in the order in which it came to wait. */
   readonly waiting: readonly (QueuedCall | QueuedResponse)[];
   /** Calls without a response. */

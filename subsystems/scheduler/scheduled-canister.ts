@@ -335,7 +335,7 @@ export interface IngressOrigin {
 }
 
 /** Who waits for the answer of a call. */
-export type Origin =
+type Origin =
   | IngressOrigin
   /** Another canister: its callback gets the response. */
   | { readonly kind: 'canister'; readonly call: OpenCall }

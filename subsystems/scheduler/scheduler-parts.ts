@@ -37,7 +37,7 @@ export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions, 
 }
 
 /** The way of messages and canisters through the scheduler, as its parts use it. */
-export interface SchedulerFlow
+interface SchedulerFlow
   extends
     Pick<CallsHost, 'find' | 'enqueue' | 'credit' | 'answer'>,
     Pick<TickingHost, 'due' | 'timerChanged'>,

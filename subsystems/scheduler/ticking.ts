@@ -12,7 +12,7 @@ import type { Clock } from '../../kernel/index.ts';
 import { NS_PER_MS } from '../ic/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
-export const HEARTBEAT = 'canister_heartbeat';
+const HEARTBEAT = 'canister_heartbeat';
 export const GLOBAL_TIMER = 'canister_global_timer';
 
 export interface TickingOptions {

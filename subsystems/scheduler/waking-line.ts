@@ -11,7 +11,7 @@ import type { ScheduledCanister } from './scheduled-canister.ts';
 export const LANES = ['small', 'large', 'oversized'] as const;
 export type Lane = (typeof LANES)[number];
 
-export interface Waiter {
+interface Waiter {
   readonly canister: ScheduledCanister;
   readonly lane: Lane;
   readonly ticket: number;

@@ -12,7 +12,7 @@ import type { Relief } from './relief.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
 /** Wakes at the same time: each reads a whole canister. */
-export const WAKES_MAX = 64;
+const WAKES_MAX = 64;
 /** For so long one is tried again that there is no memory for: others become idle meanwhile. */
 const MEMORY_TRIES = 100;
 const MEMORY_RETRY_MS = 100;

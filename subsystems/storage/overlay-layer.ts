@@ -13,7 +13,7 @@ import { copyBytes, PAGE_BYTES } from '../bytes/index.ts';
 export type PageFamily = 'heap' | 'stable';
 
 /** A layer's part of a page: all of it, or what has changed over the page below. */
-export type LayerPage = Uint8Array | PageRuns;
+type LayerPage = Uint8Array | PageRuns;
 
 /** One canister's pages in a layer. */
 export interface LayerPages {

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 import { Crc32c } from './crc32c.ts';
 
-export interface LogDamage {
+interface LogDamage {
   readonly file: string;
   /** Place of the first record that cannot be read although others stand behind it. */
   readonly byte: number;

@@ -21,7 +21,7 @@ import { findLogDamage } from './rocksdb-log-check.ts';
 import { type ColumnFamily, type Filler, Memtables } from './rocksdb-memtables.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
 
-export interface RocksdbOptions {
+interface RocksdbOptions {
   /** Blocks kept in memory, for each of `heap` and `stable`; the other families have an eighth of it. */
   readonly pageCacheBytes?: number;
 }

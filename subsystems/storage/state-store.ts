@@ -21,7 +21,7 @@ import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 import { bytesOf, piecesOf, type Unit } from './unit.ts';
 
-export interface StateStoreOptions {
+interface StateStoreOptions {
   /** Bytes of log or overlay from which on they go to the tables. */
   readonly foldBytes?: number;
   /** True if a commit waits for the disk. */

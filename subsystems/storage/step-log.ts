@@ -53,7 +53,7 @@ export interface StepLogOptions {
   readonly random?: Random;
 }
 
-export const SEGMENT_BYTES_MIN = HEADER_BLOCK_BYTES + 512;
+const SEGMENT_BYTES_MIN = HEADER_BLOCK_BYTES + 512;
 const SEGMENT_BYTES = 32 * 2 ** 20;
 const SEGMENTS_KEPT = 3;
 /** A unit is not divided for the sake of fewer bytes than these. */

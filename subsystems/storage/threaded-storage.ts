@@ -6,7 +6,7 @@ import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
 import { type FromStorageThread, OPEN, ROUSED_US, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
 
-export interface ThreadedStorageOptions {
+interface ThreadedStorageOptions {
   readonly directory: string;
   /** True if a commit waits for the disk. */
   readonly isSynced: boolean;

@@ -4,8 +4,8 @@
  */
 export { collectGarbage } from './collect-garbage.ts';
 export { EarlyWake } from './early-wake.ts';
-export { JobThread, type JobThreadOptions } from './job-thread.ts';
+export { JobThread } from './job-thread.ts';
 export { serveJobs } from './serve-jobs.ts';
-export { createRing, RingConsumer, RingProducer, type TakeRecord } from './message-ring.ts';
+export { createRing, RingConsumer, RingProducer } from './message-ring.ts';
 export { RingListener } from './ring-listener.ts';
 export { SpinGate } from './spin-gate.ts';

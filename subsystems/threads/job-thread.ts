@@ -10,7 +10,7 @@ import { Worker } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
 import type { JobOutcome } from './serve-jobs.ts';
 
-export interface JobThreadOptions {
+interface JobThreadOptions {
   /** Name of the thread in tools. */
   readonly name: string;
   readonly script: URL;

@@ -127,7 +127,7 @@ export class RingProducer extends RingEnd {
 }
 
 /** Callback for each record: its type, and where its payload starts. Valid only during the call. */
-export type TakeRecord = (type: number, at: number, payloadBytes: number) => void;
+type TakeRecord = (type: number, at: number, payloadBytes: number) => void;
 
 /** A thread that so much has come to keeps the memory that it has worked with: the next burst wants it. */
 const TAKEN_MAX = 256;

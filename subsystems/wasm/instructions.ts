@@ -11,9 +11,9 @@ import { hex, refusal } from './refusal.ts';
 import { describeFunction } from './names.ts';
 
 /** docs/modules.md, "What is checked". */
-export const INSTRUCTIONS_PER_FUNCTION_MAX = 1_000_000;
+const INSTRUCTIONS_PER_FUNCTION_MAX = 1_000_000;
 /** V8's bound is 50,000, parameters included; the instrumenter needs some of its own. */
-export const LOCALS_PER_FUNCTION_MAX = 49_900;
+const LOCALS_PER_FUNCTION_MAX = 49_900;
 
 /** Block type of a block without parameters and results, and the smallest value of one with a single result. */
 export const BLOCK_TYPE_EMPTY = -64;

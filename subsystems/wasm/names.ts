@@ -3,7 +3,7 @@ import { formatFunctionType, typeOfFunction, type WasmModule } from './module.ts
 import { quoted, shortened } from './refusal.ts';
 
 /** A function's name for messages: its export, else what the name section says. */
-export function nameOfFunction(module: WasmModule, functionIndex: number): string | undefined {
+function nameOfFunction(module: WasmModule, functionIndex: number): string | undefined {
   const exported = module.exports.find(({ kind, index }) => kind === 'function' && index === functionIndex);
   return exported?.name ?? nameInSection(module, functionIndex);
 }

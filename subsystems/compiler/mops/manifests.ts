@@ -8,7 +8,7 @@ import { type Dependency, type MopsManifest, PACKAGES_MAX, parseMopsToml } from 
 /** Characters of all manifests together: they are parsed in at most 2 s, one after the other. */
 const CHARACTERS_MAX = 8 * 1024 * 1024;
 
-export interface ManifestsOptions {
+interface ManifestsOptions {
   /** The folder of the project's own manifest. */
   readonly root: string;
   /** The folder from which paths are shown. */

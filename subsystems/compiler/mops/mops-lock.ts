@@ -12,7 +12,7 @@ import { type Dependency, dependencyOf, PACKAGES_MAX } from './mops-toml.ts';
 const LOCK_CHARACTERS_MAX = 2 * 1024 * 1024;
 /** A lock has a table for each package, and one for what it depends on. */
 const LOCK_TABLES_MAX = 10_000;
-export const LOCK_VERSION = 3;
+const LOCK_VERSION = 3;
 
 /**
  * Dependencies of packages of the registry, by `<name>@<version>`. Published versions do not change, so the graph of a
@@ -37,7 +37,7 @@ export interface MopsLock {
 }
 
 /** A lock that cannot be read has no graph, either. */
-export type LockReading =
+type LockReading =
   | { readonly kind: 'read'; readonly lock: MopsLock }
   | { readonly kind: 'unusable'; readonly reason: string };
 

@@ -3,7 +3,7 @@ import { parse, TomlError } from 'smol-toml';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 
 /** The largest known manifest has some 4 KB. */
-export const MOPS_TOML_CHARACTERS_MAX = 256 * 1024;
+const MOPS_TOML_CHARACTERS_MAX = 256 * 1024;
 /** Real projects have tens of packages. */
 export const PACKAGES_MAX = 1000;
 /** The compiler has some 60 flags. */

@@ -22,7 +22,7 @@ export interface ResolvedPackages {
   readonly unread: readonly string[];
 }
 
-export interface ResolveNeeds {
+interface ResolveNeeds {
   readonly manifests: Manifests;
   /** The graph of the lock, stale or not. */
   readonly graph: LockGraph;

@@ -15,7 +15,7 @@ import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 
 /** Code in place and running: the instance, and the role of each entry point of its module. */
-export interface InstalledCode {
+interface InstalledCode {
   readonly instance: Instance;
   readonly roles: readonly EntryRole[];
 }

@@ -67,7 +67,7 @@ export interface SharedStores {
   readonly budget: MemoryBudget;
 }
 
-export interface StoreLimits {
+interface StoreLimits {
   /** Bytes of written stable memory this thread holds for all its canisters. */
   readonly stableBytesMax: number;
   /** Bytes that composite queries waiting for calls hold in this thread; FRAME_BYTES_MAX unless told. */
@@ -94,7 +94,7 @@ export function createStores({
   };
 }
 
-export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
+const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 
 export class Engine {
   readonly #runtime: EngineRuntime;

@@ -55,9 +55,9 @@ export class TooLong extends Error {
   override readonly name = 'TooLong';
 }
 
-export const LIMIT_MESSAGE = 'instruction limit exceeded';
-export const STACK_OVERFLOW_MESSAGE = 'stack overflow';
-export const JOURNAL_FULL_MESSAGE = 'memory access limit exceeded: the message changes too much memory';
+const LIMIT_MESSAGE = 'instruction limit exceeded';
+const STACK_OVERFLOW_MESSAGE = 'stack overflow';
+const JOURNAL_FULL_MESSAGE = 'memory access limit exceeded: the message changes too much memory';
 
 export const LONG: Fault = Object.freeze({
   kind: 'long',

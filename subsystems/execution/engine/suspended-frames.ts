@@ -23,7 +23,7 @@ import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 
 /** The part of a canister that frames use. */
-export interface FramedCanister {
+interface FramedCanister {
   readonly stable: StableMemory;
   frames: Set<SuspendedFrame> | undefined;
 }

@@ -59,7 +59,7 @@ const SHORT_JOURNAL_SHARE = 1 / 128;
  */
 const YIELD_PAGES = 64;
 /** A message that cannot be suspended ends as too long if it touches more pages, whatever it is charged for them. */
-export const SHORT_PAGES_MAX = 1024;
+const SHORT_PAGES_MAX = 1024;
 const FIXED_PAGES = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
 const FUEL = 0;
 const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;

@@ -6,7 +6,7 @@ import type { Environment } from '../engine/environment.ts';
 import { PageSet } from '../memory/page-set.ts';
 
 /** Pages whose present content a stored copy of a canister's memory lacks. */
-export class StalePages {
+class StalePages {
   readonly heap = new PageSet();
   readonly stable = new PageSet();
   /** True if there is no such copy: it lacks everything. */

@@ -16,7 +16,7 @@ import { decodeCheckpointHeader, LogReader, type CheckpointHeader } from './log-
 import { OutOfMemory } from '../memory/memory-budget.ts';
 
 /** Runs the records of a log again. */
-export interface LogRunner {
+interface LogRunner {
   executing(canister: CanisterState, task: Task, nowMs: number, isAgain: boolean, refused: Shortages): Running<unknown>;
   configure(canister: CanisterState, settings: CanisterSettings): void;
 }

@@ -32,13 +32,13 @@ import { receiveDue, RING_BYTES } from '../wire/ring-bytes.ts';
 import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 
 /** Options that every executor thread gets when it starts. */
-export type ExecutorSettings = Pick<
+type ExecutorSettings = Pick<
   ExecutorOptions,
   'executorIndex' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls' | 'pieceSizes'
 >;
 
 /** The thread at the other end: a worker of `startExecutorWorker`, or a simulated one. */
-export interface ExecutorThreadHandle {
+interface ExecutorThreadHandle {
   /**
    * Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. `drain`
    * returns true if more is awaited.
@@ -54,7 +54,7 @@ export interface ExecutorThreadHandle {
  */
 export type StartExecutorThread = (options: ExecutorOptions, ended: (reason: string) => void) => ExecutorThreadHandle;
 
-export interface ExecutorEvents {
+interface ExecutorEvents {
   /** Called with changes that no step brought. */
   changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Called with changes ahead of a step; `stored` has to be called when they are durable. */
@@ -79,7 +79,7 @@ type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' 
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
 /** Work for which a step is awaited. */
-export interface Given {
+interface Given {
   readonly handle: number;
   /** Time at which the work was given, by the canister's own time. */
   readonly nowMs: number;

@@ -10,7 +10,7 @@
 import type { Clock } from '../../../kernel/index.ts';
 
 /** Time for which an unused module is kept. */
-export const IDLE_GRACE_MS = 30_000;
+const IDLE_GRACE_MS = 30_000;
 const IDLE_MODULES_MAX = 32;
 
 export class IdleModules {

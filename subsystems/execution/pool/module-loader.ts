@@ -50,7 +50,7 @@ export interface ModuleWorkerData {
   readonly cacheDirectory: string | undefined;
 }
 
-export interface ModuleLoaderOptions {
+interface ModuleLoaderOptions {
   readonly wasmStackBytes: number;
   /** Directory in which instrumented modules outlive the process; undefined: they do not. */
   readonly cacheDirectory?: string | undefined;

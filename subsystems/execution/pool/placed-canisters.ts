@@ -28,7 +28,7 @@ type PlacedHandle = readonly [handle: number, placed: Placed];
 /** In place of a canister that is gone. */
 const REMOVED = 'removed';
 
-export interface PlacedCanistersNeeds {
+interface PlacedCanistersNeeds {
   readonly heaps: HeapBudget;
   readonly uses: IdleModules;
   /** Returns the executor of a canister; starts it if needed. */

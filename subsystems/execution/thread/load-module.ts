@@ -28,7 +28,7 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
   ['canister_composite_query ', 'composite_query'],
 ];
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly wasmStackBytes: number;
   /** Cache of instrumented modules. */
   readonly cache?: Pick<CodeCache, 'read' | 'write' | 'readInfo' | 'writeInfo'> | undefined;

@@ -37,10 +37,10 @@ const ENDED = new TooLong();
 const isNeverRecalled = (): boolean => false;
 
 /** The part of an engine that the turns use. */
-export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
+type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
 
 /** The part of the surrounding thread that the turns use. */
-export interface Surroundings<E> {
+interface Surroundings<E> {
   /** Returns milliseconds that never go back. */
   readonly nowMs: () => number;
   /** Returns the milliseconds of processor time that the thread has had: never more than have passed by the clock. */

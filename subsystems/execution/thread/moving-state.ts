@@ -14,7 +14,7 @@ import type { CanisterCommand, PortMessage } from '../wire/port-messages.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 
 export type StateCommand = Extract<CanisterCommand, { readonly kind: 'capture' | 'restore' }>;
-export type MovingEngine = Pick<Engine, 'capturing' | 'restoring' | 'takeChanges'>;
+type MovingEngine = Pick<Engine, 'capturing' | 'restoring' | 'takeChanges'>;
 
 /** Most bytes that are moved in one go: some milliseconds. */
 const BYTES_AT_ONCE_MAX = 4 * 2 ** 20;

@@ -17,7 +17,7 @@ import type { RestAnswer, RouseRecord, SleepRecord } from './sleep-record.ts';
 import type { InstrumentedCode } from './instrumented-code.ts';
 
 /** A canister's state without its code, which is named apart. */
-export type StateImage = Omit<CanisterImage, 'module'>;
+type StateImage = Omit<CanisterImage, 'module'>;
 
 /** Messages by the port to an executor. `install` is answered by a step, the others with a `call` by the port. */
 export type Command = HostCommand | CanisterCommand;

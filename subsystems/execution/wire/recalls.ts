@@ -12,7 +12,7 @@
  * `unbegun`: tasks that the thread has not begun. `everything`: these, and the message that executes, which is undone
  * as if it had never begun.
  */
-export const RECALLS = ['nothing', 'unbegun', 'everything'] as const;
+const RECALLS = ['nothing', 'unbegun', 'everything'] as const;
 export type Recall = (typeof RECALLS)[number];
 
 const UNBEGUN = RECALLS.indexOf('unbegun');

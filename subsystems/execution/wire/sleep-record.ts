@@ -21,7 +21,7 @@ export interface SleepRecord {
  * Facts that the main thread knows of a sleeping canister: those that may have changed while it slept, and those that
  * must not have.
  */
-export interface PackedFacts {
+interface PackedFacts {
   readonly status: CanisterStatus;
   readonly version: number;
   readonly balance: bigint;
@@ -42,7 +42,7 @@ export interface RouseRecord extends PackedFacts {
  * Answers to these records and to the command `wake`, if there is nothing else to tell; other answers go by the port.
  * `takenBack` answers a task, or a change of code: the work has not begun, or is as if it had not (recalls.ts).
  */
-export const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked', 'takenBack'] as const;
+const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked', 'takenBack'] as const;
 export type RestAnswer = (typeof REST_ANSWERS)[number];
 
 // Byte offsets in the payloads. f64 and u64 fields are 8-aligned.

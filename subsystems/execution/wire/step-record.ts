@@ -31,7 +31,7 @@ export interface StepRecord extends ToldStep {
 type WrittenStep = Omit<StepRecord, 'isReturned' | 'changes' | 'lines'>;
 
 /** Parts of a message that came before its step. */
-export interface BeforeStep {
+interface BeforeStep {
   readonly calls: readonly OutgoingCall[];
   readonly changes: StepRecord['changes'];
   readonly lines: StepRecord['lines'];

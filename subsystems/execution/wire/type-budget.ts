@@ -14,7 +14,7 @@ import type { FunctionType } from '../../wasm/index.ts';
 const TYPES_OF_A_TYPE = 2;
 /** Bound of the decoder, with room for types that the instrumenter adds. */
 const MODULE_TYPES_MAX = 5_100 * TYPES_OF_A_TYPE;
-export const TYPES_MAX = 1_500_000;
+const TYPES_MAX = 1_500_000;
 
 export class TypeBudget {
   readonly #typesMax: number;

@@ -33,7 +33,7 @@ export interface AnswerRecord extends AnsweredCall {
 }
 
 /** Where a record is in its row, and what the index needs of it. */
-export interface RecordPlace {
+interface RecordPlace {
   readonly caller: Uint8Array;
   readonly key: string;
   readonly givenMs: number;

@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { latin1Of } from './argument-digest.ts';
 
-export interface HashSecret {
+interface HashSecret {
   readonly low: number;
   readonly high: number;
 }

@@ -7,9 +7,9 @@ import { PRINCIPAL_BYTES_MAX } from './identity.ts';
 import { CALL_BYTES_MAX, type OutgoingDraft } from './outgoing-draft.ts';
 
 /** Longest method name a call may be made to. */
-export const METHOD_NAME_BYTES_MAX = 20_000;
+const METHOD_NAME_BYTES_MAX = 20_000;
 /** Longest time a caller waits with a bounded wait; longer times are cut to this. */
-export const CALL_TIMEOUT_SECONDS_MAX = 300;
+const CALL_TIMEOUT_SECONDS_MAX = 300;
 
 /** The only result with which `call_perform` refuses; its number is that of SYS_TRANSIENT. */
 const NOT_QUEUED = 2;

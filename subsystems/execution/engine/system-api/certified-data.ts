@@ -2,7 +2,7 @@
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 
-export const CERTIFIED_DATA_BYTES_MAX = 32;
+const CERTIFIED_DATA_BYTES_MAX = 32;
 
 /**
  * Placeholder for a certificate (docs/websites.md): in CBOR a map with an empty tree and an empty signature, so a

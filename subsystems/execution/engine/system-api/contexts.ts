@@ -42,7 +42,7 @@ export const MODES = {
 } as const satisfies Record<string, { readonly bit: number; readonly text: string; readonly isReplicated: boolean }>;
 
 export type Mode = keyof typeof MODES;
-export const MODE_NAMES = Object.keys(MODES) as readonly Mode[];
+const MODE_NAMES = Object.keys(MODES) as readonly Mode[];
 
 const ANSWERING = 'U RQ NRQ TQ CQ Ry Rt CRy CRt';
 const CALLER_INFO = 'U RQ NRQ CQ Ry Rt CRy CRt C CC F';
@@ -56,7 +56,7 @@ const ANYWHERE = '*';
 const ANYWHERE_AND_START = '* s';
 
 /** Contexts by import, in the notation of the specification: codes separated by spaces, `*` is every mode but `s`. */
-export const CONTEXTS = {
+const CONTEXTS = {
   msg_arg_data_size: WITH_ARGUMENT,
   msg_arg_data_copy: WITH_ARGUMENT,
   msg_caller_size: ANYWHERE,

@@ -22,13 +22,13 @@ import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
 /** The part of a live instance that the system API uses. */
-export type GuestMemory = Pick<
+type GuestMemory = Pick<
   Instance,
   'heap' | 'touch' | 'copyInPieces' | 'charge' | 'instructionsUsed' | 'mayGrowStable' | 'stop'
 >;
 
 /** Kind of answer that an execution gave to its call. */
-export type Answer = 'none' | 'reply' | 'reject';
+type Answer = 'none' | 'reply' | 'reject';
 
 export const NO_BYTES = new Uint8Array(0);
 const FIRST_REPLY_CAPACITY = 1 << 16;

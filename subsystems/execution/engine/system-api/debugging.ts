@@ -4,7 +4,7 @@ import type { CurrentExecution } from './current-execution.ts';
 import { DEBUG_BYTES_MAX } from './debug-output.ts';
 
 /** Longest text of a trap that is handed on. */
-export const TRAP_TEXT_BYTES_MAX = 16 * 1024;
+const TRAP_TEXT_BYTES_MAX = 16 * 1024;
 
 const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 

@@ -5,7 +5,7 @@ import type { CurrentExecution } from './current-execution.ts';
 import { decodeStrictly } from './responding.ts';
 
 /** Longest name of an environment variable, in bytes. */
-export const ENV_NAME_BYTES_MAX = 128;
+const ENV_NAME_BYTES_MAX = 128;
 
 /** Imports for environment variables: by index in the order of their names, or by name. */
 export function environmentImports(execution: CurrentExecution) {

@@ -11,10 +11,10 @@ export const PRINCIPAL_BYTES_MAX = 29;
  * The key itself is zeros, which no signature verifies against: nothing is certified off-chain.
  */
 const ROOT_KEY_PREFIX = '308182301d060d2b0601040182dc7c0503010201060c2b0601040182dc7c05030201036100';
-export const ROOT_KEY: Uint8Array = new Uint8Array(Buffer.from(ROOT_KEY_PREFIX + '00'.repeat(96), 'hex'));
+const ROOT_KEY: Uint8Array = new Uint8Array(Buffer.from(ROOT_KEY_PREFIX + '00'.repeat(96), 'hex'));
 
 /** The subnet's principal, derived from its key as a network does it: SHA-224 of the DER key and the byte 2. */
-export const SUBNET_ID: Uint8Array = new Uint8Array([...createHash('sha224').update(ROOT_KEY).digest(), 2]);
+const SUBNET_ID: Uint8Array = new Uint8Array([...createHash('sha224').update(ROOT_KEY).digest(), 2]);
 
 /** Imports for the canister's identity, place, status and controllers. */
 export function identityImports(execution: CurrentExecution) {

@@ -7,7 +7,7 @@ import { STABLE_PAGES_MAX, type StableMemory } from '../../memory/stable-memory.
 import type { CurrentExecution } from './current-execution.ts';
 
 /** Instructions for each 4 KiB of stable memory that a message is the first to write. */
-export const DIRTY_GRANULE_INSTRUCTIONS = 1000;
+const DIRTY_GRANULE_INSTRUCTIONS = 1000;
 /** 4 GiB: the most that the 32-bit imports can address. */
 const NARROW_PAGES_MAX = 65_536;
 
