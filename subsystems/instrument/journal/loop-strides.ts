@@ -10,9 +10,9 @@
  *       (br_if 0 (… (local.tee $p (i32.add (local.get $p) (i32.const 4))) …))
  *     end
  *
- * The test in the loop needs no memory and no state: an address that has moved up by `stride` since the last store is on
- * a new page only if its offset in the page is less than `stride` (mirrored for steps down; unsigned, so that a step
- * known only at run time may have any value). A step of 0 needs no test in the loop at all.
+ * The test in the loop needs no memory and no state: an address that has moved up by `stride` since the last store is
+ * on a new page only if its offset in the page is less than `stride` (mirrored for strides down; unsigned, so that one
+ * known only at run time may have any value). A stride of 0 needs no test in the loop at all.
  *
  * Correctness. Every iteration that is followed by another one executes the store: no branch to the loop's head comes
  * before the store, or after a place that can be reached without it. Each moving local is set at one place in the loop,
