@@ -17,15 +17,16 @@ import { unusedExports } from './support/unused-exports.ts';
 
 /** Files with more than 500 lines, each with the lines that it has at most. */
 const LONG_FILES: Readonly<Record<string, number>> = {
-  'plugins/storage-postgres/postgres-port.ts': 548,
-  'subsystems/canisters/canister-service.ts': 693,
+  'plugins/storage-postgres/postgres-port.ts': 559,
   'subsystems/codec/did-parser.ts': 562,
   'subsystems/execution/engine/instance.ts': 892,
   'subsystems/execution/thread/executor-thread.ts': 753,
-  'subsystems/http/http-server.ts': 537,
+  'subsystems/http/http-server.ts': 542,
   'subsystems/instrument/journal/store-coverage.ts': 512,
   'subsystems/instrument/rewrite.ts': 771,
-  'subsystems/scheduler/round-scheduler.ts': 704,
+  'subsystems/scheduler/round-scheduler.ts': 578,
+  // Canisters, contexts and calls refer to each other, and files must not.
+  'subsystems/scheduler/scheduled-canister.ts': 524,
 };
 
 /** Functions with more than 70 lines. */
@@ -56,7 +57,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'subsystems/instrument/rewrite.ts: instructions',
   'subsystems/management/methods/settings-methods.ts: settingsMethods',
   'subsystems/management/methods/snapshot-methods.ts: snapshotMethods',
-  'subsystems/scheduler/round-scheduler.ts: constructor',
 ];
 
 /** Words in backticks that are names elsewhere: of V8, wat, grammars, the compiler, the system, or examples. */

@@ -240,7 +240,7 @@ export interface ModuleStore {
   keep(module: ModuleInfo): Disposable;
   /**
    * Announces a module, which is usually being compiled: threads that have to start for it start now, and end if none
-   * comes soon. `persistence` is the number of modules of an earlier process: their canisters' threads start, too.
+   * comes soon. `kept` is the number of modules of an earlier process: their canisters' threads start, too.
    */
   expect(kept?: number): void;
 }
@@ -298,8 +298,8 @@ export interface CanisterRunner {
   executorOf(handle: number): number;
   /**
    * Runs one task; `ended` is called exactly once, later, from the event loop. Tasks of one canister run in the order
-   * given. With the step TAKEN_BACK the task was recalled, and is as if it had never been given. If `ended` returns a promise for a large step, the thread tells nothing else
-   * until the promise resolves.
+   * given. With the step TAKEN_BACK the task was recalled, and is as if it had never been given. If `ended` returns a
+   * promise for a large step, the thread tells nothing else until the promise resolves.
    */
   run(handle: number, task: Task, ended: (ended: EndedStep) => Promise<void> | void): void;
   /**

@@ -181,7 +181,7 @@ export class UploadedSnapshot implements SnapshotContent {
   readonly #slabs = new SharedSlabs();
 
   /**
-   * The bytes of `runtime`, at least `wasmBytes + heapBytes`, have been taken from `stored`; later ones are taken as they
+   * The bytes of `parts`, at least `wasmBytes + heapBytes`, have been taken from `stored`; later ones are taken as they
    * are uploaded.
    */
   constructor(metadata: UploadedMetadata, stored: StoredBytes, parts?: UploadedParts) {

@@ -20,7 +20,7 @@ export class PoolModules {
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
 
   /**
-   * `release` is called when the loader has forgotten a module; a holder of its description may install it all the same.
+   * Calls `release` when the loader has forgotten a module; a holder of its description may install it all the same.
    */
   constructor(loader: UsedLoader, release: (hash: string) => void, clock: Clock, idleMs?: number) {
     this.#loader = loader;

@@ -253,7 +253,7 @@ describe('a torn tail', () => {
   const kept = 'kept '.repeat(20);
   const torn = ['one '.repeat(10), 'two '.repeat(10), 'three '.repeat(10)];
 
-  /** Makes a disk where `persistence` was flushed, and `torn` was written and not flushed. */
+  /** Makes a disk where `kept` was flushed, and `torn` was written and not flushed. */
   function tornDisk(): FaultyDisk {
     const disk = new FaultyDisk();
     const { log } = recover(disk);

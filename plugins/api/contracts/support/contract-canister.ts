@@ -1,6 +1,6 @@
 /**
  * The canister that the suites run: as text for readers, and as the module assembled from it, so that suites need no
- * assembler. The canister counts in its heap, at byte 16; `persistence` is the same count in a mutable global.
+ * assembler. The canister counts in its heap, at byte 16; `kept` is the same count in a mutable global.
  */
 export const CONTRACT_CANISTER_TEXT = `(module
   (import "ic0" "msg_arg_data_size" (func $size (result i32)))
