@@ -283,11 +283,11 @@ test('threads that take and give back at once lose nothing, and never have more 
   const code = `
     import { workerData, parentPort } from 'node:worker_threads';
     import { MemoryBudget } from '${new URL('../../../subsystems/execution/memory/memory-budget.ts', import.meta.url).href}';
-    const budget = new MemoryBudget(workerData.table, workerData.lane);
+    const budget = new MemoryBudget(workerData.table, workerData.executorIndex);
     let has = 0; let most = 0; let refused = 0;
     for (let k = 0; k < 200000; k++) {
-      const pages = 1 + (k * 7919 + workerData.lane * 31) % 300;
-      if (has < 250 && budget.take(pages)) has += pages; else { refused++; budget.giveBack(has); has = 0; }
+      const pages = 1 + (k * 7919 + workerData.executorIndex * 31) % 300;
+      if (has < 250 && budget.take(pages)) has += pages; else { refused++; budget.free(has); has = 0; }
       most = Math.max(most, budget.bytesUsed);
     }
     parentPort.postMessage({ has, most, refused });`;
