@@ -1,11 +1,12 @@
 /**
  * Keeps what the scheduler alone knows: call contexts, open calls, queued messages and responses between canisters.
  *
- * A message is consumed when the execution it led to has ended, not when that begins: until then the record of its context
- * holds its method, argument and place in the queue. The same holds for a response, in the record of its call. So the unit
- * of an ended step has everything at once: the message gone, the state changed, new messages there. A client's context is
- * kept from its first ended step that left calls open; before that nothing has happened that the client knows of. Queries
- * are never kept. What comes and goes within one unit is not written, and an update without calls writes nothing here.
+ * A message is consumed when the execution it led to has ended, not when that begins: until then the record of its
+ * context holds its method, argument and place in the queue. The same holds for a response, in the record of its call.
+ * So the unit of an ended step has everything at once: the message gone, the state changed, new messages there. A
+ * client's context is kept from its first ended step that left calls open; before that nothing has happened that the
+ * client knows of. Queries are never kept. What comes and goes within one unit is not written, and an update without
+ * calls writes nothing here.
  *
  * Answers of clients wait here, too (`tell`), until all that they have seen is durable.
  *
@@ -19,7 +20,7 @@ import { CALL, CONTEXT, CREDIT, keyOf, CallRecordWriter } from './call-records.t
 const FAMILY = 'queue';
 const NOTHING_HELD = (): void => undefined;
 
-/** What the scheduler needs of the storage. */
+/** The part of Storage that the scheduler uses. */
 export type KeptUnits = Pick<
   Storage,
   | 'isKept'
@@ -39,7 +40,7 @@ export type KeptUnits = Pick<
 
 /** A context, a call or a credit. */
 interface StoredItem {
-  /** Its key among what is kept; 0: none yet. */
+  /** The key of the stored record; 0: none yet. */
   number: number;
   isStored: boolean;
 }
@@ -71,7 +72,10 @@ export class CallJournal {
     this.#orders = Math.max(this.#orders, order);
   }
 
-  /** Has the unit go on, if it is to have calls of that context, until what is returned is called; undefined: that is not possible. */
+  /**
+   * Has the unit go on, if it is to have calls of that context, until what is returned is called; undefined: that is
+   * not possible.
+   */
   hold({ evaluation }: CallContext): (() => void) | undefined {
     return this.isDurable && evaluation === undefined ? this.#storage.holdUnit?.() : NOTHING_HELD;
   }
@@ -94,7 +98,7 @@ export class CallJournal {
     else done(outcome);
   }
 
-  /** Whether this waits in the store as well. */
+  /** Returns true if the task waits in the store as well. */
   keeps(waiting: QueuedTask): boolean {
     if (!this.isDurable) return false;
     switch (waiting.kind) {
@@ -207,7 +211,7 @@ function isOfCanister({ origin, evaluation }: CallContext): boolean {
   return origin.kind === 'canister' && evaluation === undefined;
 }
 
-/** What becomes of it matters after a restart. */
+/** Returns true if the context matters after a restart. */
 function isAlive(context: CallContext): boolean {
   if (context.pending === undefined && context.openCalls === 0) return false;
   // One that was ended with its code is among them no longer; cycles may come back to it yet.

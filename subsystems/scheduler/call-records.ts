@@ -8,8 +8,8 @@
  *     o        an open call: context · callee · callbacks · deadline · cycles [· response: order · refund · reject or data]
  *     d        cycles that are due to a canister: id · amount
  *
- * Values are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's format.
- * What is read may be damaged: every length is checked, and an error names the key.
+ * Values are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's
+ * format. What is read may be damaged: every length is checked, and an error names the key.
  *
  * Main thread: bytes in, records out, and back.
  */

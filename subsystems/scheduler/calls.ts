@@ -7,8 +7,8 @@
  *                   └──────────── callback task ◄──────── response + refund ◄──────┘
  *
  * Rules (docs/execution-rules.md has all of them):
- * - A context is finished when nothing of it executes and none of its calls is open. If it still owes an answer then, the
- *   caller gets the last fault, or "did not reply".
+ * - A context is finished when nothing of it executes and none of its calls is open. If it still owes an answer then,
+ *   the caller gets the last fault, or "did not reply".
  * - Each call gets exactly one response, and with it what the callee did not accept of its cycles. A best-effort caller
  *   gets SYS_UNKNOWN when its time is over; what comes later is dropped, cycles with it.
  * - A context whose code was uninstalled answers with a reject, its callbacks never run, refunds are still credited.
@@ -70,7 +70,7 @@ export class Calls {
   /** Open calls whose callers do not wait for ever. */
   readonly #limited = new Set<OpenCall>();
   systemCanister: SystemCanister | undefined;
-  /** What a client is told whose message goes on after the restart; undefined: not yet. */
+  /** The answer to a client whose message goes on after the restart; undefined: not yet. */
   stoppingOutcome: Outcome | undefined;
 
   constructor(host: CallsHost, journal: CallJournal) {
@@ -79,8 +79,8 @@ export class Calls {
   }
 
   /**
-   * A step of a context has ended: its effects, and what follows from them. Of a large one the calls are sent in several turns, which
-   * are one unit all the same; resolves when all are sent.
+   * A step of a context has ended: its effects, and what follows from them. Of a large one the calls are sent in
+   * several turns, which are one unit all the same; resolves when all are sent.
    */
   ended(context: CallContext, step: Step): Promise<void> | undefined {
     context.instructions += step.instructions;
@@ -105,7 +105,10 @@ export class Calls {
     return undefined;
   }
 
-  /** Its executions end when all calls are sent: nothing else of the context starts meanwhile, and its canister does not rest. */
+  /**
+   * Sends the calls of a large step in several turns. The execution ends when all calls are sent: nothing else of the
+   * context starts meanwhile, and its canister does not rest.
+   */
   async #sendInPieces(context: CallContext, calls: readonly OutgoingCall[], release: () => void): Promise<void> {
     const turn = new TurnOfCalls();
     for (const call of calls) {
@@ -144,7 +147,7 @@ export class Calls {
     this.#journal.callChanged(call);
   }
 
-  /** Whoever made a call is gone: its answer will be dropped, with the cycles that come back. */
+  /** Drops the answer of a call, when it comes, and the cycles that come back: the caller is gone. */
   abandon(call: OpenCall): void {
     call.isAnswered = true;
     this.#limited.delete(call);
@@ -161,8 +164,8 @@ export class Calls {
   }
 
   /**
-   * Code is gone: whoever waits for a context of it is told, and nothing of it runs any more. An execution under way came
-   * before that: what it accepts and answers holds.
+   * Code is gone: whoever waits for a context of it is told, and nothing of it runs any more. An execution under way
+   * came before that: what it accepts and answers holds.
    */
   delete(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
     context.isDeleted = true;
@@ -178,8 +181,9 @@ export class Calls {
   }
 
   /**
-   * Code is replaced by code that knows nothing of it, between two messages: whoever waits for a call that it has begun is told, none
-   * of its callbacks runs, and nobody waits for those whom it called. What comes back from them is credited.
+   * Code is replaced by code that knows nothing of it, between two messages: whoever waits for a call that it has begun
+   * is told, none of its callbacks runs, and nobody waits for those whom it called. What comes back from them is
+   * credited.
    */
   endBegun({ work }: ScheduledCanister, message: string): void {
     for (const context of work.contexts) {
@@ -411,13 +415,13 @@ export interface Refusal {
 export const THREAD_STOPPED: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: THREAD_STOPPED_TEXT };
 
 const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
-/** What a call to a canister that is not there is answered. */
+/** Returns the answer to a call of a canister that is not there. */
 export const notFound = (id: Uint8Array): Refusal =>
   refused(REJECT_CODE.DESTINATION_INVALID, `No route to canister ${principalToText(id)}`);
 
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(canister: ScheduledCanister, isTransform = false): Refusal | undefined {
-  // What an outcall has brought is on its way to a canister that waits for it, and may be stopping meanwhile.
+  // An outcall's response is on its way to a canister that waits for it, and that may be stopping meanwhile.
   const isOpen = canister.status === 'running' || (isTransform && canister.status === 'stopping');
   // Nearly always: its name is not made for nothing.
   const { state } = canister;

@@ -1,6 +1,6 @@
 /**
- * Where a canister is: one state at a time, and which may follow which. ARCHITECTURE.md ("Where an actor is") has the table with who
- * brings each change about.
+ * Where a canister is: one state at a time, and which may follow which. ARCHITECTURE.md ("Where an actor is") has the
+ * table with who brings each change about.
  *
  * Main thread; plain data.
  */
@@ -15,7 +15,7 @@ export type CanisterState =
   | 'loading'
   /** Stored, and cannot be loaded by this host: what is stored for it stays as it is. */
   | 'unloadable'
-  /** Its executor has died, and nothing of it is stored: nothing of it runs any more. */
+  /** The executor has died, and nothing of the canister is stored: nothing of it runs any more. */
   | 'lost'
   /** Nobody finds it any more, and what still waits for it is refused. */
   | 'deleted';

@@ -1,6 +1,6 @@
 /**
- * Canisters that somebody changes or asks directly: those whose code or state is being changed are locked and start nothing meanwhile,
- * those that are pinned stay awake. A sleeping one is woken for either.
+ * Canisters that somebody changes or asks directly: those whose code or state is being changed are locked and start
+ * nothing meanwhile, those that are pinned stay awake. A sleeping one is woken for either.
  *
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
@@ -76,7 +76,8 @@ export class CodeChangeLock {
           canister.module = module;
           ticking.setTimer(canister, step.timerNs ?? 0n);
           ticking.codeChanged(canister);
-          // With the unit that has the new code: a restart finds both, or neither. Still locked: what is rejected starts others.
+          // With the unit that has the new code: a restart finds both, or neither. Still locked: what is rejected
+          // starts others.
           if (change.mode !== 'upgrade' && change.endsCalls === true)
             calls.endBegun(canister, `Canister ${principalToText(canister.id)} was reinstalled`);
         }

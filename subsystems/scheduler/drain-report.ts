@@ -1,6 +1,6 @@
 /**
- * Whom the server waits for when it stops: what has begun ends, whatever it takes, and whoever has stopped it is told what
- * that is; after a second, and then after twice as long each time.
+ * Whom the server waits for when it stops: what has begun ends, whatever it takes, and whoever has stopped it is told
+ * what that is; after a second, and then after twice as long each time.
  *
  * Main thread; reads what executors were given, and touches nothing.
  */

@@ -1,21 +1,23 @@
 /**
  * Decides which canisters are awake: who is put to sleep, who is loaded, and when.
  *
- * Where state is kept, an executor need not have every canister: what waits for a sleeping one wakes it. With a bound on how
- * many are awake, or on their bytes (live-places.ts), one that is to wake takes the places of those that have been idle for longest. When
- * they are busy it waits in line (waking-line.ts), and so that it does not wait for ever, those that have been awake for longest start
- * nothing more after a while, sleep, and stand in line again: as many of them as it takes.
+ * Where state is kept, an executor need not have every canister: what waits for a sleeping one wakes it. With a bound
+ * on how many are awake, or on their bytes (live-places.ts), one that is to wake takes the places of those that have
+ * been idle for longest. When they are busy it waits in line (waking-line.ts), and so that it does not wait for ever,
+ * those that have been awake for longest start nothing more after a while, sleep, and stand in line again: as many of
+ * them as it takes.
  *
- * Heartbeats and timers, and the calls that they have made, are nobody's wait. They wake a canister where there is room, or in place of
- * an idle one, one at a time and with pauses (tick-gate.ts); only when they have waited for long they stand in line. And they do not
- * count as use: whoever was woken for one is the first to give way.
+ * Heartbeats and timers, and the calls that they have made, are nobody's wait. They wake a canister where there is
+ * room, or in place of an idle one, one at a time and with pauses (tick-gate.ts); only when they have waited for long
+ * they stand in line. And they do not count as use: whoever was woken for one is the first to give way.
  *
  * Where executors share a bounded memory (relief.ts), idle canisters also give way to whoever needs that.
  *
- * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
- * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
+ * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor
+ * does whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
  *
- * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does what is decided.
+ * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does
+ * what is decided.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
@@ -34,9 +36,9 @@ import { LARGE_HEAP_BYTES } from '../ic/index.ts';
 export type EvictionOptions = LiveBounds;
 
 export interface EvictionEvents {
-  /** It is awake: what waits may start. */
+  /** Called when the canister is awake: tasks that wait may start. */
   readonly awake: (canister: ScheduledCanister) => void;
-  /** It could not be woken. */
+  /** Called when the canister could not be woken. */
   readonly failed: (canister: ScheduledCanister, error: Error) => void;
   /** An operator should know. */
   readonly warn: (text: string) => void;
@@ -50,8 +52,8 @@ const PATIENCE_MS = 100;
 /** The time that heartbeats and timers wait for an idle canister before they stand in line with others. */
 const TICK_PATIENCE_MS = 1_000;
 /**
- * Its executor may die while a canister wakes, which is no reason to refuse what waits: the next one wakes it. Unless it is
- * the waking that they die of.
+ * Wakes of one canister that may be lost with their executors in a row. The death of an executor is no reason to refuse
+ * the tasks that wait, because the next executor wakes the canister; unless waking it is what executors die of.
  */
 const LOST_WAKES_MAX = 3;
 /** After a failure, what must not be refused is tried again; heartbeats and timers wait as long. */
@@ -78,7 +80,7 @@ interface Gated {
 }
 
 export class Eviction {
-  /** How often one was put to sleep, and woken. */
+  /** Number of canisters that were put to sleep; the next field counts those that were woken. */
   evictions = 0;
   wakeUps = 0;
   readonly isBounded: boolean;
@@ -171,13 +173,13 @@ export class Eviction {
     this.#advance();
   }
 
-  /** Its executor has died with it. */
+  /** Notes that the canister's executor has died, and the canister with it. */
   lost(canister: ScheduledCanister): void {
-    // What is being woken goes to another executor, or fails.
+    // A canister that is being woken goes to another executor, or fails.
     if (canister.state === 'live') this.#fallAsleep(canister);
   }
 
-  /** It has had something to do when it fell asleep. */
+  /** Requeues a canister that was evicted while messages waited. */
   wantsStill(canister: ScheduledCanister): void {
     this.wants(canister, needOfAll(canister.work));
   }
@@ -415,7 +417,7 @@ export class Eviction {
       canister.enter(isMissing ? 'unloadable' : 'evicted');
       const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
       if (hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
-        // Its place is still its own.
+        // The canister still has its place.
         this.#wake(canister);
         return;
       }
@@ -436,7 +438,7 @@ export class Eviction {
     else if (canister.isAsleep) canister.shrink();
   }
 
-  /** Whoever waits for a place gets one in the end. */
+  /** Sees to it that each canister that waits for a place gets one in the end. */
   #bePatient(): void {
     if (this.#patience !== undefined) return;
     this.#patience = this.#clock.after(PATIENCE_MS, () => {

@@ -1,8 +1,8 @@
 /**
- * What is next, handed to its executor; and what comes of it.
+ * Hands the next tasks to their executors, and takes the steps that come of them.
  *
- * An executor that has died hands back what it did not execute as `unavailable`. Messages and responses of canisters that
- * are kept then wait for the canister to be woken; all else is answered.
+ * An executor that has died hands back what it did not execute as `unavailable`. Messages and responses of canisters
+ * that are kept then wait for the canister to be woken; all else is answered.
  *
  * Main thread. Touches queues and contexts, and gives tasks to executors.
  */
@@ -50,7 +50,7 @@ export interface ExecutionsEvents {
   readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
   /** Takes back tasks that an executor was given and has not begun, in order: they wait again, or will never begin. */
   readonly takenBack: (canister: ScheduledCanister, tasks: readonly QueuedTask[]) => void;
-  /** What waits for a canister may go on, perhaps. */
+  /** Starts tasks that wait for the canister, if they may start. */
   readonly schedule: (canister: ScheduledCanister) => void;
 }
 
@@ -116,7 +116,7 @@ export class Executions {
   #startCall(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedCall): void {
     const { calls } = this.#needs;
     const { context, call, method, argument } = waiting;
-    // Its code was uninstalled; other code may be here by now. Its caller knows, unless an execution was to answer.
+    // The code was uninstalled; other code may be here by now. The caller knows, unless an execution was to answer.
     if (context.isDeleted) {
       if (context.canAnswer) void calls.ended(context, NOTHING_RAN);
       return;
@@ -138,7 +138,7 @@ export class Executions {
     const task: Task = {
       kind: call,
       entry,
-      // What is kept is needed until the execution has ended, and a large argument would be handed over.
+      // A stored argument is needed until the execution has ended, and a large one would be handed over.
       argument: context.pending === undefined ? argument : new Uint8Array(argument),
       context: context.view(),
       instructionsMax: instructionsMax(context),
@@ -244,7 +244,10 @@ export class Executions {
     if (isChange) journal.expectsChange();
   }
 
-  /** Its executor counts as at work until all calls of the step are sent: nobody changes, stops or drops it in the middle. */
+  /**
+   * Counts the executor as at work until all calls of the step are sent: nobody changes, stops or drops the canister in
+   * the middle.
+   */
   async #largeEnded(
     canister: ScheduledCanister,
     queue: ExecutorQueue,
@@ -274,8 +277,8 @@ export class Executions {
   }
 
   /**
-   * Takes back what a canister's executor was given and has not begun; with `everything`, the message or the change of code that
-   * executes, too, which is undone. Nothing of the canister starts until all of that has come back or ended.
+   * Takes back what a canister's executor was given and has not begun; with `everything`, the message or the change of
+   * code that executes, too, which is undone. Nothing of the canister starts until all of that has come back or ended.
    */
   recall(canister: ScheduledCanister, recall: Exclude<Recall, 'nothing'>): void {
     const { work } = canister;
@@ -293,8 +296,8 @@ export class Executions {
   }
 
   /**
-   * A message or response of a canister was not executed: its executor has died, which it says next, or the server stops.
-   * It stays as it is until it has been executed. `giveUp`: neither is so, and it must be answered.
+   * A message or response of a canister was not executed: its executor has died, which it says next, or the server
+   * stops. It stays as it is until it has been executed. `giveUp`: neither is so, and it must be answered.
    */
   #interrupted(canister: ScheduledCanister, source: QueuedCall | QueuedResponse, giveUp: () => void): void {
     const { work } = canister;
@@ -336,7 +339,7 @@ export class Executions {
         journal.paid(credit);
         journal.changed(canister);
       } else if (journal.isDurable) {
-        // Its executor has died before.
+        // The executor has died before.
         this.#events.enqueue(canister, { kind: 'credit', credit });
       }
       this.rests(canister);
@@ -368,7 +371,7 @@ export class Executions {
     queue.fill();
   }
 
-  /** What is handed back from now on stays where it is kept. */
+  /** Leaves tasks that are handed back from now on where they are stored. */
   beginDraining(): void {
     this.#isDraining = true;
   }

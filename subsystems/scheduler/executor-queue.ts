@@ -1,5 +1,5 @@
 /**
- * Whose turn it is in each queue (executor thread).
+ * The canister whose turn it is, for each queue (executor thread).
  *
  * The window is how far the main thread runs ahead of an executor: large enough that an executor never waits for the
  * main thread while there is work (a wake-up costs more than a message), small enough that turns stay fair.

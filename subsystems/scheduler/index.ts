@@ -23,7 +23,10 @@ export interface DeliveredMessage {
   readonly method: string;
   readonly caller: Uint8Array;
   readonly argument: Uint8Array;
-  /** Of updates: the client's name for this call; the same again is answered, not executed. 1 to 255 visible ASCII characters. */
+  /**
+   * The client's name for an update: a call with the same name is answered, not executed again. 1 to 255 visible ASCII
+   * characters.
+   */
   readonly idempotencyKey?: string | undefined;
   /**
    * The message as it came; undefined: nobody counts it. Told with its outcome (`Listener.answered`), but not for
@@ -60,7 +63,7 @@ export interface AdmitOptions {
   readonly module?: ModuleInfo | undefined;
   /** No executor has it: it is woken when something waits for it. */
   readonly isAsleep?: boolean;
-  /** What is stored of it cannot be used: nothing of it runs, and all of it stays for a host that can. */
+  /** True if its stored state cannot be used: nothing of it runs, and all of it stays for a host that can use it. */
   readonly isUnloadable?: boolean;
 }
 
@@ -79,7 +82,7 @@ export interface LiveFigures {
 export interface IdempotencyFigures {
   /** Answered or under way. */
   readonly keys: number;
-  /** Of answers, with what they are kept by. */
+  /** Bytes of answers and of the records that hold them. */
   readonly bytes: number;
   /** Calls that were answered without being executed. */
   readonly repeats: number;
@@ -150,24 +153,25 @@ export interface CodeLocks {
   /** Changes a canister's code, after what is executing; what has not begun follows. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode>;
   /**
-   * Drops the code and state of a canister that is pinned, after what is executing: its open calls are rejected (code 4),
-   * their callbacks never run. Rejects with ServerError `unavailable` when its executor dies before that.
+   * Drops the code and state of a canister that is pinned, after what is executing: its open calls are rejected (code
+   * 4), their callbacks never run. Rejects with ServerError `unavailable` when its executor dies before that.
    */
   uninstall(handle: number): Promise<void>;
   /**
-   * Ends every call that is open of a canister that is locked, after what is executing: whoever waits for it is rejected
-   * (code 4), its callbacks never run. Code and state go with them, and it is to be withdrawn in the same turn. Rejects with
-   * ServerError `unavailable` when its executor dies before that; nothing is ended then.
+   * Ends every call that is open of a canister that is locked, after what is executing: whoever waits for it is
+   * rejected (code 4), its callbacks never run. Code and state go with them, and it is to be withdrawn in the same
+   * turn. Rejects with ServerError `unavailable` when its executor dies before that; nothing is ended then.
    */
   endCalls(handle: number): Promise<void>;
   /**
-   * Nothing of the canister starts until what is returned is called: its code and state are about to be others. What its executor has
-   * been given and has not begun comes back, and is first then.
+   * Nothing of the canister starts until what is returned is called: its code and state are about to be others. What
+   * its executor has been given and has not begun comes back, and is first then.
    */
   lock(handle: number): () => void;
   /**
-   * Locks the canister and resolves when nothing of it executes; what comes meanwhile waits. Undefined: it has called others and
-   * waits for them, and goes on. Whoever changes its code then has to `pause` it; with `pauses` nothing of it begins before that.
+   * Locks the canister and resolves when nothing of it executes; what comes meanwhile waits. Undefined: it has called
+   * others and waits for them, and goes on. Whoever changes its code then has to `pause` it; with `pauses` nothing of
+   * it begins before that.
    */
   lockBetweenMessages(handle: number, options?: { readonly pauses?: boolean }): Promise<(() => void) | undefined>;
   /**
@@ -182,10 +186,10 @@ export interface CodeLocks {
    */
   stop(handle: number): Promise<void>;
   /**
-   * Stops a canister that runs until `resume`, for a change of its code; it is stored as running, so a crash resumes it. What clients
-   * have sent, and has not begun, waits for that; what canisters have sent is refused. Resolves when no
-   * call of it is open any more, whoever has stopped it. Rejects as `stop` does; one that is not stopped after five minutes goes on
-   * stopping and is not resumed.
+   * Stops a canister that runs until `resume`, for a change of its code; it is stored as running, so a crash resumes
+   * it. What clients have sent, and has not begun, waits for that; what canisters have sent is refused. Resolves when
+   * no call of it is open any more, whoever has stopped it. Rejects as `stop` does; one that is not stopped after five
+   * minutes goes on stopping and is not resumed.
    */
   pause(handle: number): Promise<void>;
   /** Starts a canister that was paused, unless it has been stopped by others, or started, meanwhile. */
@@ -207,11 +211,15 @@ export interface SchedulerSetup {
   /** Once, before anything starts. */
   attach(systemCanister: SystemCanister): void;
   /**
-   * Takes over what is stored in the family 'queue'; once, before ticking begins, after all canisters have been admitted.
-   * What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which names the key.
+   * Takes over what is stored in the family 'queue'; once, before ticking begins, after all canisters have been
+   * admitted. What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which
+   * names the key.
    */
   restore(entries: Iterable<Entry>): void;
-  /** Takes over the answers that are kept under clients' keys; before `restore`. Rejects with ServerError `state-corrupt`. */
+  /**
+   * Takes over the answers that are kept under clients' keys; before `restore`. Rejects with ServerError
+   * `state-corrupt`.
+   */
   restoreAnswers(): Promise<void>;
 }
 export const SchedulerSetup = defineCapability<SchedulerSetup>('scheduler-setup');

@@ -2,7 +2,7 @@
 
 /** Something that may be in a list. */
 interface Listed<T> {
-  /** Its place in the list; undefined: none was asked for yet. */
+  /** The place in the list; undefined: none was asked for yet. */
   lruNode: LruNode<T> | undefined;
 }
 
@@ -15,7 +15,7 @@ export class LruNode<T> {
   isUsed = false;
   /** When the value was woken, ms since 1970. */
   sinceMs = 0;
-  /** Its neighbours; undefined: it is not in the list. */
+  /** The neighbours; undefined: the node is not in the list. */
   colder: LruNode<T> | undefined = undefined;
   warmer: LruNode<T> | undefined = undefined;
 
@@ -30,8 +30,8 @@ export function lruNodeOf<T extends Listed<T>>(value: T): LruNode<T> {
 }
 
 /**
- * What is idle, the one that has been so for longest first. A ring of nodes: whoever has neighbours is in it, and every change
- * takes constant time.
+ * Idle elements, the one that has been idle for longest first. A ring of nodes: a node with neighbours is in it, and
+ * every change takes constant time.
  */
 export class LruList<T extends Listed<T>> {
   /** Stands between the warmest and the coldest. */

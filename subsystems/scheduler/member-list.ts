@@ -1,10 +1,11 @@
 /**
- * Main thread: what comes and goes with every message, in the order in which it came. Touches the links of its members alone.
+ * Main thread: what comes and goes with every message, in the order in which it came. Touches the links of its members
+ * alone.
  *
- * As a Set, but the links lie in the members. A Set is made anew when its table is full of members that have gone, and the old
- * table refers to the new one: once a collection has moved one such table to the old generation, every later collection takes
- * the tables behind it for alive, with whatever was in them. A third of a kilobyte of each update lived until the next full
- * collection. Here whoever goes refers to nobody.
+ * As a Set, but the links lie in the members. A Set is made anew when its table is full of members that have gone, and
+ * the old table refers to the new one: once a collection has moved one such table to the old generation, every later
+ * collection takes the tables behind it for alive, with whatever was in them. A third of a kilobyte of each update
+ * lived until the next full collection. Here whoever goes refers to nobody.
  */
 
 /** In one list at most. Only the list changes these. */

@@ -12,8 +12,9 @@ export type Need =
   | 'tick';
 
 /**
- * A composite query of another canister waits for what is urgent, and keeps its place among the live ones meanwhile. Responses, too: a
- * query one of whose callbacks has trapped keeps none, and ends only when the rest of its calls have been answered.
+ * A composite query of another canister waits for what is urgent, and keeps its place among the live ones meanwhile.
+ * Responses, too: a query one of whose callbacks has trapped keeps none, and ends only when the rest of its calls have
+ * been answered.
  */
 export function needOf(waiting: QueuedTask): Need {
   switch (waiting.kind) {

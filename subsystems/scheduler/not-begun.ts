@@ -2,9 +2,9 @@
  * Tasks that wait for a canister and have not begun: where they go when an executor gives them back, and when the
  * canister stops.
  *
- * A canister that stops begins nothing more but callbacks, as it takes nothing more: calls that wait are refused like those that
- * come later, and timers are due again when it runs. While it is paused for a change of its code, calls of clients are held back
- * instead: nobody whom an open call waits for can be among them. They go on with the new code.
+ * A canister that stops begins nothing more but callbacks, as it takes nothing more: calls that wait are refused like
+ * those that come later, and timers are due again when it runs. While it is paused for a change of its code, calls of
+ * clients are held back instead: nobody whom an open call waits for can be among them. They go on with the new code.
  *
  * Main thread. Moves tasks between queues, and ends those that are refused.
  */

@@ -1,16 +1,16 @@
 /**
  * Puts idle canisters to sleep when executors need the memory that they have.
  *
- * Executors say so when they have taken most of what there is (`Execution.attendMemory`), and again, waiting for a while,
- * before one refuses a message more memory. What a sleeping canister had is garbage in its executor at first: it counts as free when that
- * has been collected.
+ * Executors say so when they have taken most of what there is (`Execution.attendMemory`), and again, waiting for a
+ * while, before one refuses a message more memory. What a sleeping canister had is garbage in its executor at first: it
+ * counts as free when that has been collected.
  *
  * Main thread; asks for sleep and for collections, and touches no canister itself.
  */
 import type { Execution } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
-/** What it needs of the canisters. */
+/** The part of the canisters that relief uses. */
 interface Sleepers {
   /** The one that has been idle for longest. */
   readonly coldest: () => ScheduledCanister | undefined;

@@ -1,9 +1,9 @@
 /**
  * Contexts, calls and queues as they were kept, put together again.
  *
- * Clients wait no more: their contexts go on with nobody to tell. Calls of the management canister that had no response are
- * answered with a reject: whether they were carried out is unknown. What belongs to a canister that is not there is put
- * together as well, around an canister that nobody finds: responses to it are kept, and nothing of it runs.
+ * Clients wait no more: their contexts go on with nobody to tell. Calls of the management canister that had no response
+ * are answered with a reject: whether they were carried out is unknown. What belongs to a canister that is not there is
+ * put together as well, around an canister that nobody finds: responses to it are kept, and nothing of it runs.
  *
  * Main thread, once, at the start: reads entries, and touches what it makes of them.
  */
@@ -30,7 +30,7 @@ import {
 } from './call-records.ts';
 
 interface RestoredCalls {
-  /** What waits, in the order in which it came to wait. */
+  /** Waiting tasks, in the order in which they came to wait. */
   readonly waiting: readonly (QueuedCall | QueuedResponse)[];
   /** Calls without a response. */
   readonly open: readonly OpenCall[];
@@ -159,7 +159,7 @@ class Restoring {
   }
 }
 
-/** It was deleted while it was being paid: whatever else it had went with it. */
+/** Returns a stand-in for a canister that was deleted while it was being paid; all else that it had went with it. */
 function goneCanister(id: Uint8Array): ScheduledCanister {
   const canister = new ScheduledCanister(-1, idToText(id), 'unloadable');
   canister.enter('deleted');

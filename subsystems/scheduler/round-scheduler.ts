@@ -2,9 +2,9 @@
  * Which task runs next.
  *
  * A canister's messages start in the order they came; queries may overtake updates, heartbeats and timers come first.
- * Canisters of one queue (executor thread) take turns: when more is waiting than the queue's window holds, each gets one
- * task into the window before any gets its second, so a busy canister cannot starve the others. Executions of one call
- * context never run ahead of each other, because each must know what the one before it did.
+ * Canisters of one queue (executor thread) take turns: when more is waiting than the queue's window holds, each gets
+ * one task into the window before any gets its second, so a busy canister cannot starve the others. Executions of one
+ * call context never run ahead of each other, because each must know what the one before it did.
  *
  * Where state is kept, execution runs ahead of the disk, but no client is told of anything before it is durable: each
  * canister knows the unit of its newest change, and answers wait for that.
@@ -219,8 +219,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.stopping.refuse(canister);
     // Stopping does not wait for queries.
     this.#refuseWaiting(canister, notFound(canister.id));
-    // One that was kept out, or whose calls were ended, has more: calls whose answers nobody will get, which must not stay
-    // stored, and calls that will never start.
+    // One that was kept out, or whose calls were ended, has more: calls whose answers nobody will get, which must not
+    // stay stored, and calls that will never start.
     const { code, message } = notFound(canister.id);
     for (const call of canister.work.openCalls) this.#parts.calls.abandon(call);
     for (const context of canister.work.contexts) this.#parts.calls.delete(context, code, message);
@@ -277,7 +277,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.stopping.stopIfDone(canister);
   }
 
-  /** Its executor has it again. */
+  /** Goes on with a canister that its executor has again. */
   #awake(canister: ScheduledCanister): void {
     const { work } = canister;
     if (work.interrupted.length > 0 && !this.#isDraining) {
@@ -293,8 +293,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   /**
-   * It cannot be woken: calls are refused; responses wait for the next time. One that is kept out for good keeps what is
-   * stored for it, for a host that can load it.
+   * Refuses calls of a canister that cannot be woken; responses wait for the next time. A canister that is kept out for
+   * good keeps its stored messages, for a host that can load it.
    */
   #wakeFailed(canister: ScheduledCanister, error: Error): void {
     const { work } = canister;
@@ -349,7 +349,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.notBegun.sort(canister);
   }
 
-  /** What is stored of a canister besides its memory is another now. */
+  /** Notes that the stored facts of a canister, besides its memory, have changed. */
   #recordChanged(canister: ScheduledCanister): void {
     // The last of a canister's calls may end when it is long gone.
     if (!this.#parts.journal.isDurable || canister.state === 'deleted') return;
@@ -476,8 +476,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   /**
-   * Refuses what can never begin. Whether the rest waits here: what is kept also goes on after the restart, or whenever its
-   * canister can be loaded.
+   * Refuses what can never begin. Whether the rest waits here: what is kept also goes on after the restart, or whenever
+   * its canister can be loaded.
    */
   #mayWait(canister: ScheduledCanister, waiting: QueuedTask): boolean {
     const refusal = this.#refusalOf(canister, waiting);
@@ -523,9 +523,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   // ---- the end
 
   /**
-   * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended, however
-   * long they take, and all that is durable. Messages between canisters are not answered where they are kept: they go on
-   * after the restart.
+   * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended,
+   * however long they take, and all that is durable. Messages between canisters are not answered where they are kept:
+   * they go on after the restart.
    */
   async drain(): Promise<void> {
     this.#isDraining = true;
@@ -549,7 +549,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     await this.#storage.settled();
   }
 
-  /** What is kept stays so when the server stops. */
+  /** Refuses tasks that wait; stored ones stay stored when the server stops. */
   #refuseWaiting(canister: ScheduledCanister, refusal: Refusal): void {
     if (this.#isDraining) canister.workIfAny?.interrupted.splice(0);
     for (const waiting of takeAll(canister)) {

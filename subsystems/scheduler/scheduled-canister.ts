@@ -1,6 +1,6 @@
 /**
- * What the scheduler knows: canisters, what waits for each of them, and the calls in progress. All of it in one file, because
- * each refers to the others: a canister has contexts, a context belongs to a canister.
+ * The scheduler's state: canisters, tasks that wait for each of them, and the calls in progress. All of it is in one
+ * file, because each refers to the others: a canister has contexts, a context belongs to a canister.
  * Main thread; plain state, changed by the other files of this folder.
  */
 import {
@@ -33,7 +33,7 @@ export interface QueuedCall {
   readonly call: RunKind;
   readonly method: string;
   readonly argument: Uint8Array;
-  /** Its place among what is kept for its canister; 0: it is not kept. */
+  /** The place among the canister's stored tasks; 0: not stored. */
   order: number;
 }
 
@@ -47,7 +47,9 @@ export interface QueuedResponse {
   order: number;
 }
 
-/** Something that waits for a canister. Entry points are looked up when it starts: the code may have changed by then. */
+/**
+ * Something that waits for a canister. Entry points are looked up when it starts: the code may have changed by then.
+ */
 export type QueuedTask =
   | QueuedCall
   /** A call of a method from a client, when the canister wants to look at it first. */
@@ -69,13 +71,13 @@ export type QueuedTask =
 export interface Credit {
   readonly canister: ScheduledCanister;
   readonly amount: bigint;
-  /** Its key among what is kept; 0: none. */
+  /** The key of the stored record; 0: none. */
   number: number;
   isStored: boolean;
   isPaid: boolean;
 }
 
-/** What a canister needs while it has anything to do. */
+/** State that a canister needs while it has anything to do. */
 export class PendingWork {
   /** Heartbeats and timers: ahead of everything else. */
   readonly system = new Queue<QueuedTask>();
@@ -87,7 +89,7 @@ export class PendingWork {
   readonly contexts = new MemberList<CallContext>();
   /** Calls of these contexts that are open; filled only where state is kept. */
   readonly openCalls = new MemberList<OpenCall>();
-  /** What executed when the executor died, and is to be executed again. */
+  /** Tasks that executed when the executor died, and are to be executed again. */
   interrupted: (QueuedCall | QueuedResponse)[] = [];
   /** Calls of clients that have not begun, while it is paused: they wait for its new code. */
   readonly held = new Queue<QueuedTask>();
@@ -111,13 +113,16 @@ export class PendingWork {
   hasTurn = false;
   /** The heartbeat is queued or executing. */
   isBeating = false;
-  /** When the timer was due whose hook is queued or executing, ms since 1970; undefined: none is, or it was set again since. */
+  /**
+   * When the timer was due whose hook is queued or executing, ms since 1970; undefined: none is, or it was set again
+   * since.
+   */
   firingMs: number | undefined = undefined;
   /** The context of the low-memory hook that is queued or executing; undefined: none is, or it is not due any more. */
   lowMemory: CallContext | undefined = undefined;
-  /** Its status has changed since its waking began. */
+  /** True if the status has changed since the waking began. */
   isStatusNew = false;
-  /** It could not be woken a moment ago. */
+  /** True if the canister could not be woken a moment ago. */
   isUnwakable = false;
   /** Why it is `unloadable`. */
   loadProblem: Error | undefined = undefined;
@@ -144,7 +149,7 @@ export class PendingWork {
     return this.system.length + this.input.length + this.queries.length;
   }
 
-  /** Its executor may drop it now. */
+  /** True if the executor may drop the canister now. */
   get isQuiet(): boolean {
     return (
       this.executing === 0 &&
@@ -176,21 +181,21 @@ export class PendingWork {
   }
 }
 
-/** What one canister still has to do, in order; and where it stands. Many sleep: what only the busy ones need is apart. */
+/** Tasks of one canister, in order, and its state. Many canisters sleep, so the fields of busy ones are apart. */
 export class ScheduledCanister implements AsScheduled {
   readonly handle: number;
   readonly idText: string;
   module: ModuleInfo | undefined = undefined;
   status: CanisterStatus = 'running';
-  /** It stops, or has stopped, only while its code is changed. Nobody else has stopped it since. */
+  /** True if the canister stops only while its code is changed, and nobody else has stopped it since. */
   isPaused = false;
-  /** What another canister must attach to a call. */
+  /** Cycles that another canister must attach to a call. */
   minimumCycles = 0n;
   /** When the global timer is due, ms since 1970; undefined: off. */
   timerMs: number | undefined = undefined;
   /** The unit with its newest change. */
   lastUnit = 0;
-  /** Its place among those that are awake; undefined while it sleeps. */
+  /** The place among canisters that are awake; undefined while this one sleeps. */
   lruNode: LruNode<ScheduledCanister> | undefined = undefined;
   #state: CanisterState;
   #work: PendingWork | undefined = undefined;
@@ -237,7 +242,7 @@ export class ScheduledCanister implements AsScheduled {
     this.#state = state;
   }
 
-  /** It is stored, and no executor has it yet, or any more. */
+  /** True if the canister is stored, and no executor has it yet, or any more. */
   get isAsleep(): boolean {
     return this.#state === 'evicted' || this.#state === 'loading' || this.#state === 'unloadable';
   }
@@ -251,7 +256,7 @@ export class ScheduledCanister implements AsScheduled {
     return (this.#work ??= new PendingWork());
   }
 
-  /** What there is of it. */
+  /** The canister's work, if it has any. */
   get workIfAny(): PendingWork | undefined {
     return this.#work;
   }
@@ -358,15 +363,15 @@ export class OpenCall implements Member<OpenCall> {
   readonly cycles: bigint;
   /** The response is known: a later one is dropped. */
   isAnswered = false;
-  /** Its callback has run, or never will. */
+  /** True if the callback has run, or never will. */
   isEnded = false;
   /** The response, until its callback has ended; only where state is kept. */
   pending: QueuedResponse | undefined = undefined;
-  /** Its key among what is kept; 0: none yet. */
+  /** The key of the stored record; 0: none yet. */
   number = 0;
   isStored = false;
   isDirty = false;
-  /** Its place among `openCalls`. */
+  /** The place among `openCalls`. */
   earlier: OpenCall | undefined = undefined;
   later: OpenCall | undefined = undefined;
   place = 0;
@@ -414,7 +419,7 @@ export class CallContext implements Member<CallContext> {
   isExecuting = false;
   /** Why the last execution that faulted did; told to the caller if nothing answers. */
   fault: StepFault | undefined = undefined;
-  /** What histories will tell of a call that a canister made in this process. */
+  /** The note from which histories tell of a call that a canister made in this process. */
   note: NotedMessage | undefined = undefined;
   /** Code was uninstalled: callbacks do not run any more. */
   isDeleted = false;
@@ -425,13 +430,13 @@ export class CallContext implements Member<CallContext> {
   deletion: Deletion | undefined = undefined;
   /** The call of its entry point, until that has ended; only where state is kept, and of calls that canisters made. */
   pending: QueuedCall | undefined = undefined;
-  /** Its client gave it a key, and it has not been answered yet. */
+  /** The key that the client gave, while the call has not been answered. */
   underWay: UnderWay | undefined = undefined;
-  /** Its key among what is kept; 0: none yet. */
+  /** The key of the stored record; 0: none yet. */
   number = 0;
   isStored = false;
   isDirty = false;
-  /** Its place among `contexts`. */
+  /** The place among `contexts`. */
   earlier: CallContext | undefined = undefined;
   later: CallContext | undefined = undefined;
   place = 0;
@@ -463,8 +468,8 @@ export class CallContext implements Member<CallContext> {
   }
 
   /**
-   * Something will run that code of the canister has asked for: a callback, or a call to itself, whose argument may be a place
-   * in a table of its own as well (Motoko's `async` blocks).
+   * Something will run that code of the canister has asked for: a callback, or a call to itself, whose argument may be
+   * a place in a table of its own as well (Motoko's `async` blocks).
    */
   get comesBack(): boolean {
     if (this.isDeleted) return false;
@@ -485,12 +490,12 @@ export class CallContext implements Member<CallContext> {
     if (frame !== 0) work.frames++;
   }
 
-  /** It was suspended in an executor that has died. */
+  /** True if the context was suspended in an executor that has died. */
   get isFrameLost(): boolean {
     return this.#frame !== 0 && this.#life !== this.canister.work.life;
   }
 
-  /** What the next execution must know. Plain data: it may have to be cloned. */
+  /** Returns the facts for the next execution. Plain data, which may have to be cloned. */
   view(): ContextView {
     const { caller, deadlineNs, canAnswer, cyclesAvailable, instructions } = this;
     return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions };
@@ -502,7 +507,7 @@ export const QUERY_DEPTH_MAX = 6;
 /** Calls of one composite query, over all levels. */
 export const QUERY_CALLS_MAX = 500;
 
-/** What all executions of one composite query share. */
+/** State that all executions of one composite query share. */
 export class QueryEvaluation {
   readonly depth: number;
   readonly budget: {
@@ -517,7 +522,7 @@ export class QueryEvaluation {
     this.budget = budget;
   }
 
-  /** It has seen this canister's state. */
+  /** Notes that the query has seen this canister's state. */
   saw(canister: ScheduledCanister): void {
     if (canister.lastUnit > this.budget.lastUnit) this.budget.lastUnit = canister.lastUnit;
   }

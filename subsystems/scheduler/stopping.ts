@@ -37,8 +37,8 @@ export class Stopping {
   }
 
   /**
-   * Stops it until `resume`, as far as it runs; resolves when no call of it is open. Rejects with ServerError `stop-failed`: one that
-   * did not stop in time goes on stopping, and stays stopped.
+   * Stops it until `resume`, as far as it runs; resolves when no call of it is open. Rejects with ServerError
+   * `stop-failed`: one that did not stop in time goes on stopping, and stays stopped.
    */
   async pause(canister: ScheduledCanister): Promise<void> {
     try {
@@ -76,7 +76,9 @@ export class Stopping {
     });
   }
 
-  /** It is about to be deleted: nobody waits for it to stop until what is returned is called. */
+  /**
+   * Refuses those who wait for a canister to stop, until the returned function is called: it is about to be deleted.
+   */
   refuse(canister: ScheduledCanister): () => void {
     canister.work.deletions++;
     for (const waiter of canister.work.stopWaiters.splice(0)) waiter(DELETED);
@@ -85,7 +87,7 @@ export class Stopping {
     };
   }
 
-  /** It may have nothing left to wait for. */
+  /** Stops the canister if nothing is left to wait for. */
   stopIfDone(canister: ScheduledCanister): void {
     const work = canister.workIfAny;
     if (canister.status !== 'stopping' || (work !== undefined && work.contexts.size > 0)) return;

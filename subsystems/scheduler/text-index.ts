@@ -11,8 +11,8 @@ const FNV_OFFSET = randomInt(2 ** 32);
 const FNV_PRIME = 0x01000193;
 
 /**
- * Finds handles by texts, of which each handle has one. There may be very many: what lies here of each is the handle alone,
- * 8 to 16 bytes, where a Map takes up to 56. The texts are with whoever has the handles.
+ * Finds handles by texts, of which each handle has one. There may be very many: what lies here of each is the handle
+ * alone, 8 to 16 bytes, where a Map takes up to 56. The texts are with whoever has the handles.
  */
 export class TextIndex {
   readonly #textOf: (handle: number) => string | undefined;
@@ -30,7 +30,7 @@ export class TextIndex {
     return place === undefined ? undefined : this.#places[place];
   }
 
-  /** Whoever had the same text is not found any more. */
+  /** Adds a handle under its text; an earlier one with the same text is not found any more. */
   add(handle: number): void {
     const text = this.#knownText(handle);
     const place = this.#placeOf(text);

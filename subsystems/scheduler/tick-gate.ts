@@ -1,6 +1,7 @@
 /**
- * Bounds what waking for heartbeats and timers takes of the time: one such wake that takes another canister's place at a time, and after
- * it a pause of so many times as long, if anybody has used an actor meanwhile. Where nobody does, there is nobody to be held up.
+ * Bounds what waking for heartbeats and timers takes of the time: one such wake that takes another canister's place at
+ * a time, and after it a pause of so many times as long, if anybody has used an actor meanwhile. Where nobody does,
+ * there is nobody to be held up.
  *
  * Main thread; reads the clock.
  */

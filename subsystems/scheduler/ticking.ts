@@ -18,7 +18,7 @@ export const GLOBAL_TIMER = 'canister_global_timer';
 export interface TickingOptions {
   /** 0: no heartbeats. */
   readonly heartbeatMs: number;
-  /** How often timers are looked at; 0: never. */
+  /** Interval at which timers are looked at, in ms; 0: never. */
   readonly timerMs: number;
 }
 
@@ -34,7 +34,7 @@ export interface TickingHost {
   readonly timerChanged: (canister: ScheduledCanister) => void;
 }
 
-/** How often deadlines of calls are looked at when timers are not. */
+/** Interval at which deadlines of calls are looked at when timers are not, in ms. */
 const EXPIRY_CHECK_MS = 100;
 
 export class Ticking {
@@ -64,7 +64,7 @@ export class Ticking {
     for (const interval of this.#intervals.splice(0)) interval[Symbol.dispose]();
   }
 
-  /** Its code or its state has changed. */
+  /** Notes that the canister's code or state has changed. */
   codeChanged(canister: ScheduledCanister): void {
     if (canister.entry(HEARTBEAT) === undefined) this.#beating.delete(canister);
     else this.#beating.add(canister);
@@ -86,7 +86,7 @@ export class Ticking {
     else this.#armed.add(canister);
   }
 
-  /** Its hook was due and did not run. */
+  /** Makes a hook due again that was due and did not run. */
   rearm(canister: ScheduledCanister): void {
     const { firingMs } = canister.work;
     if (firingMs !== undefined) this.putTimer(canister, firingMs);

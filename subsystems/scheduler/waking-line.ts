@@ -1,6 +1,7 @@
 /**
- * Canisters that wait to be woken, in the order they came. There are three lanes, by what each of them may have to wait for: whoever waits
- * for something is passed by those that need nothing of it, and by nobody else. So nobody is passed for ever.
+ * Canisters that wait to be woken, in the order they came. There are three lanes, by what each of them may have to wait
+ * for: whoever waits for something is passed by those that need nothing of it, and by nobody else. So nobody is passed
+ * for ever.
  *
  * Main thread; lists.
  */

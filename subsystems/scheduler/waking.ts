@@ -1,6 +1,6 @@
 /**
- * Has canisters loaded that are asleep, and knows which of them are about to be awake. Where there is no memory for one, idle
- * canisters give way (relief.ts), and the waking is tried again.
+ * Has canisters loaded that are asleep, and knows which of them are about to be awake. Where there is no memory for
+ * one, idle canisters give way (relief.ts), and the waking is tried again.
  *
  * Main thread; asks for what canisters/stored-canister-loader.ts does.
  */

@@ -1,13 +1,14 @@
 /**
- * Answers as they are kept under clients' keys, many in a row (family 'blob', id · a · number), in the order they were given:
+ * Answers as they are kept under clients' keys, many in a row (family 'blob', id · a · number), in the order they were
+ * given:
  *
  *     row      u8 version · u48 number of the row · records
  *     record   u8 outcome · u8 reject code · u48 ms since 1970 · identity · method · digest · u32 length · data or message
  *     identity u8 length of the caller · caller · key
  *     digest   of the argument: = and the argument, up to 32 bytes; # and its SHA-256 above
  *
- * Numbers are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's format. What is
- * read may be damaged: every length is checked, and an error names the row.
+ * Numbers are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's
+ * format. What is read may be damaged: every length is checked, and an error names the row.
  *
  * Main thread: bytes in, records out, and back.
  */
@@ -18,7 +19,7 @@ const VERSION = 1;
 const ROW_HEADER_BYTES = 7;
 const OUTCOMES = ['reply', 'reject', 'trap', 'limit', 'noReply', 'outOfCycles', 'unavailable'] as const;
 
-/** Whose answer it is, and to what. */
+/** The call that an answer belongs to. */
 export interface AnsweredCall {
   readonly caller: Uint8Array;
   /** Visible ASCII characters. */

@@ -1,5 +1,5 @@
 /**
- * What an argument is compared by when its key comes again: the argument itself if it is short, SHA-256 above that.
+ * The digest by which an argument is compared when its key comes again: a short argument itself, else its SHA-256.
  * Main thread; a large argument is hashed in pieces, a turn of the event loop each.
  */
 import { createHash, hash } from 'node:crypto';
@@ -17,7 +17,7 @@ export function digestOf(argument: Uint8Array): string | Promise<string> {
   return length <= PIECE_BYTES ? `#${hash('sha256', argument, 'latin1')}` : inPieces(argument);
 }
 
-/** Of few bytes, a character each. Spread into arguments they would be iterated over, which takes five times as long. */
+/** Returns a character for each of a few bytes. Spreading the bytes into arguments would take five times as long. */
 export function latin1Of(bytes: Uint8Array): string {
   return String(Reflect.apply(String.fromCharCode, undefined, bytes));
 }

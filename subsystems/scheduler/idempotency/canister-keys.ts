@@ -1,6 +1,6 @@
 /**
- * The keys of one actor: those that are answered, and calls with keys that are under way. In one file, because each refers to the
- * other. Main thread: plain state.
+ * The keys of one actor: those that are answered, and calls with keys that are under way. In one file, because each
+ * refers to the other. Main thread: plain state.
  */
 import { type Outcome, sameBytes, type Step } from '../../ic/index.ts';
 import type { DeliveredMessage } from '../index.ts';
@@ -20,11 +20,11 @@ export class CanisterKeys {
   readonly canister: KeyOwner;
   readonly index = new KeyIndex();
   readonly #underWay = new HashChains<UnderWay>();
-  /** Those of which it is not known yet whether they are new, by `identityOf`: who asks. */
+  /** Calls that ask, by `identityOf`, for keys of which nobody knows yet whether they are new. */
   readonly looking = new Map<string, Asked[]>();
-  /** Of records that are kept, and their entries. */
+  /** Bytes of stored records and their entries. */
   bytes = 0;
-  /** Of the newest row. */
+  /** Number of the newest row. */
   lastRow = 0;
   /** The row that takes records now. */
   row: AnswerRow | undefined;
@@ -88,7 +88,7 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
   readonly key: string;
   readonly method: string;
   readonly digest: string;
-  /** Of caller and key. */
+  /** Hash of caller and key. */
   readonly hash: number;
   next: UnderWay | undefined = undefined;
   /** Where it is entered until it has ended; undefined: nowhere. */
@@ -97,13 +97,13 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
   hasRun: boolean;
   #first: ((outcome: Outcome) => void) | undefined;
   #repeats: ((outcome: Outcome) => void)[] | undefined;
-  /** What everybody was told before it has ended. */
+  /** The outcome that all waiting clients were told before the call has ended. */
   #ahead: Outcome | undefined;
   readonly #forget: (ended: UnderWay) => void;
 
   /**
-   * `first`: who has sent it; undefined: the process that has taken it is gone. `forget` takes it out of its keys, if it is still
-   * there.
+   * `first`: who has sent it; undefined: the process that has taken it is gone. `forget` takes it out of its keys, if
+   * it is still there.
    */
   constructor(
     { caller, method }: Pick<AnsweredCall, 'caller' | 'method'>,
@@ -125,7 +125,7 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
     this.#forget = forget;
   }
 
-  /** How many repeats wait. */
+  /** Number of repeats that wait. */
   get repeats(): number {
     return this.#repeats?.length ?? 0;
   }
@@ -141,7 +141,7 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
     if (fault === undefined || (fault.kind !== 'outOfCycles' && fault.kind !== 'unavailable')) this.hasRun = true;
   }
 
-  /** It has ended: everybody is told. */
+  /** Tells all waiting clients the outcome: the call has ended. */
   readonly tell = (outcome: Outcome): void => {
     this.#forget(this);
     this.#tellAll(outcome);

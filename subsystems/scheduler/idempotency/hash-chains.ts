@@ -1,8 +1,9 @@
 /**
- * Objects by a hash, linked through themselves: buckets that are an array, and chains through `next`. Not a Map, because what comes and
- * goes thousands of times a second makes V8 replace a Map's table again and again, and a replaced table refers to the one that took
- * its place: once one of them is old, all later ones look alive to the collection of young objects, and so does what was in them.
- * Every call was copied twice for that, and stayed until the next large collection.
+ * Objects by a hash, linked through themselves: buckets that are an array, and chains through `next`. Not a Map,
+ * because what comes and goes thousands of times a second makes V8 replace a Map's table again and again, and a
+ * replaced table refers to the one that took its place: once one of them is old, all later ones look alive to the
+ * collection of young objects, and so does what was in them. Every call was copied twice for that, and stayed until the
+ * next large collection.
  *
  * Main thread: plain data. It grows by as much as it has, once for each doubling.
  */
@@ -24,7 +25,9 @@ export class HashChains<T extends Chained<T>> {
     return this.#count;
   }
 
-  /** One of the bucket of that hash; the others of the bucket follow by `next`, in no order. They may have other hashes. */
+  /**
+   * One of the bucket of that hash; the others of the bucket follow by `next`, in no order. They may have other hashes.
+   */
   bucketOf(hash: number): T | undefined {
     const buckets = this.#buckets;
     return buckets[hash & (buckets.length - 1)];
@@ -46,7 +49,7 @@ export class HashChains<T extends Chained<T>> {
       if (other === undefined) return false;
       other.next = element.next;
     }
-    // What is gone must not hold on to what stays.
+    // An element that is gone must not hold on to one that stays.
     element.next = undefined;
     this.#count--;
     return true;

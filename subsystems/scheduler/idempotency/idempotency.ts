@@ -1,17 +1,19 @@
 /**
- * Keys that clients give their calls (`Idempotency-Key`): a call that comes again with its key is answered, not executed (ADR 38).
+ * Keys that clients give their calls (`Idempotency-Key`): a call that comes again with its key is answered, not
+ * executed (ADR 38).
  *
- * A key belongs to a canister and a caller. While its call is under way a repeat waits for the same answer. The answer is entered
- * in the turn in which it is known, and so in the unit of the step that gave it: there is no crash after which the effect is
- * there and the key is not, or the other way round. A call that awaits others has its key in its call context (call-journal.ts),
- * in the unit of each of its steps. What was never executed leaves nothing, and may be tried again.
+ * A key belongs to a canister and a caller. While its call is under way a repeat waits for the same answer. The answer
+ * is entered in the turn in which it is known, and so in the unit of the step that gave it: there is no crash after
+ * which the effect is there and the key is not, or the other way round. A call that awaits others has its key in its
+ * call context (call-journal.ts), in the unit of each of its steps. What was never executed leaves nothing, and may be
+ * tried again.
  *
  *     asked ─► under way? ─yes─► waits               ┌─► its row ─► the same call? ─► answered, or 422
  *                  └─no──► hash in the index? ──yes──┤
  *                               └─no─► let in ◄──no──┘ another key of that hash
  *
- * Answers are forgotten when they are old enough, oldest first: a few with each new key of their canister, and the rest in
- * slices. Nothing is forgotten before that: where there is no room, new keys are refused.
+ * Answers are forgotten when they are old enough, oldest first: a few with each new key of their canister, and the rest
+ * in slices. Nothing is forgotten before that: where there is no room, new keys are refused.
  *
  * Main thread; what it does in one go takes a millisecond or two, but for the growth of an index (key-index.ts).
  */
@@ -26,7 +28,7 @@ import { type Asked, CanisterKeys, identityOf, type KeyOwner, UnderWay } from '.
 import { KeyHashes } from './key-hash.ts';
 import { INDEX_BYTES_PER_KEY, type KeyEntry } from './key-index.ts';
 
-/** What all keys may take, and those of one canister: half of it, so that no canister takes everything. */
+/** Bounds of all keys, and of one canister's: half of that, so that no canister takes everything. */
 export interface KeyBounds {
   /** Keys that are answered or under way. */
   readonly keysMax: number;
@@ -39,8 +41,8 @@ const CANISTER_SHARE = 2;
 /** Room that is kept for the answer of a call under way. Most are far smaller. */
 const RESERVED_BYTES = 2048;
 /**
- * Answers that turn out larger may take the bytes beyond their bound, up to this factor; then it is kept that the call was
- * executed, and not what it answered.
+ * Answers that turn out larger may take the bytes beyond their bound, up to this factor; then it is kept that the call
+ * was executed, and not what it answered.
  */
 const OVERDRAFT_FACTOR = 2;
 
@@ -51,7 +53,10 @@ const SWEEP_EVERY_MS = 100;
 const SWEPT_AT_ONCE = 2000;
 /** Canisters whose rows a start has asked for before it needs them. */
 const READ_AHEAD = 16;
-/** Repeats that wait for one answer. A client that repeats what takes long adds one with every try; this many are not in earnest. */
+/**
+ * Repeats that wait for one answer. A client that repeats what takes long adds one with every try; this many are not in
+ * earnest.
+ */
 const WAITING_REPEATS_MAX = 100;
 /** Rows that have ended and are used again. */
 const SPARE_ROWS_MAX = 64;
@@ -79,7 +84,7 @@ export class Idempotency {
   readonly #rows: AnswerRows;
   readonly #hashes: Pick<KeyHashes, 'hashOf'>;
   readonly #canisters = new Map<KeyOwner, CanisterKeys>();
-  /** Whose rows end with this turn. */
+  /** Canisters whose rows end with this turn. */
   #open: CanisterKeys[] = [];
   readonly #spare: AnswerRow[] = [];
   #keys = 0;
@@ -110,8 +115,8 @@ export class Idempotency {
   // ---- a call comes
 
   /**
-   * Answers what was answered already, or lets the call in. Refuses with ServerError `idempotency-key-reused`, `idempotency-full`,
-   * or `state-corrupt` when a kept answer is damaged.
+   * Answers what was answered already, or lets the call in. Refuses with ServerError `idempotency-key-reused`,
+   * `idempotency-full`, or `state-corrupt` when a kept answer is damaged.
    */
   ask(canister: KeyOwner, asked: Asked): void {
     const { key, message } = asked;
@@ -177,7 +182,7 @@ export class Idempotency {
     for (const { row, offset, bytes, seconds } of living) {
       const number = keys.rowNumber(row);
       const stored = keys.row?.number === number ? keys.row.view() : await this.#rows.get(keys.canister, number);
-      // It may have been forgotten meanwhile.
+      // The key may have been forgotten meanwhile.
       if (stored === undefined && (this.#hasExpired(seconds) || !this.#knows(keys))) continue;
       const record = new AnswerRowReader(stored ?? NOTHING, nameOf(keys.canister, number)).record(offset, bytes);
       if (record.key === key && sameBytes(record.caller, message.caller)) return record;
@@ -312,7 +317,7 @@ export class Idempotency {
     return seconds < this.#expiredUntil();
   }
 
-  /** What was given before that has expired, s since 1970. */
+  /** Returns the second, since 1970, before which given answers have expired. */
   #expiredUntil(nowMs = this.#needs.clock.nowMs()): number {
     return (this.#expired = nowMs / 1000 - this.#seconds);
   }
@@ -415,7 +420,7 @@ export class Idempotency {
     const canisters = (await rows.owners()).map(find).filter((canister) => canister !== undefined);
     const ask = (canister: KeyOwner): Promise<PackedRecords> => {
       const reading = rows.rowsOf(canister);
-      // What fails is told when it is its turn, unless something failed before.
+      // A failure is told when its turn comes, unless an earlier one was.
       reading.catch(() => undefined);
       return reading;
     };

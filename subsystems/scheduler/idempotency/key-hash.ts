@@ -1,6 +1,7 @@
 /**
- * HalfSipHash-2-4 (Aumasson, Bernstein) of short Latin-1 texts, 32 bits, with a secret of the process: clients choose the keys,
- * and must not be able to choose ones that all fall into one bucket. 0.15 µs for a UUID; SHA-256 takes twice as long.
+ * HalfSipHash-2-4 (Aumasson, Bernstein) of short Latin-1 texts, 32 bits, with a secret of the process: clients choose
+ * the keys, and must not be able to choose ones that all fall into one bucket. 0.15 µs for a UUID; SHA-256 takes twice
+ * as long.
  *
  * Main thread: plain numbers.
  */
@@ -13,8 +14,8 @@ interface HashSecret {
 }
 
 /**
- * Hashes of callers' keys. Each caller has a secret of its own, made of the process's two by its bytes, so that a key is hashed as it
- * is. That of the newest caller is kept: most calls come from the anonymous one.
+ * Hashes of callers' keys. Each caller has a secret of its own, made of the process's two by its bytes, so that a key
+ * is hashed as it is. That of the newest caller is kept: most calls come from the anonymous one.
  */
 export class KeyHashes {
   readonly #secrets = [newHashSecret(), newHashSecret()] as const;

@@ -1,17 +1,17 @@
 /**
- * Which keys of one actor have been answered, and where the answers are, in the order in which they came: 24 bytes an entry
- * and 4 for its bucket, half of them in use at least, and nothing for V8 to look through.
+ * Which keys of one actor have been answered, and where the answers are, in the order in which they came: 24 bytes an
+ * entry and 4 for its bucket, half of them in use at least, and nothing for V8 to look through.
  *
  *     entries   a ring: hash · row · offset · bytes · seconds · link to the next one in its bucket
  *     buckets   link to the newest entry
  *     link      the number of an entry, as it was added, + 1; 0: none. The ring's mask makes a place of it
  *
- * New entries go in front of their bucket's chain, so the oldest one of all is always the last of its own: to remove it is to count
- * on, and the link to it, which then leads to a number that is not in use, ends its chain. Nobody has to look for that link. A hash
- * says who may be there; the answer's record says who is.
+ * New entries go in front of their bucket's chain, so the oldest one of all is always the last of its own: to remove it
+ * is to count on, and the link to it, which then leads to a number that is not in use, ends its chain. Nobody has to
+ * look for that link. A hash says who may be there; the answer's record says who is.
  *
- * Nothing is done to all entries at once (linear hashing): where there are more entries than buckets, each new one divides one
- * bucket, the next in their order. When the arrays are full they are copied, and links stay what they are.
+ * Nothing is done to all entries at once (linear hashing): where there are more entries than buckets, each new one
+ * divides one bucket, the next in their order. When the arrays are full they are copied, and links stay what they are.
  *
  * Main thread: plain data. The longest it holds anybody up is when a full ring of 260,000 entries, 6 MiB, is copied.
  */
@@ -27,12 +27,12 @@ const NEXT = 5;
 
 const FIRST_ENTRIES = 8;
 /**
- * Links are below 2^31, so that counting on from them stays exact; long before they come again, their entries are gone, and their
- * buckets have been written to: there are not more buckets than there were keys at once.
+ * Links are below 2^31, so that counting on from them stays exact; long before they come again, their entries are gone,
+ * and their buckets have been written to: there are not more buckets than there were keys at once.
  */
 const LINK_MASK = 2 ** 30 - 1;
 
-/** What is known of an answer. All below 2^32. */
+/** Facts about an answer. All numbers are below 2^32. */
 export interface KeyEntry {
   readonly hash: number;
   /** The lowest 32 bits of its row's number. */
@@ -48,7 +48,7 @@ export const INDEX_BYTES_PER_KEY = (FIELDS + 1) * 4;
 
 export class KeyIndex {
   #entries = new Uint32Array(FIRST_ENTRIES * FIELDS);
-  /** Of the ring. */
+  /** Mask of the ring's indices. */
   #mask = FIRST_ENTRIES - 1;
   /** Number of the oldest entry. */
   #first = 0;
@@ -56,7 +56,7 @@ export class KeyIndex {
   #buckets = new Uint32Array(FIRST_ENTRIES);
   /** Buckets that hashes had when all of them were last divided: a power of two. */
   #low = FIRST_ENTRIES;
-  /** Of these so many have been divided since, each into itself and the one `#low` behind it. */
+  /** Number of chains that have been divided since, each into itself and the one `#low` behind it. */
   #divided = 0;
 
   get count(): number {
@@ -115,7 +115,7 @@ export class KeyIndex {
     return this.#entries[(this.#first & this.#mask) * FIELDS + field] ?? 0;
   }
 
-  /** Whether a link leads to an entry, and not to one that has been removed, or nowhere. */
+  /** Returns true if a link leads to an entry that has not been removed. */
   #isThere(link: number): boolean {
     return link !== 0 && ((link - 1 - this.#first) & LINK_MASK) < this.#count;
   }
