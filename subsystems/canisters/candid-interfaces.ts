@@ -1,8 +1,8 @@
 /**
- * Main thread: where the interfaces of canisters come from. In this order: what the module carries, if it is understood;
- * what the manifest or a client gave; what the module answers when it is asked, as old Rust modules do. Whatever the
- * source, the text is somebody else's: it is parsed within bounds, long text in another thread, and a module without one
- * still serves raw calls.
+ * Main thread: where the interfaces of canisters come from. In this order: what the module carries, if it is
+ * understood; what the manifest or a client gave; what the module answers when it is asked, as old Rust modules do.
+ * Whatever the source, the text is somebody else's: it is parsed within bounds, long text in another thread, and a
+ * module without one still serves raw calls.
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
@@ -18,11 +18,13 @@ export const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
 const ANONYMOUS = Uint8Array.of(4);
 /** A query without arguments that answers with .did text, in modules of the Rust CDK before there were metadata. */
 const ASKED_METHOD = '__get_candid_interface_tmp_hack';
-/** How long an answer is waited for; it takes some microseconds to copy a constant. */
+/** Ms for which an answer is waited for; copying a constant takes some microseconds. */
 const ASK_DEADLINE_MS = 2000;
 /** The longest text that is parsed, and what surrounds it. */
 const ASKED_BYTES_MAX = 1024 * 1024 + 64;
-/** Parts of an interface that comes while the host serves; with these, the main thread still enters all methods at once. */
+/**
+ * Parts of an interface that comes while the host serves; with these, the main thread still enters all methods at once.
+ */
 const PARTS_MAX = 10_000;
 /** Methods that a message names. */
 const NAMED_METHODS_MAX = 5;
@@ -52,13 +54,18 @@ export class CandidInterfaces {
     this.#needs = needs;
   }
 
-  /** The same object for a thousand actors of one module, and so its bytes once. Rejects with ServerError when the given text is needed and does not parse. */
+  /**
+   * The same object for a thousand actors of one module, and so its bytes once. Rejects with ServerError when the given
+   * text is needed and does not parse.
+   */
   async recorded(name: string, code: HostedCode, given: string | undefined): Promise<RecordedCode> {
     const own = await this.#ownOf(name, code);
     return given === undefined || carriesInterface(own) ? own : await this.#withGiven(own, given);
   }
 
-  /** The code with a text that has just come for it. Rejects with ServerError `invalid` if that cannot be its interface. */
+  /**
+   * The code with a text that has just come for it. Rejects with ServerError `invalid` if that cannot be its interface.
+   */
   async checked(name: string, code: HostedCode, did: string): Promise<RecordedCode> {
     const own = await this.#ownOf(name, code);
     const given = { ...own, candid: await this.#parse(did) };
@@ -67,7 +74,10 @@ export class CandidInterfaces {
     return carriesInterface(own) ? own : given;
   }
 
-  /** Takes a text for a canister that needs one; nothing else may change its code meanwhile. Rejects with ServerError `invalid`. */
+  /**
+   * Takes a text for a canister that needs one; nothing else may change its code meanwhile. Rejects with ServerError
+   * `invalid`.
+   */
   async give(record: InterfacedCanister, did: string): Promise<void> {
     const { code, name } = record;
     if (code === undefined) {
@@ -86,7 +96,10 @@ export class CandidInterfaces {
     record.code = given;
   }
 
-  /** Asks the module of a canister without interface, if it can be asked and has not been. Resolves in any case, after some seconds at most. */
+  /**
+   * Asks the module of a canister without interface, if it can be asked and has not been. Resolves in any case, after
+   * some seconds at most.
+   */
   ask(record: InterfacedCanister): Promise<void> {
     const { code } = record;
     if (code === undefined || code.candid !== undefined || !code.module.methods.has(ASKED_METHOD)) return DONE;
@@ -192,7 +205,7 @@ export class CandidInterfaces {
   }
 }
 
-/** Its interface may become known later, for all that have it. */
+/** Code of one module, whose interface may become known later, for all canisters that have it. */
 type OwnCode = { -readonly [K in keyof RecordedCode]: RecordedCode[K] };
 
 const DONE: Promise<void> = Promise.resolve();

@@ -1,4 +1,4 @@
-/** What a canister's queries from clients have taken together. */
+/** Totals of a canister's queries from clients. */
 class QueryActivity {
   calls = 0;
   instructions = 0;
@@ -8,7 +8,7 @@ class QueryActivity {
 
 const NO_QUERIES = new QueryActivity();
 
-/** What a canister has done in this process; made with its first message. */
+/** Counters of a canister's messages in this process; made with the first one. */
 export class CanisterActivity {
   messagesByName = 0;
   trapsByName = 0;
@@ -27,5 +27,5 @@ export class CanisterActivity {
   }
 }
 
-/** Of those that have done nothing. */
+/** Activity of canisters that have done nothing. */
 export const NO_ACTIVITY: Readonly<CanisterActivity> = new CanisterActivity();

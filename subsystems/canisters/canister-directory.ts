@@ -9,7 +9,7 @@ import type { CanisterStore } from './canister-store.ts';
 import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
 import { quotedName } from './index.ts';
 
-/** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
+/** An id of ten bytes: 20 digits; with the checksum it is 23 letters in groups of five. */
 const HEX_ID = /^[0-9a-f]{20}$/;
 const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
@@ -33,7 +33,7 @@ export class CanisterDirectory {
   readonly store: CanisterStore;
   readonly #needs: CanisterDirectoryNeeds;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
-  /** Those that have a name besides their id. */
+  /** Canisters that have a name besides their id. */
   readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
 
   /** The same by their names in small letters; where several differ in case only, one of them. */
@@ -49,7 +49,7 @@ export class CanisterDirectory {
     this.store = needs.store;
   }
 
-  /** By the bytes of its id. */
+  /** Returns the canister with these bytes as its id. */
   find(id: Uint8Array): CanisterRecord | undefined {
     const handle = this.#needs.scheduler.handleOf(id);
     return handle === undefined ? undefined : this.#byHandle[handle];
@@ -62,12 +62,12 @@ export class CanisterDirectory {
       .sort((a, b) => (a.idText < b.idText ? -1 : 1));
   }
 
-  /** Of those that can be called, in no order. */
+  /** Yields names of canisters that can be called, in no order. */
   *names(): Iterable<string> {
     for (const record of this.#byHandle) if (record?.damage === undefined && record !== undefined) yield record.name;
   }
 
-  /** By name, hex id or textual principal, whatever its state is; a name wins. */
+  /** Returns a canister by name, hex id or textual principal, whatever its state is; a name wins. */
   findByName(reference: string): CanisterRecord | undefined {
     const named = this.#byName.find(reference);
     if (named !== undefined) return this.#byHandle[named];
@@ -102,7 +102,7 @@ export class CanisterDirectory {
     return id === undefined || this.find(id) === undefined ? undefined : label;
   }
 
-  /** By the executors' and the scheduler's name for it. */
+  /** Returns a canister by the handle that executors and the scheduler know. */
   get(handle: number): CanisterRecord {
     return at(this.#byHandle, handle, 'canister');
   }
@@ -116,7 +116,7 @@ export class CanisterDirectory {
     return this.#needs.hasLiveLimit;
   }
 
-  /** What an executor is to know of a canister from the beginning. */
+  /** Returns the facts that an executor gets about a canister at the beginning. */
   specOf({ id, steps, controllers, environment, hasCertificate }: SpecifiedCanister): CanisterSpec {
     const snapshotBelowBytes = this.store.isDurable ? this.#needs.snapshotBelowBytes : undefined;
     return { id, balance: steps.balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
@@ -127,7 +127,7 @@ export class CanisterDirectory {
     return new CanisterRecord(identity, this.#needs.recordContext, isUnfinished);
   }
 
-  /** It can be found by its name from now on; by its id when the scheduler has it. */
+  /** Makes the canister findable by its name; by its id it is found when the scheduler has it. */
   enter(record: CanisterRecord): void {
     this.#byHandle[record.handle] = record;
     if (!record.isNamed) return;

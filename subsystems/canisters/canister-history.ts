@@ -1,12 +1,14 @@
 /**
  * The newest messages of one canister, oldest first, as they are kept while nobody reads them.
  *
- * An entry is made for every message, so making it must cost next to nothing, and there may be 10,000 canisters. Numbers
- * go into a row of a Float64Array, the bytes of caller and argument into a slot of a Uint8Array; of objects only the
- * method's name (shared by all messages of that method) and the words of a failure are referred to. Nothing is allocated
- * once the ring has its size. Texts are made when somebody reads: about 90 bytes an entry until then, instead of 700.
+ * An entry is made for every message, so making it must cost next to nothing, and there may be 10,000 canisters.
+ * Numbers go into a row of a Float64Array, the bytes of caller and argument into a slot of a Uint8Array; of objects
+ * only the method's name (shared by all messages of that method) and the words of a failure are referred to. Nothing is
+ * allocated once the ring has its size. Texts are made when somebody reads: about 90 bytes an entry until then, instead
+ * of 700.
  *
- * The ring begins small and grows by half up to its bound. Slots are as wide as the widest caller with argument needs, in steps.
+ * The ring begins small and grows by half up to its bound. Slots are as wide as the widest caller with argument needs,
+ * in steps.
  */
 import { assert, at, numberAt } from '../../kernel/index.ts';
 import type { Outcome, RejectCode } from '../ic/index.ts';
@@ -14,13 +16,13 @@ import { NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { HistoryEntry, HistoryKind, HistoryOutcome } from './index.ts';
 import type { BudgetMember, SharedBudget } from './shared-budget.ts';
 
-/** What is kept of a failure's words. */
+/** Characters of a failure's message that are kept. */
 const MESSAGE_CHARACTERS_MAX = 500;
 const PRINCIPAL_BYTES_MAX = 29;
 const SLOT_BYTES_MIN = 32;
 const SLOT_BYTES_MAX = PRINCIPAL_BYTES_MAX + NOTED_ARGUMENT_BYTES_MAX;
 const CAPACITY_MIN = 4;
-/** Of the ring itself: objects and headers of arrays. */
+/** Bytes of the ring itself: objects and headers of arrays. */
 const OVERHEAD_BYTES = 600;
 
 const KINDS: readonly HistoryKind[] = ['update', 'query', 'install', 'upgrade', 'call', 'outcall'];
@@ -67,7 +69,7 @@ export class CanisterHistory implements BudgetMember {
   #messages: (string | undefined)[] = [];
   /** Characters of all messages. */
   #messageCharacters = 0;
-  /** Of the oldest entry. */
+  /** Index of the oldest entry. */
   #oldest = 0;
   #count = 0;
   #nextSeq = 1;
@@ -176,14 +178,17 @@ export class CanisterHistory implements BudgetMember {
     this.#tell();
   }
 
-  /** Keeps room for half as many more as it has at most: its canister sleeps. One that is woken again and again is not laid out anew each time. */
+  /**
+   * Keeps room for half as many more as it has at most: its canister sleeps. One that is woken again and again is not
+   * laid out anew each time.
+   */
   compact(): void {
     if (this.#capacity - this.#count <= this.#count / 2 && this.#slotBytes === SLOT_BYTES_MIN) return;
     this.#layOut(this.#count, SLOT_BYTES_MIN, this.#count);
     this.#tell();
   }
 
-  /** Its canister is gone. */
+  /** Releases the history: the canister is gone. */
   end(): void {
     this.#layOut(0, SLOT_BYTES_MIN, 0);
     this.#tell();

@@ -5,7 +5,7 @@ import type { CanisterLogRecord } from '../management/index.ts';
 /** Bytes of content kept for `fetch_canister_logs`; the IC keeps 4 KiB, which is little to debug with. */
 const LOG_BYTES_MAX = 64 * 1024;
 
-/** What a canister printed, for its controllers: kept apart from the debug buffer, which reading clears. */
+/** Lines that a canister printed, for its controllers: apart from the debug buffer, which reading clears. */
 export class CanisterLog {
   #records: CanisterLogRecord[] = [];
   #bytes = 0;

@@ -8,8 +8,8 @@ import { OutputFeed } from './output-feed.ts';
 import type { BudgetMember, SharedBudget } from './shared-budget.ts';
 
 /**
- * What the output of all canisters may take together: a buffer of 1 MiB and a log of 64 KiB for each of 10,000 would be
- * 10 GB. Beyond it the oldest lines of canisters that were quiet go first.
+ * Bytes that the output of all canisters may take together: a buffer of 1 MiB and a log of 64 KiB for each of 10,000
+ * would be 10 GB. Beyond this bound the oldest lines of quiet canisters go first.
  */
 export const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 
@@ -19,14 +19,14 @@ export interface OutputNeeds {
   readonly log: Logger;
   /** Lines go to the log as well. */
   readonly forwardDebugOutput: boolean;
-  /** Of what all canisters have printed. */
+  /** Budget of the lines of all canisters. */
   readonly outputBudget: SharedBudget;
   readonly store: Pick<CanisterStore, 'isDurable' | 'afterwards'>;
 }
 
 /**
- * What one canister has printed. Made when it first prints, or is followed: most never are. Where state is kept nobody sees a line
- * before its step is durable.
+ * Lines that one canister has printed. Made when it first prints, or is followed: most canisters never are. With a
+ * state directory nobody sees a line before its step is durable.
  */
 export class CanisterOutput implements BudgetMember {
   readonly #name: string;
@@ -78,13 +78,13 @@ export class CanisterOutput implements BudgetMember {
     return this.#feed.follow(reader, lastSeq);
   }
 
-  /** Its canister sleeps: it may do so for long, and there may be very many. */
+  /** Makes the output small while the canister sleeps: that may be long, and there may be very many. */
   compact(): void {
     this.#buffer.keep(ASLEEP_BYTES_MAX);
     this.#tell();
   }
 
-  /** Its canister is gone. */
+  /** Releases the output: the canister is gone. */
   end(): void {
     this.#feed?.end();
     this.#isEnded = true;
@@ -94,7 +94,8 @@ export class CanisterOutput implements BudgetMember {
 
   shrink(): void {
     this.#feed?.shrink();
-    // The newest line, too, if it is the only one: thousands of actors with one long line each would hold more than all may.
+    // The newest line, too, if it is the only one: thousands of actors with one long line each would hold more than all
+    // may.
     this.#buffer.halve();
     this.log.halve();
     this.#tell();

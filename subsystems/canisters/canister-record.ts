@@ -32,7 +32,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
   readonly id?: Uint8Array | undefined;
   /** Undefined: the host's starting balance. */
   readonly balance?: bigint | undefined;
-  /** It is there together with its code: until it has some, nothing of it is stored. */
+  /** True if the canister comes into being with its code: until it has some, nothing of it is stored. */
   readonly isInstalled?: boolean;
 }
 
@@ -47,17 +47,20 @@ export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
 /** Code as it was installed, with its interface, and where it came from. */
 export interface RecordedCode extends HostedCode {
   readonly candid: CandidInterface | undefined;
-  /** Why the interface that the module carries was not understood, with line and column; undefined: it was, or there is none. */
+  /**
+   * Why the interface that the module carries was not understood, with line and column; undefined: it was, or there is
+   * none.
+   */
   readonly candidProblem: string | undefined;
 }
 
-/** Whether a canister is there: it may be being made with its code, and a crash before it has that leaves nothing of it. */
+/** Presence of a canister. An unfinished one is being made with its code: a crash before that leaves nothing of it. */
 type Presence = 'unfinished' | 'present' | 'removed';
 
 /**
- * Who one canister is, as the main thread knows it: names, settings, code, whether it is there. Its numbers are its steps'
- * (step-accounting.ts), what it prints is its output's. There may be very many of these, nearly all asleep: what most do not have is
- * made when it is needed, and what can be computed is not kept.
+ * Who one canister is, as the main thread knows it: names, settings, code, whether it is there. Its numbers are its
+ * steps' (step-accounting.ts), what it prints is its output's. There may be very many of these, nearly all asleep: what
+ * most do not have is made when it is needed, and what can be computed is not kept.
  */
 export class CanisterRecord implements Canister, HostedCanister, AccountedCanister {
   /** Undefined: it has no other name than its id. */
@@ -68,7 +71,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest or a client gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
-  /** Its queries find a placeholder for a certificate. */
+  /** True if the canister's queries find a placeholder for a certificate. */
   #hasCertificate = false;
   /** The manifest's files, which an upgrade without a body reads again; by the canister's name. */
   readFiles: ((name: string) => Promise<ActorFiles>) | undefined = undefined;
@@ -114,7 +117,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     return this.#name ?? this.idHex;
   }
 
-  /** It has a name besides its id. */
+  /** True if the canister has a name besides its id. */
   get isNamed(): boolean {
     return this.#name !== undefined;
   }
@@ -198,7 +201,10 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     return this.steps.lastMessageMs;
   }
 
-  /** While metering is off nobody pays, and none is shown: what it has (`steps.balance`) is kept for when it is on again. */
+  /**
+   * While metering is off nobody pays, and none is shown: what it has (`steps.balance`) is kept for when it is on
+   * again.
+   */
   get balance(): bigint {
     return this.#context.metering.policy.isEnabled ? this.steps.balance : 0n;
   }
@@ -305,7 +311,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     return timerMs === undefined ? 0n : BigInt(Math.round(timerMs * 1000)) * 1000n;
   }
 
-  /** Whoever watches it is to look again. */
+  /** Tells all watchers to look again. */
   noteChange(): void {
     this.#context.watches.changed(this.handle);
   }
@@ -315,14 +321,14 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.#context.store.identityChanged(this);
   }
 
-  /** It is deleted: nobody knows its status any more. */
+  /** Notes the deletion: nobody knows the canister's status any more. */
   removed(): void {
     this.#presence = 'removed';
     this.#context.watches.removed(this.handle);
     this.steps.end();
   }
 
-  /** Its code is gone, and what came with it. */
+  /** Notes that the code is gone, and everything that came with it. */
   emptied(): void {
     this.code = undefined;
     this.steps.emptied();

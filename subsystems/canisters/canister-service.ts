@@ -123,7 +123,10 @@ export class CanisterService implements Canisters {
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });
   }
 
-  /** Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before anything starts. */
+  /**
+   * Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before
+   * anything starts.
+   */
   open(): void {
     this.#needs.storage.readAhead?.('module', this.#prepared);
     this.#needs.schedulerSetup.attachCanisters(this.#loader, this.#accounting);

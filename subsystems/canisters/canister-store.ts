@@ -1,6 +1,6 @@
 /**
- * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
- * the turn's unit is sealed. Without a state directory nothing is marked.
+ * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it
+ * when the turn's unit is sealed. Without a state directory nothing is marked.
  */
 import { answersOf, ID_BYTES, memoryId, META, metaKey, type Storage, type WriteBatch } from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
@@ -10,20 +10,22 @@ import { identityBytes, type StoredIdentity, type StoredNumbers, numbersBytes } 
 /** Ids of hosted canisters are all as long as this. */
 const numbersKey = metaKey(META.numbers, new Uint8Array(ID_BYTES));
 
-/** What is stored of a canister, as of the moment when it is asked for. */
+/** Facts of a canister that are stored, as of the moment in which they are asked for. */
 export interface StorableCanister {
   readonly id: Uint8Array;
   /** The id as `idToText` has it. */
   readonly idText: string;
   readonly isRemoved: boolean;
-  /** It is not there yet: its creation may still fail. */
+  /** True if the canister is not there yet: its creation may still fail. */
   readonly isUnfinished: boolean;
   /** Why what is stored of it cannot be used: all of it stays as it is. */
   readonly damage: string | undefined;
   readonly identity: StoredIdentity;
   readonly numbers: StoredNumbers;
   readonly code: { readonly wasm: Uint8Array } | undefined;
-  /** Hash of the module that its stored identity names; undefined: none, or nothing is stored of it. The store's own. */
+  /**
+   * Hash of the module that its stored identity names; undefined: none, or nothing is stored of it. The store's own.
+   */
   storedModule: string | undefined;
 }
 
@@ -96,8 +98,9 @@ export class CanisterStore {
   }
 
   /**
-   * Has modules deleted that no canister uses: earlier versions have left them. All identities have been recovered. Only keys are asked for,
-   * and the server may take work meanwhile. Returns how many there were. Rejects with ServerError `state-corrupt`.
+   * Has modules deleted that no canister uses: earlier versions have left them. All identities have been recovered.
+   * Only keys are asked for, and the server may take work meanwhile. Returns how many there were. Rejects with
+   * ServerError `state-corrupt`.
    */
   async deleteLeftModules(isOver: () => boolean): Promise<number> {
     let count = 0;

@@ -31,9 +31,9 @@ export type ChangingCanister = Pick<
 
 /** .did texts for modules that carry none. */
 export interface GivenInterface {
-  /** What was given before. */
+  /** The interface that was given before. */
   readonly kept: string | undefined;
-  /** What comes with the module, in place of that: it has to fit. */
+  /** The interface that comes with the module, in its place: this one has to fit. */
   readonly fresh: string | undefined;
 }
 
@@ -91,7 +91,9 @@ export class CodeChanges {
     record.code = code;
   }
 
-  /** A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits. */
+  /**
+   * A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits.
+   */
   async storeKeptHeap(record: ChangingCanister, change: CodeChange): Promise<void> {
     if (change.mode !== 'upgrade' || !change.keepsHeap) return;
     const { execution, scheduler } = this.#needs;
@@ -103,7 +105,7 @@ export class CodeChanges {
     }
   }
 
-  /** What came of it, and what its hooks printed. */
+  /** Runs the change; returns its result and the lines that its hooks printed. */
   async #run(
     record: ChangingCanister,
     code: RecordedCode,
@@ -125,7 +127,8 @@ export class CodeChanges {
     }
     const { step, lines } = changed;
     this.#enter(record, change, startedMs, step);
-    // A canister that starts afresh keeps of its log what its new code printed (docs/execution-rules.md, "Changes of code").
+    // A canister that starts afresh keeps of its log what its new code printed (docs/execution-rules.md, "Changes of
+    // code").
     if (step.fault === undefined && change.mode !== 'upgrade') record.outputIfAny?.log.forget(logged);
     // The new code's heap was seen when its hook could not be called yet.
     record.steps.checkMemory();

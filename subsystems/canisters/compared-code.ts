@@ -1,4 +1,4 @@
-/** What upgrades compare of a module, and what they tell the log of it. */
+/** The parts of a module that upgrades compare, and their lines in the log. */
 import type { Logger } from '../../kernel/index.ts';
 import type { ComparedCode } from '../compatibility/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
@@ -7,7 +7,7 @@ import { isInternalMethod } from './index.ts';
 
 /** The signature of the stable variables, as Motoko's compiler writes it. */
 const STABLE_SECTION = 'motoko:stable-types';
-/** Of a signature in the log; a line with more helps nobody, and a module may carry a mebibyte. */
+/** Characters of a signature in the log; a longer line helps nobody, and a module may carry a mebibyte. */
 const LOGGED_CHARACTERS_MAX = 64 * 1024;
 const EMPTY: ComparedCode = { stableTypes: undefined, candid: undefined, methods: new Map() };
 

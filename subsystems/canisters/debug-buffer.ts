@@ -7,7 +7,7 @@ export const BUFFER_BYTES_MAX = 1 << 20;
 export const ASLEEP_BYTES_MAX = 64 * 1024;
 const LINE_OVERHEAD_BYTES = 64;
 
-/** What a line counts for. */
+/** Returns the bytes that a line counts for. */
 export function bytesOfLine({ text }: DebugLine): number {
   return text.length + LINE_OVERHEAD_BYTES;
 }

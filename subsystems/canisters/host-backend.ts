@@ -1,6 +1,6 @@
 /**
- * What the management canister asks of this host, done over the registry, the scheduler and the executors.
- * Who may ask is the management canister's business; here it is only done.
+ * Does for the management canister what only the host can do, by way of the directory, the scheduler and the executors.
+ * The management canister decides who may ask.
  */
 import { recordOf, type CanisterRecord } from './canister-record.ts';
 import { WASM_PAGE_BYTES, NS_PER_MS, type Outcome, type StepFault, hexOf } from '../ic/index.ts';
@@ -132,7 +132,7 @@ export class HostBackend implements ManagementBackend {
     });
   }
 
-  /** What is asked of its executor directly, the canister being there. */
+  /** Asks the canister's executor directly, while the canister is awake. */
   async #awake<T>(record: CanisterRecord, work: () => Promise<T>): Promise<T> {
     const release = await this.#scheduler.pin(record.handle);
     try {
@@ -170,7 +170,7 @@ export class HostBackend implements ManagementBackend {
 
   addCycles(canister: HostedCanister, amount: bigint): Promise<bigint> {
     const record = recordOf(canister);
-    // What a log does not tell of would not be there when it is run again.
+    // Cycles that no log tells of would be missing when the log is run again.
     return this.#awake(record, () => this.#execution.addCycles(record.handle, amount));
   }
 
@@ -191,7 +191,7 @@ export class HostBackend implements ManagementBackend {
       module === undefined || wasm === undefined
         ? undefined
         : await this.#deployments.recorded(record, { module, wasm });
-    // What came meanwhile would be told the entry points of the code before.
+    // A message that came meanwhile would be told the entry points of the code before.
     const release = this.#scheduler.lock(record.handle);
     try {
       await this.#execution.restore(record.handle, state.image);

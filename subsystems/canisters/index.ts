@@ -26,13 +26,14 @@ export interface Canister {
   /** Principals. */
   readonly controllers: readonly Uint8Array[];
   readonly status: CanisterStatus;
-  /** It is awake: an executor has it. Without a state directory all are. */
+  /** True if an executor has the canister. Without a state directory all canisters are live. */
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;
   /**
-   * What the module carries; where that was not understood or is not there, what was given; else what the module has said
-   * when it was asked (`interfaceOf`). Undefined: raw calls and the lossless encoding still work.
+   * The interface that the module carries; where that is missing or was not understood, the one that was given; else
+   * the one that the module has told when it was asked (`interfaceOf`). Undefined: raw calls and the lossless encoding
+   * still work.
    */
   readonly candid: CandidInterface | undefined;
   /** Why the interface that the module carries was not understood, with line and column. */
@@ -46,7 +47,10 @@ export interface Canister {
   readonly traps: number;
   /** Messages, responses, heartbeats and timers that wait for it. */
   readonly queued: number;
-  /** When a client last had an answer of it, ms since 1970; calls of other canisters, heartbeats and timers do not count. */
+  /**
+   * When a client last had an answer of it, ms since 1970; calls of other canisters, heartbeats and timers do not
+   * count.
+   */
   readonly lastMessageMs: number;
   /**
    * The same of this process alone, by how the canister was addressed, and with what no client sent (calls of other
@@ -71,9 +75,12 @@ export interface DebugLine {
   readonly text: string;
 }
 
-/** `call`: from another canister, or from itself. `outcall`: to the outside; the method is `http_request`, the argument method and URL, and the status of the response. */
+/**
+ * `call`: from another canister, or from itself. `outcall`: to the outside; the method is `http_request`, the argument
+ * method and URL, and the status of the response.
+ */
 export type HistoryKind = CallKind | 'install' | 'upgrade' | 'call' | 'outcall';
-/** What nobody executed is in no history. */
+/** Outcomes that histories have: a message that nobody executed is in none. */
 export type HistoryOutcome = Exclude<Outcome['kind'], 'unavailable'>;
 
 /** A message that has ended. Heartbeats, timers and callbacks are no messages of their own here. */
@@ -115,7 +122,10 @@ export interface OutputFollowing {
   end(): void;
 }
 
-/** Init arguments as people write them; encoded by the types of the interface. Text may be UTF-8 that nobody has checked. */
+/**
+ * Init arguments as people write them; encoded by the types of the interface. Text may be UTF-8 that nobody has
+ * checked.
+ */
 export type InitArgument =
   | { readonly kind: 'json'; readonly text: string | Uint8Array }
   | { readonly kind: 'candid'; readonly text: string | Uint8Array }
@@ -131,15 +141,21 @@ export interface InstallOptions {
   /** .did text, for a module that carries no interface. */
   readonly candidText?: string | undefined;
   readonly env?: ReadonlyMap<string, string>;
-  /** Its queries are to find a placeholder for a certificate. A reinstallation without it leaves that as it is. */
+  /**
+   * True if the canister's queries are to find a placeholder for a certificate. A reinstallation without this option
+   * leaves that as it is.
+   */
   readonly hasCertificate?: boolean;
   /** One that has been given out for it; undefined: the next free one. */
   readonly id?: Uint8Array | undefined;
-  /** Reads the files of the canister with this name again, for an upgrade without a body; undefined: nothing is recorded. */
+  /**
+   * Reads the files of the canister with this name again, for an upgrade without a body; undefined: nothing is
+   * recorded.
+   */
   readonly readFiles?: ((name: string) => Promise<ActorFiles>) | undefined;
 }
 
-/** What the manifest's files hold for one of its actors. */
+/** Contents of the manifest's files for one of its actors. */
 export interface ActorFiles {
   readonly module: Uint8Array;
   /** Undefined: the manifest names no `.did` file. */
@@ -154,22 +170,24 @@ export interface UpgradeOptions {
   readonly candidText?: string | undefined;
   /** From then on its queries find a placeholder for a certificate; without it that stays as it is. */
   readonly hasCertificate?: boolean;
-  /** Neither stable variables nor the interface are checked beforehand; what the module itself refuses stays refused. */
+  /**
+   * Neither stable variables nor the interface are checked beforehand; what the module itself refuses stays refused.
+   */
   readonly isForced?: boolean;
-  /** Whether the heap stays. Undefined: kept when both modules are made for it, replaced when the old one is not. */
+  /** The fate of the heap. Undefined: kept if both modules are made for that, replaced if the old one is not. */
   readonly persistence?: 'keep' | 'replace' | undefined;
 }
 
-/** What an upgrade did, or would have done. */
+/** Result of an upgrade, or of one that was only tried. */
 export interface UpgradeReport {
   readonly isUpgraded: boolean;
   /** Hashes, hex; undefined: the actor was empty. */
   readonly module: { readonly from: string | undefined; readonly to: string };
   readonly stable: StableFindings;
   readonly candid: CandidFindings;
-  /** What became of the heap. */
+  /** The fate of the heap. */
   readonly persistence: 'keep' | 'replace';
-  /** Of the hooks; 0: none ran. */
+  /** Instructions of the hooks; 0: none ran. */
   readonly instructions: number;
 }
 
@@ -185,13 +203,17 @@ export class UpgradeError extends ServerError {
 
 export interface RemoveOptions {
   /**
-   * Also one that runs, or does not stop, after the message that is executing: whoever waits for one of its calls is rejected
-   * with code 4 and gets what it had not accepted of their cycles. Answers to its own calls are dropped, cycles with them.
+   * Also one that runs, or does not stop, after the message that is executing: whoever waits for one of its calls is
+   * rejected with code 4 and gets what it had not accepted of their cycles. Answers to its own calls are dropped,
+   * cycles with them.
    */
   readonly endsCalls?: boolean;
 }
 
-/** A hook of a change of code failed: nothing was changed. `logs` is what the canister printed before; an upgrade has a report. */
+/**
+ * A hook of a change of code failed: nothing was changed. `logs` is what the canister printed before; an upgrade has a
+ * report.
+ */
 export class InstallError extends ServerError {
   readonly outcome: FailedOutcome;
   readonly logs: readonly string[];
@@ -206,22 +228,32 @@ export class InstallError extends ServerError {
 }
 type FailedOutcome = Exclude<Outcome, { readonly kind: 'reply' }>;
 
-/** Is told when a canister changes: in the turn of the change, before anybody is answered. Must be quick and not throw. */
+/**
+ * Is told when a canister changes: in the turn of the change, before anybody is answered. Must be quick and not throw.
+ */
 export interface CanisterWatcher {
-  /** A message has been executed and kept, or the status or the balance is another: queries may answer something else. */
+  /**
+   * A message has been executed and kept, or the status or the balance is another: queries may answer something else.
+   */
   changed(): void;
-  /** Its code is another. */
+  /** Called when the canister has other code. */
   codeChanged(): void;
-  /** It is deleted. */
+  /** Called when the canister is deleted. */
   removed(): void;
 }
 
-/** Methods that are an actor's own and the operator's business (Motoko compiles several into every actor): no part of its interface. */
+/**
+ * Methods that are an actor's own and the operator's business (Motoko compiles several into every actor): no part of
+ * its interface.
+ */
 export function isInternalMethod(method: string): boolean {
   return method.startsWith('__motoko') || method.startsWith('@') || method.includes(' ');
 }
 
-/** Those are hidden from everybody but controllers. Throws ServerError `caller-is-self` or `method-missing`. */
+/**
+ * Refuses internal methods, which are hidden from everybody but controllers. Throws ServerError `caller-is-self` or
+ * `method-missing`.
+ */
 export function refuseInternal(
   canister: Pick<Canister, 'id' | 'controllers' | 'name' | 'module'>,
   method: string,
@@ -247,7 +279,7 @@ export function quotedName(text: string): string {
 }
 const SHOWN_NAME_CHARACTERS_MAX = 80;
 
-/** What a call is answered whose method is not there; it names the method that was probably meant. */
+/** Returns the error for a method that is not there; it names the method that was probably meant. */
 export function methodMissing({ name, module }: Pick<Canister, 'name' | 'module'>, method: string): ServerError {
   const what =
     module === undefined
@@ -262,65 +294,87 @@ function* publicMethods({ methods }: ModuleInfo): Iterable<string> {
 
 /** The canisters this host has. */
 export interface Canisters {
-  /** How long it took to wake canisters, from when there was a place for them to when their executors had them. */
+  /** Seconds that wakes took, from when there was a place for the canister to when its executor had it. */
   readonly wakeSeconds: HistogramFigures;
   /** About how long a start would take to run all logs again if the process were killed now. */
   readonly replaySeconds: number;
   /**
-   * By name, hex id or textual principal (a name wins). Throws ServerError `missing`:
-   * no such actor, or a rejected one, then with the reason.
+   * Returns a canister by name, hex id or textual principal (a name wins). Throws ServerError `missing` if there is no
+   * such actor, or a rejected one, then with the reason.
    */
   resolve(reference: string): Canister;
-  /** The same for whom names of other canisters are nothing: undefined if there is none, without looking for what was meant. Throws for a rejected one. */
+  /**
+   * The same for whom names of other canisters are nothing: undefined if there is none, without looking for what was
+   * meant. Throws for a rejected one.
+   */
   resolveIfAny(reference: string): Canister | undefined;
   /**
-   * What to find the canister by that a label of a host name means, in small letters: its name, if in any case it is that of one
-   * canister alone, or its principal. Undefined: nobody's.
+   * Returns the reference of the canister that a label of a host name means, in small letters: its name, if no other
+   * canister has that name in other letters, or its principal. Undefined: no canister's.
    */
   referenceOfHost(label: string): string | undefined;
   /** In order of their ids. */
   list(): readonly Canister[];
-  /** Its interface. A module that has none, and was given none, is asked for it (once, for at most two seconds). Never rejects. */
+  /**
+   * Resolves with the canister's interface. A module that has none, and was given none, is asked for it: once, for at
+   * most two seconds. Never rejects.
+   */
   interfaceOf(canister: Canister): Promise<CandidInterface | undefined>;
   /**
    * Gives .did text to a canister whose module carries no interface that is understood; it is kept with the canister.
-   * Throws ServerError `invalid`: the text does not parse, names methods that the module does not have, or is not needed.
+   * Throws ServerError `invalid`: the text does not parse, names methods that the module does not have, or is not
+   * needed.
    */
   giveInterface(canister: Canister, did: string): Promise<void>;
   /**
-   * Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is
-   * in the outcome. With a key (updates only), as `Scheduler.deliver` says.
+   * Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a
+   * guest's fault is in the outcome. With a key (updates only), as `Scheduler.deliver` says.
    */
   call(canister: Canister, message: ClientMessage): Promise<Outcome>;
-  /** Executes a query that no client has asked for now: it counts as a message, but is in no history. Throws as `call` does. */
+  /**
+   * Executes a query that no client has asked for now: it counts as a message, but is in no history. Throws as `call`
+   * does.
+   */
   ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome>;
-  /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
+  /**
+   * Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is
+   * refused, or its init failed (`InstallError`).
+   */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;
   /**
-   * Replaces the code and keeps the state, atomically, between two messages. An actor with open calls is paused until they
-   * have ended (`stop-failed` after five minutes). Without bytes the manifest's file is read again. Throws ServerError: the module is refused,
-   * no wasm is recorded, it would lose state or break callers (`UpgradeError`), or a hook failed (`InstallError`).
+   * Replaces the code and keeps the state, atomically, between two messages. An actor with open calls is paused until
+   * they have ended (`stop-failed` after five minutes). Without bytes the manifest's file is read again. Throws
+   * ServerError: the module is refused, no wasm is recorded, it would lose state or break callers (`UpgradeError`), or
+   * a hook failed (`InstallError`).
    */
   upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<UpgradeReport>;
   /** Replaces the code and starts with fresh state. Throws as `install` does. */
   reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void>;
-  /** Resolves when no call is open any more. Rejects with ServerError `unavailable` if that takes longer than five minutes. */
+  /**
+   * Resolves when no call is open any more. Rejects with ServerError `unavailable` if that takes longer than five
+   * minutes.
+   */
   stop(canister: Canister): Promise<void>;
   start(canister: Canister): Promise<void>;
-  /** Deletes a stopped actor with all its state. Throws ServerError `invalid` while it is not stopped, unless its calls are to be ended. */
+  /**
+   * Deletes a stopped actor with all its state. Throws ServerError `invalid` while it is not stopped, unless its calls
+   * are to be ended.
+   */
   remove(canister: Canister, options?: RemoveOptions): Promise<void>;
   /** Adds cycles; the new balance. Throws ServerError `invalid` when metering is off. */
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
-  /** Its newest messages, oldest first. What goes while somebody reads is left out. */
+  /** Returns the canister's newest messages, oldest first. Entries that go while somebody reads are left out. */
   historyOf(canister: Canister): Iterable<HistoryEntry>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
-  /** Tells the watcher of every change, until what is returned is disposed of. A canister that sleeps goes on sleeping. */
+  /**
+   * Tells the watcher of every change, until what is returned is disposed of. A canister that sleeps goes on sleeping.
+   */
   watch(canister: Canister, watcher: CanisterWatcher): Disposable;
   /**
-   * Gives the debug output to a reader, as it is printed, beginning with what nobody has read. Followers and `takeLogs` share
-   * it: a line goes to one of them. `lastSeq`: the line that the reader saw last on a connection that broke; it gets again
-   * what was written to that after it. Keeps no canister awake.
+   * Gives the debug output to a reader, as it is printed, beginning with what nobody has read. Followers and `takeLogs`
+   * share it: a line goes to one of them. `lastSeq`: the line that the reader saw last on a connection that broke; it
+   * gets again what was written to that after it. Keeps no canister awake.
    */
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing;
 }
@@ -332,9 +386,9 @@ export interface ManifestActors {
   /** Files whose change may change an actor, missing ones too: absolute paths. */
   filesOf(name: string): Promise<readonly string[]>;
   /**
-   * Takes up an actor's files as they are now: upgrades it if it has another module or interface, and installs it where the
-   * start could not; one that was deleted stays so. Rejects with ServerError: files that cannot be read or do not compile, and all
-   * that an upgrade is refused for.
+   * Takes up an actor's files as they are now: upgrades it if it has another module or interface, and installs it where
+   * the start could not; one that was deleted stays so. Rejects with ServerError: files that cannot be read or do not
+   * compile, and all that an upgrade is refused for.
    */
   reload(name: string): Promise<'same' | 'reloaded' | 'installed'>;
 }

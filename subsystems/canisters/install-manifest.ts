@@ -8,11 +8,17 @@ import type { Manifest, ManifestActor } from '../manifest/index.ts';
 import { hashOf, ManifestFiles } from './manifest-files.ts';
 import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
-/** The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and ids"). */
+/**
+ * The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and
+ * ids").
+ */
 const ANONYMOUS = Uint8Array.of(4);
 /** Where another actor of the manifest is, as tools of the Internet Computer name it. */
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
-/** So many actors of the manifest are on their way through the compiler behind the one that is waited for: it has two threads at most. */
+/**
+ * So many actors of the manifest are on their way through the compiler behind the one that is waited for: it has two
+ * threads at most.
+ */
 const EXPECTED = 2;
 
 export interface InstallManifestDependencies {
@@ -34,7 +40,10 @@ export interface InstallManifestDependencies {
   readonly share: (environment: ReadonlyMap<string, string>) => Promise<void>;
 }
 
-/** Tells of actors whose files hold other modules than they have. Compiling takes a while, and nobody has to wait for it. */
+/**
+ * Tells of actors whose files hold other modules than they have. Compiling takes a while, and nobody has to wait for
+ * it.
+ */
 type ManifestComparison = () => Promise<void>;
 
 export interface InstalledManifest {
@@ -42,7 +51,10 @@ export interface InstalledManifest {
   readonly files: ManifestFiles;
 }
 
-/** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
+/**
+ * Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read
+ * fails the start.
+ */
 export async function installManifest(
   { canisters, ids, manifest, compiler, execution, log, signal, share }: InstallManifestDependencies,
   progress: (note: string) => void,
@@ -55,7 +67,7 @@ export async function installManifest(
     actors.map(({ name }) => [PUBLIC_ID + name, principalToText(canisters.named(name)?.id ?? ids.next())]),
   );
   await share(variables);
-  // What is kept for as long as the host serves is no more than this: there may be very many.
+  // No more than this is kept for as long as the host serves: there may be very many actors.
   const sources = actors.map(({ name, source, candidFile }) => ({ name, source, candidFile }));
   const principalOf = (name: string): string | undefined => variables.get(PUBLIC_ID + name);
   const modulesNow = (): ManifestModules =>
@@ -75,7 +87,7 @@ export async function installManifest(
     const place = `(${index + 1} of ${actors.length})`;
     const known = canisters.named(actor.name);
     if (known !== undefined) {
-      // What is there is not reinstalled; only an upgrade takes the file as it is now.
+      // An actor that is there is not reinstalled; only an upgrade takes the file as it is now.
       known.readFiles = readFiles;
       // The operator's to say, as the file is; nothing of the actor's state depends on it.
       if (actor.hasCertificate && known.damage === undefined) canisters.giveCertificate(known);
@@ -102,7 +114,7 @@ export async function installManifest(
     sources,
     modulesNow,
     caller: ANONYMOUS,
-    // What an installation takes is not kept: it is read again.
+    // Files of an installation are not kept: they are read again.
     install: async (name) => {
       const actor = (await manifest.read()).find((known) => known.name === name);
       if (actor === undefined)

@@ -1,6 +1,7 @@
 /**
- * Deletes what a crash has left of memories that were written ahead of a change of code (execution/persistence/store-ahead.ts): the copy that does
- * not count, of actors for which META.ahead says that it was being written. Some of them are not there: their installation was cut off.
+ * Deletes what a crash has left of memories that were written ahead of a change of code
+ * (execution/persistence/store-ahead.ts): the copy that does not count, of actors for which META.ahead says that it was
+ * being written. Some of them are not there: their installation was cut off.
  *
  * Main thread, at the start, while every actor sleeps: then that copy is nobody's, whichever version has written what.
  */

@@ -49,7 +49,7 @@ export class ManifestFiles implements ManifestActors {
   async reload(name: string): Promise<'same' | 'reloaded' | 'installed'> {
     const { canisters, caller } = this.#needs;
     if (canisters.named(name) === undefined) {
-      // It has been deleted. Its id was given out, and the other actors know it by that: only a start gives it another.
+      // The actor was deleted. Its id was given out, and other actors know it by that: only a start gives it another.
       if (!canisters.isRejected(name)) return 'same';
       await this.#needs.install(name);
       return 'installed';

@@ -5,7 +5,7 @@ import type { ModuleStore } from '../execution/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
 import type { ActorFiles } from './index.ts';
 
-/** What of an actor of the manifest is needed for as long as the host serves. */
+/** The part of a manifest's actor that is needed for as long as the host serves. */
 export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile'>;
 
 interface ManifestModulesDependencies {
@@ -21,12 +21,13 @@ interface ManifestModulesDependencies {
 
 /**
  * The modules of the manifest's actors as their files are now. A source that imports another actor needs its interface,
- * so that one is compiled first; each source is compiled once, several at a time. To read files again, make a new one of these.
+ * so that one is compiled first; each source is compiled once, several at a time. To read files again, make a new one
+ * of these.
  */
 export class ManifestModules {
   readonly #needs: ManifestModulesDependencies;
   readonly #compiled = new Map<string, Promise<CompiledActor>>();
-  /** By actor that is compiled, those whose interfaces it has asked for. */
+  /** Actors whose interfaces a compiled actor has asked for, by the compiled one. */
   readonly #imports = new Map<string, Set<string>>();
 
   constructor(dependencies: ManifestModulesDependencies) {
@@ -42,7 +43,7 @@ export class ManifestModules {
     if (source.kind === 'main') this.#compile(name, source.file).catch(() => undefined);
   }
 
-  /** What an actor is installed or upgraded with. */
+  /** Reads the files with which an actor is installed or upgraded. */
   async readNamed(name: string): Promise<ActorFiles> {
     const actor = this.#needs.actors.find((known) => known.name === name);
     assert(actor !== undefined, `the manifest has no actor ${name}`);
@@ -104,10 +105,12 @@ export class ManifestModules {
     return { principal, candid: await this.#interfaceOf(actor) };
   }
 
-  /** From an actor to one that it imports, or that one of its imports does and so on, as far as is known; both included. */
+  /**
+   * From an actor to one that it imports, or that one of its imports does and so on, as far as is known; both included.
+   */
   #wayBetween(from: string, to: string): readonly string[] | undefined {
     const cameFrom = new Map<string, string | undefined>([[from, undefined]]);
-    // It grows meanwhile.
+    // The map grows meanwhile.
     for (const next of cameFrom.keys()) {
       if (next === to) {
         const way: string[] = [];
@@ -140,7 +143,7 @@ export class ManifestModules {
   }
 }
 
-/** What its `.did` file says; undefined: the manifest names none. */
+/** Reads the text of the actor's `.did` file; undefined: the manifest names none. */
 export async function candidTextOf({ candidFile }: Pick<ManifestSource, 'candidFile'>): Promise<string | undefined> {
   return candidFile === undefined ? undefined : (await readNamed(candidFile)).toString('utf8');
 }

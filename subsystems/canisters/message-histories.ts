@@ -4,8 +4,8 @@ import type { HistoryEntry } from './index.ts';
 import { SharedBudget } from './shared-budget.ts';
 
 /**
- * What all histories may take together: 50 entries of 10,000 canisters with short arguments take 55 MB. Beyond it the
- * oldest entries of canisters that were quiet go first.
+ * Bytes that all histories may take together: 50 entries of 10,000 canisters with short arguments take 55 MB. Beyond
+ * this bound the oldest entries of quiet canisters go first.
  */
 const HISTORIES_BYTES_MAX = 64 * 1024 * 1024;
 /** Shorter strings are never parts of others. */

@@ -8,8 +8,8 @@ interface NumberRow {
 }
 
 /**
- * Numbers of very many objects, a row for each: 8 bytes a number, where an object's field takes 24 as soon as it has held
- * anything but a small integer.
+ * Numbers of very many objects, a row for each: 8 bytes a number, where an object's field takes 24 as soon as it has
+ * held anything but a small integer.
  */
 export class NumberRows {
   readonly #width: number;

@@ -7,7 +7,10 @@ const TEXT_AND_STATUS = Uint8Array.from([...Buffer.from('DIDL'), 0, 2, 0x71, 0x7
 /** With these, the length in two bytes and the status it is at most as long as what is noted. */
 const CHARACTERS_MAX = NOTED_ARGUMENT_BYTES_MAX - TEXT_AND_STATUS.length - 4;
 
-/** What histories show of an outcall where other messages have their argument: a Candid message, `("GET https://…", 200 : nat16)`. */
+/**
+ * Returns the Candid message that histories show of an outcall in place of an argument: `("GET https://…", 200 :
+ * nat16)`.
+ */
 export function outcallText({ method, url, status }: EndedOutcall): Uint8Array {
   const whole = `${method} ${url}`;
   // A URL is ASCII.

@@ -1,29 +1,29 @@
 /**
  * Who follows what one canister prints. All followers, and whoever reads the buffer at once (`/logs`), share its lines:
- * each goes to exactly one of them. A follower is given lines while it has room for them; what nobody has room for stays in
- * the buffer, under the buffer's bound.
+ * each goes to exactly one of them. A follower is given lines while it has room for them; what nobody has room for
+ * stays in the buffer, under the buffer's bound.
  *
- * A follower whose connection breaks may have been sent lines that never arrived. What it was given last is kept while it
- * follows and for a while afterwards; who comes instead says which line it saw last, and gets those behind it again, once.
- * It may come before anybody has noticed that the connection is broken: then it gets them when that is noticed.
+ * A follower whose connection breaks may have been sent lines that never arrived. What it was given last is kept while
+ * it follows and for a while afterwards; who comes instead says which line it saw last, and gets those behind it again,
+ * once. It may come before anybody has noticed that the connection is broken: then it gets them when that is noticed.
  */
 import type { Clock } from '../../kernel/index.ts';
 import { bytesOfLine, type DebugBuffer } from './debug-buffer.ts';
 import type { DebugLine, OutputFollowing, OutputReader } from './index.ts';
 
-/** How long the lines of a follower that has left are kept. */
+/** Ms for which the lines of a follower that has left are kept. */
 const KEPT_MS = 30_000;
-/** Of what one follower was given, and how many that have left are kept: 1 MiB at most. */
+/** Bytes that are kept of the lines that one follower was given; all followers that have left have 1 MiB at most. */
 const GIVEN_BYTES_MAX = 64 * 1024;
 const LEFT_MAX = 16;
-/** What is given at a time. */
+/** Bytes that are given at a time. */
 const BATCH_BYTES_MAX = 64 * 1024;
 
 /** Lines that a follower was given last. */
 class GivenLines {
   readonly #lines: DebugLine[] = [];
   bytes = 0;
-  /** Of the first line that it was ever given; 0: none. */
+  /** Number of the first line that the follower was ever given; 0: none. */
   #firstSeq = 0;
 
   add(lines: readonly DebugLine[]): void {
@@ -50,7 +50,7 @@ class GivenLines {
     this.#keep(0);
   }
 
-  /** Those behind the line with this number; undefined: it is not among those that are kept. */
+  /** Returns the lines behind the one with this number; undefined: that line is not kept. */
   after(seq: number): readonly DebugLine[] | undefined {
     const at = this.#lines.findIndex((line) => line.seq === seq);
     return at < 0 ? undefined : this.#lines.slice(at + 1);
@@ -66,7 +66,7 @@ class GivenLines {
 interface Follower {
   readonly reader: OutputReader;
   readonly given: GivenLines;
-  /** What it is to get before anything else. */
+  /** Lines that the follower is to get before anything else. */
   again: readonly DebugLine[];
   /** The line that it saw last on a connection that still seems to be there. */
   claim: number;
@@ -81,11 +81,11 @@ export class OutputFeed {
   readonly #ready = new Set<Follower>();
   /** The others. */
   readonly #full = new Set<Follower>();
-  /** Those that claim the lines of another one that has not left. */
+  /** Followers that claim the lines of another one that has not left. */
   readonly #claimants = new Set<Follower>();
   #left: { readonly given: GivenLines; readonly expiry: Disposable }[] = [];
   #isScheduled = false;
-  /** What it holds besides the buffer. */
+  /** Bytes that the feed holds besides the buffer. */
   bytes = 0;
 
   constructor(buffer: DebugBuffer, clock: Pick<Clock, 'after'>, changed: () => void) {
@@ -131,9 +131,11 @@ export class OutputFeed {
     this.bytes = 0;
   }
 
-  /** Whether one that has left was given the line that this follower saw last. */
+  /**
+   * Takes the lines of a follower that has left and was given the line that this one saw last; true if there is one.
+   */
   #takeOver(follower: Follower): boolean {
-    // Whose the line certainly was comes before whose it may have been: readers share the numbers.
+    // The certain owner of the line comes before a possible one: readers share the numbers.
     const whose = this.#left.some(({ given }) => given.after(follower.claim) !== undefined) ? 'after' : 'allAfter';
     for (const [index, { given, expiry }] of this.#left.entries()) {
       const missed = given[whose](follower.claim);

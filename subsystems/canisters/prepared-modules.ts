@@ -1,7 +1,7 @@
 /**
- * Modules that another host's canisters have, prepared while this one waits to take them over: checked, instrumented and compiled, which
- * takes most of a start. What the other host installs comes, what it lets go goes. None of it is canisters' state: whatever is not here,
- * or not right, the start prepares as ever.
+ * Modules that another host's canisters have, prepared while this one waits to take them over: checked, instrumented
+ * and compiled, which takes most of a start. What the other host installs comes, what it lets go goes. None of it is
+ * canisters' state: whatever is not here, or not right, the start prepares as ever.
  *
  * Main thread; asks execution, and touches no canister.
  */

@@ -31,16 +31,22 @@ export interface RecoveryDependencies {
 }
 
 export interface Recovery {
-  /** Takes up what was under way, runs logs again, and wakes canisters as long as they may be live: the first of them. */
+  /**
+   * Takes up what was under way, runs logs again, and wakes canisters as long as they may be live: the first of them.
+   */
   bringBack(): Promise<void>;
-  /** The others, while the server takes work; who is wanted before comes at once. Resolves when all are done, or `isOver` says that they need not be. */
+  /**
+   * The others, while the server takes work; who is wanted before comes at once. Resolves when all are done, or
+   * `isOver` says that they need not be.
+   */
   bringBackRest(isOver: () => boolean): Promise<void>;
 }
 
 /**
- * So many are awake before the server takes work: with all of 10,000 it would be a minute in which nobody is answered, and whoever is
- * wanted takes a few milliseconds. Few enough for a part of a second, more than most servers have. On a busy machine they take longer,
- * and beyond a few whoever waits for this host, as where it takes over from another one, is answered first.
+ * So many are awake before the server takes work: with all of 10,000 it would be a minute in which nobody is answered,
+ * and whoever is wanted takes a few milliseconds. Few enough for a part of a second, more than most servers have. On a
+ * busy machine they take longer, and beyond a few whoever waits for this host, as where it takes over from another one,
+ * is answered first.
  */
 const FIRST_COUNT = 64;
 const FIRST_COUNT_MIN = 8;
@@ -110,7 +116,7 @@ class Waking implements Recovery {
   readonly #progress: (note: string) => void;
   /** With a log. */
   #logged: ReadonlySet<string> = new Set();
-  /** Of the records: so many are done. */
+  /** Number of records that are done. */
   #done = 0;
   #isOver: () => boolean;
 
@@ -162,7 +168,7 @@ class Waking implements Recovery {
     const { directory, execution } = this.#needs;
     if (record.damage !== undefined || record.isRemoved) return true;
     const { bytesUsed, bytesHigh } = execution.memory;
-    // Those without a log come when somebody wants them, if not all of them may be live.
+    // Canisters without a log come when somebody wants them, if not all of them may be live.
     return (directory.hasLiveLimit || bytesUsed > bytesHigh) && !this.#logged.has(record.idText);
   }
 
@@ -265,7 +271,7 @@ class StoredCodes {
   }
 }
 
-/** Of a key of `meta`: letter · id. */
+/** Returns the id in a key of `meta`, which is letter · id. */
 function idOf(key: Uint8Array): string {
   return idToText(key.subarray(1));
 }

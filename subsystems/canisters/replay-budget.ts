@@ -1,7 +1,7 @@
 /**
- * How long running logs again would take if the process ended now, for the whole host; and checkpoints in the background,
- * of whoever has the longest log, so that it stays within the operator's budget (`--replay-budget-secs`). Main thread. Of a
- * canister that sleeps it knows nothing: that one's log has ended, unless its executor died.
+ * The time that running all logs again would take if the process ended now; and checkpoints in the background, of the
+ * canister with the longest log, so that this time stays within the operator's budget (`--replay-budget-secs`).
+ * Sleeping canisters do not count: their logs have ended, unless their executor died. Main thread.
  */
 import { type Clock, sleep } from '../../kernel/index.ts';
 import type { PieceWritten } from '../execution/index.ts';
@@ -63,7 +63,7 @@ export class ReplayBudget<C> {
         try {
           await this.#options.checkpoint(canister, (pieceMs) => this.#pause(pieceMs));
         } catch (error) {
-          // Its next message tries again.
+          // The canister's next message tries again.
           this.#options.report(canister, error);
         }
         this.logged(canister, 0);

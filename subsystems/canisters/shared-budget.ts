@@ -2,14 +2,17 @@
 export interface BudgetMember {
   /** Something was added since this was last set to false. */
   isRecent: boolean;
-  /** Gives up about half of what it holds, the oldest first, and says so to the budget; called again, it ends with nothing. */
+  /**
+   * Gives up about half of what it holds, the oldest first, and says so to the budget; called again, it ends with
+   * nothing.
+   */
   shrink(): void;
 }
 
 /**
- * What all actors may hold together, besides what one of them may: with 10,000 of them the one bound says little. Who is
- * over it is decided as pages of memory are chosen ("second chance"), since an order of last use would have to be kept
- * with every message: the members take turns, those with something new are passed over once, the others give up half.
+ * A bound on what all actors hold together, besides the bound of each: with 10,000 actors that one says little. Members
+ * give way as pages of memory do ("second chance"), since an order of last use would have to be kept with every
+ * message: members take turns, those with something new are passed over once, the others give up half.
  */
 export class SharedBudget {
   readonly #bytesMax: number;
@@ -28,7 +31,7 @@ export class SharedBudget {
     this.#members.add(member);
   }
 
-  /** What it held must have been taken off before. */
+  /** Removes a member, whose bytes must have been taken off before. */
   leave(member: BudgetMember): void {
     this.#members.delete(member);
   }

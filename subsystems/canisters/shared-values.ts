@@ -27,7 +27,7 @@ export function sharedVariables(variables: ReadonlyMap<string, string>): Readonl
   return variables.size === 0 ? NO_VARIABLES : variables;
 }
 
-/** What of the settings is kept as such: controllers and variables have places of their own. */
+/** Returns the settings that are kept as such: controllers and variables have places of their own. */
 export function limitsOf(settings: EnforcedSettings): EnforcedSettings {
   const limits: { -readonly [K in keyof EnforcedSettings]: EnforcedSettings[K] } = { ...settings };
   delete limits.controllers;

@@ -85,8 +85,8 @@ export class StartedActors implements ManifestActors {
   }
 
   /**
-   * Does what a start leaves for later: wakes those that were stored and did not have to be awake, and deletes modules that
-   * nobody uses.
+   * Does what a start leaves for later: wakes those that were stored and did not have to be awake, and deletes modules
+   * that nobody uses.
    */
   finishStart(): void {
     const recovery = this.#recovery;

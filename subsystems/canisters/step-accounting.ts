@@ -20,7 +20,7 @@ import type { StoredNumbers } from './stored-values.ts';
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
 const PENDING_CHARGE_MAX = 2 ** 50;
 
-/** What the low-memory hook is measured by where `wasm_memory_limit` is not set, or 0; as on the replica also in 64-bit modules. */
+/** Bound of the low-memory hook if `wasm_memory_limit` is not set, or 0; in 64-bit modules, too, as on the replica. */
 const UNLIMITED_HEAP_BYTES = 2 ** 32;
 
 /** Places in a canister's row of numbers. */
@@ -64,7 +64,7 @@ export interface StepAccountingNeeds {
   readonly store: Pick<CanisterStore, 'isDurable' | 'append' | 'numbersChanged' | 'counted'>;
   readonly replayBudget: Pick<ReplayBudget<LoggedCanister>, 'logged'>;
   readonly watches: CanisterWatches;
-  /** Of `STEP_NUMBERS` each. */
+  /** Rows of `STEP_NUMBERS` numbers each. */
   readonly numberRows: NumberRows;
 }
 
@@ -143,7 +143,7 @@ export class StepAccounting {
     this.#balance = balance;
   }
 
-  /** What the canister did in this process. */
+  /** The canister's activity in this process. */
   get activity(): Readonly<CanisterActivity> {
     return this.#activity;
   }
@@ -195,9 +195,9 @@ export class StepAccounting {
   }
 
   /**
-   * The low-memory hook is due once each time the condition comes to hold (docs/execution-rules.md, "Time, heartbeats and timers"). It stays
-   * `ready`, which is stored, until it has run: a canister that is not running gets its hook when it is started, and one whose
-   * executor or server has ended before, when it is back.
+   * The low-memory hook is due once each time the condition comes to hold (docs/execution-rules.md, "Time, heartbeats
+   * and timers"). It stays `ready`, which is stored, until it has run: a canister that is not running gets its hook
+   * when it is started, and one whose executor or server has ended before, when it is back.
    */
   checkMemory(): void {
     if (this.#canister.isRemoved) return;

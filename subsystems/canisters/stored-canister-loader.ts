@@ -35,7 +35,7 @@ interface StoredCanisterLoaderDependencies {
 
 export class StoredCanisterLoader implements Loader {
   readonly #needs: StoredCanisterLoaderDependencies;
-  /** Those that are being put to sleep. */
+  /** Canisters whose eviction is under way. */
   readonly #falling = new Map<StoredRecord, Promise<void>>();
   readonly #wakeSeconds = new Histogram(SECONDS_BOUNDS);
 
@@ -43,7 +43,7 @@ export class StoredCanisterLoader implements Loader {
     this.#needs = dependencies;
   }
 
-  /** Of those that succeeded. */
+  /** Seconds of wakes that succeeded. */
   get wakeSeconds(): HistogramFigures {
     return this.#wakeSeconds.figures;
   }
@@ -95,7 +95,7 @@ export class StoredCanisterLoader implements Loader {
       throwIfRemoved(record);
       const replayed = await execution.wake(record.handle, asStored(this.#asDozing(record, scheduled), stored));
       if (replayed === undefined) return;
-      // Its settings may have been changed since its last step.
+      // The settings may have been changed since the last step.
       const { balance } = record.steps;
       if (replayed.balance !== balance || replayed.version > record.version)
         throw new ServerError(
@@ -124,10 +124,10 @@ export class StoredCanisterLoader implements Loader {
     }
   }
 
-  /** Its executor takes memory for it when it has it. */
+  /** Reads a stored canister; its executor takes memory for it when it has it. */
   async #read(record: StoredRecord): Promise<StoredCanister> {
     const { execution, storage } = this.#needs;
-    // What small ones have is not their size.
+    // The memory of a small canister is not its size.
     if (record.heapBytes < LARGE_HEAP_BYTES) return storage.canister(record.id);
     const release = execution.holdMemory(record.heapBytes);
     try {

@@ -1,18 +1,19 @@
 /**
- * Which modules the state has, and how many canisters use each. A module goes with its last use, in the unit that ends that use.
+ * Which modules the state has, and how many canisters use each. A module goes with its last use, in the unit that ends
+ * that use.
  *
- * A use is a stored identity that names the module. Nothing else in the state needs it: a canister's log ends where its code
- * changes, in the same unit (`newCode` of execution), so no message is run again by a module that the canister has no more;
- * snapshots and chunk stores have bytes of their own. Uses are counted when a unit is sealed, and what has none at its end is
- * deleted then: a module may lose its last use and get another one within the unit. So whatever a crash leaves, each canister has its
- * module, and no other module is there.
+ * A use is a stored identity that names the module. Nothing else in the state needs it: a canister's log ends where its
+ * code changes, in the same unit (`newCode` of execution), so no message is run again by a module that the canister has
+ * no more; snapshots and chunk stores have bytes of their own. Uses are counted when a unit is sealed, and what has
+ * none at its end is deleted then: a module may lose its last use and get another one within the unit. So whatever a
+ * crash leaves, each canister has its module, and no other module is there.
  *
  * Main thread; adds operations to the unit that is being sealed.
  */
 import type { WriteBatch } from '../storage/index.ts';
 
 export class StoredModules {
-  /** By the hash: how many stored identities name it. */
+  /** Number of stored identities that name a module, by its hash. */
   readonly #uses = new Map<string, number>();
   /** Hashes of modules whose bytes the state has for certain. */
   readonly #present = new Set<string>();
@@ -44,7 +45,10 @@ export class StoredModules {
     return true;
   }
 
-  /** An identity that named the module `before` names `after`; undefined: none. `wasm`: the bytes of that, as far as they are known. */
+  /**
+   * An identity that named the module `before` names `after`; undefined: none. `wasm`: the bytes of that, as far as
+   * they are known.
+   */
   replace(unit: WriteBatch, before: string | undefined, after: string | undefined, wasm: Uint8Array | undefined): void {
     if (before !== after) {
       if (after !== undefined) this.recovered(after);

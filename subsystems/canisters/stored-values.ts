@@ -1,6 +1,6 @@
 /**
- * What is stored of a canister besides its memory: who it is, rarely changed, and its numbers, after almost every step.
- * Who it is goes through V8's serializer, the numbers have fixed places.
+ * Stored values of a canister besides its memory: its identity, which rarely changes, and its numbers, which change
+ * with almost every step. The identity goes through V8's serializer, the numbers have fixed places.
  */
 import { CANISTER_STATUSES, LOW_MEMORY_HOOKS, type LowMemoryHook, type CanisterStatus } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
@@ -26,7 +26,10 @@ export interface StoredNumbers {
   readonly timerMs: number;
   readonly heapBytes: number;
   readonly stableBytes: number;
-  /** Those of clients, counted with the step that answers; of what changed nothing a crash may lose the last ones. So with `traps` and `lastMessageMs`. */
+  /**
+   * Messages of clients, counted with the step that answers; a crash may lose the last ones that changed nothing. The
+   * same holds for `traps` and `lastMessageMs`.
+   */
   readonly messages: number;
   readonly traps: number;
   readonly lastMessageMs: number;
@@ -36,7 +39,10 @@ export interface StoredNumbers {
   readonly lowMemoryHook: LowMemoryHook;
 }
 
-/** Fixed places: one more makes what older versions have stored unreadable. What is rare goes into `StoredIdentity`, as an optional field. */
+/**
+ * Fixed places: one more makes what older versions have stored unreadable. What is rare goes into `StoredIdentity`, as
+ * an optional field.
+ */
 const FLOATS = [
   'version',
   'timerMs',

@@ -1,10 +1,10 @@
 /**
- * One upgrade of one canister, over HTTP or by its file: checked first, while the canister serves, then applied between two messages. What
- * comes meanwhile waits for the new code.
+ * One upgrade of one canister, over HTTP or by its file: checked first, while the canister serves, then applied between
+ * two messages. What comes meanwhile waits for the new code.
  *
- * A canister with open calls is paused first, so that no callback comes back to code that does not know it, and resumed afterwards,
- * also when the upgrade failed; what comes meanwhile is refused. Nobody waits for that in the canister's turn for changes: the open
- * call may be one that waits for its own turn (`update_settings` of itself).
+ * A canister with open calls is paused first, so that no callback comes back to code that does not know it, and resumed
+ * afterwards, also when the upgrade failed; what comes meanwhile is refused. Nobody waits for that in the canister's
+ * turn for changes: the open call may be one that waits for its own turn (`update_settings` of itself).
  */
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { Compatibility, UpgradeFindings } from '../compatibility/index.ts';
@@ -15,7 +15,7 @@ import type { ChangingCanister, CodeChanges } from './code-changes.ts';
 import { comparedCode } from './compared-code.ts';
 import { InstallError, UpgradeError, type UpgradeOptions, type UpgradeReport } from './index.ts';
 
-/** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
+/** A section whose presence says that a module finds its state in the heap of the module before (docs/modules.md). */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
 
 export interface UpgradeNeeds {
@@ -29,7 +29,10 @@ export interface UpgradeNeeds {
   readonly isDone: () => void;
 }
 
-/** Throws what a module, its argument or its interface is refused for, UpgradeError and InstallError with their reports, and ServerError `stop-failed`. */
+/**
+ * Throws what a module, its argument or its interface is refused for, UpgradeError and InstallError with their reports,
+ * and ServerError `stop-failed`.
+ */
 export async function upgrade(
   needs: UpgradeNeeds,
   record: ChangingCanister,
@@ -65,7 +68,10 @@ class Upgrade {
     this.#hasPaused = true;
   }
 
-  /** Undefined: calls of the canister are open, it has to be paused first. One that this upgrade has paused runs again in any other case. */
+  /**
+   * Undefined: calls of the canister are open, it has to be paused first. One that this upgrade has paused runs again
+   * in any other case.
+   */
   async attempt(): Promise<UpgradeReport | undefined> {
     const { scheduler } = this.#needs;
     const record = this.#record;
@@ -90,7 +96,7 @@ class Upgrade {
     const keepsHeap = decidePersistence(record, code, persistence);
     const argument = await changes.encodeArgument(code.candid, this.#options.argument);
     const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller };
-    // Its messages go on meanwhile.
+    // The canister's messages go on meanwhile.
     const { refusal, warnings, stable, candid } = await this.#compare(code);
     const report: UpgradeReport = {
       isUpgraded: false,
@@ -101,7 +107,7 @@ class Upgrade {
       instructions: 0,
     };
     if (refusal !== undefined) {
-      // Whoever runs the server can do something about that, and is not always who upgrades.
+      // The operator can do something about that, and is not always the one who upgrades.
       if (refusal.code === 'upgrade-unverified')
         log.warn(`an upgrade of ${record.name} is refused: ${refusal.message}`);
       throw new UpgradeError(refusal, report);
