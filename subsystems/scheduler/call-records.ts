@@ -5,7 +5,8 @@
  *     c        a call context: flags · origin · canister · caller · deadline · cycles · instructions · charge
  *              [· deletion] [· fault] [· its entry point's call: order · method · argument]
  *              [· its client's key: key · method · digest of the argument]
- *     o        an open call: context · callee · callbacks · deadline · cycles [· response: order · refund · reject or data]
+ *     o        an open call: context · callee · callbacks · deadline · cycles
+ *              [· response: order · refund · reject or data]
  *     d        cycles that are due to a canister: id · amount
  *
  * Values are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's

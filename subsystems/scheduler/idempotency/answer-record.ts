@@ -3,7 +3,8 @@
  * given:
  *
  *     row      u8 version · u48 number of the row · records
- *     record   u8 outcome · u8 reject code · u48 ms since 1970 · identity · method · digest · u32 length · data or message
+ *     record   u8 outcome · u8 reject code · u48 ms since 1970 · identity · method · digest · u32 length
+ *              · data or message
  *     identity u8 length of the caller · caller · key
  *     digest   of the argument: = and the argument, up to 32 bytes; # and its SHA-256 above
  *
