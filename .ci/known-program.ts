@@ -41,13 +41,16 @@ writeFileSync(
   `/** Made by \`npm run build:known-program\`: SHA-256 of the program that this is about. */
 export const KNOWN_PROGRAM = '${sha256}';
 
-/** Its variables, of which functions give these other values. */
+/** Variables of the program to which functions give other values. */
 export const REBOUND: readonly string[] = ${JSON.stringify([...new Set(rebound)])};
 
-/** This text of it, which stands there once, asks whether an instruction goes into the source map; undefined: it was not found. */
+/**
+ * Text of the program that asks whether an instruction goes into the source map, and that occurs once; undefined if it
+ * was not found.
+ */
 export const SOURCE_MAP_TEST: string | undefined = ${isFound ? JSON.stringify(sourceMapTest) : undefined};
 
-/** All of them. */
+/** All variables of the program. */
 export const VARIABLES = '${variables.join(' ')}';
 `,
 );

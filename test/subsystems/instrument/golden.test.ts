@@ -1,7 +1,7 @@
 /**
  * Instructions that the instrumenter injects, as text: test/fixtures/instrument/*.wat in, the module's own functions
  * and sections out. After a wanted change: `node --test --test-update-snapshots
- * test/subsystems/metering/golden.test.ts`, and read the diff.
+ * test/subsystems/instrument/golden.test.ts`, and read the diff.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
