@@ -148,7 +148,7 @@ suite('each rule finds what breaks it', () => {
     const text = `/** What it is. */
 const a = '// How'; // Whether it is.
 /*
- * It is.
+ * ${'It'} is.
  */
 const b = /\\/\\/ Of/; // Returns what it is.
 // The head of a comment

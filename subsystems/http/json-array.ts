@@ -8,9 +8,9 @@ const ITEMS_A_LOOK = 16;
 const PIECE_CHARACTERS_MAX = 64 * 1024;
 
 /**
- * Answers with a JSON array that may be long: of each item the text that `textOf` gives, undefined to leave it out.
- * What is made in one slice leaves at once; otherwise it is sent piece by piece, as fast as the client takes it, and
- * between the pieces everything else has its turn. Items are looked at when it is theirs.
+ * Answers with a JSON array that may be long: of each item the text that `textOf` gives, undefined to leave it out. An
+ * array that is made in one slice leaves at once; a longer one is sent piece by piece, as fast as the client takes it,
+ * and between the pieces everything else has its turn. Each item is looked at when its turn comes.
  */
 export async function answerJsonArray<T>(
   responder: Pick<Responder, 'bytes' | 'stream'>,

@@ -7,7 +7,7 @@
  * or for this turn of the event loop. What was read and not parsed waits here, the socket is not read, and the parser
  * gets its next slice in one of the next turns, when answers have left. Connections take turns.
  *
- * How parsing is stopped: node:http has the parser call `onIncoming` for each request and hands the result on to
+ * Parsing is stopped as follows: node:http has the parser call `onIncoming` for each request and hands the result on to
  * llhttp, which takes HPE_PAUSED for "stop here". node:http knows no such stop and reports it as a `clientError`,
  * with the bytes and how many of them were parsed. From then on the connection has a lane: a listener for `data`
  * takes its bytes from the parser, and they go there in slices, through the listener that node:http has for that.

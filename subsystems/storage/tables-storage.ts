@@ -2,10 +2,10 @@
  * A storage on any ordered tables of bytes: an implementation of `Tables` is enough to have a storage. The shortest
  * plugin is made of this.
  *
- * It works in the thread that it is made in. In each turn of the event loop it writes what has come as one change of
- * the tables, durable when that returns, and answers requests. So nothing goes on while the tables write: they are to
- * be a store on the same machine, whose writes take a millisecond or two. Units are never divided, so one of 16 MiB
- * takes as long as the tables take for 4096 pages.
+ * The storage works in the thread that it is made in. In each turn of the event loop it writes what has come as one
+ * change of the tables, durable when that returns, and answers requests. So nothing goes on while the tables write:
+ * they are to be a store on the same machine, whose writes take a millisecond or two. Units are never divided, so one
+ * of 16 MiB takes as long as the tables take for 4096 pages.
  */
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { BackupReader } from './backup.ts';

@@ -6,7 +6,7 @@
  *                      written then, by the server or by others: the server is not to blame for that
  *     stolen FROM MS   the host of this machine gave one of its processors to others
  *
- * It first measures the disk while nothing else writes, then sends the message `ready`.
+ * The bystander first measures the disk while nothing else writes, then sends the message `ready`.
  *
  *     node bystander.ts FOLDER PID OUT    the folder is on the server's file system, the pid is the server's
  */

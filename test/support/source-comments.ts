@@ -9,9 +9,17 @@ interface Comment {
   readonly text: string;
 }
 
-/** Strings, templates without what is inserted, expressions, and comments: whichever comes first. */
-const TOKEN =
-  /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[^])*`|(?<=[=(,:[!&|?{};\n]\s*|return )\/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/|\/\*[^]*?\*\/|\/\/[^\n]*/g;
+/** Strings, templates without what is inserted, regular expressions, and comments: whichever comes first. */
+const TOKEN = new RegExp(
+  [
+    /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[^])*`/,
+    /(?<=[=(,:[!&|?{};\n]\s*|return )\/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\//,
+    /\/\*[^]*?\*\/|\/\/[^\n]*/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'g',
+);
 
 /** Returns the comments of a text; line comments on successive lines of their own are one. */
 export function commentsOf(text: string): readonly Comment[] {

@@ -26,9 +26,11 @@ test('an actor is compiled to the bytes that the program as npm has it makes', a
   const plain = join(await temporaryDirectory(), 'moc.js');
   writeFileSync(plain, `${text} `);
   const source =
-    'import Step "lib/Step"; persistent actor { var n = 0; let m = [Step.first(0)]; public func put(n : Nat) : async ?Text { switch (Step.next(m, n)) { case (?k) ?debug_show k; case null null } } };';
+    'import Step "lib/Step"; persistent actor { var n = 0; let m = [Step.first(0)]; ' +
+    'public func put(n : Nat) : async ?Text { switch (Step.next(m, n)) { case (?k) ?debug_show k; case null null } } };';
   const library =
-    'module { public func first(n : Nat) : Nat { n + 1 }; public func next<T>(all : [T], n : Nat) : ?T { if (n < all.size()) ?all[n] else null } };';
+    'module { public func first(n : Nat) : Nat { n + 1 }; ' +
+    'public func next<T>(all : [T], n : Nat) : ?T { if (n < all.size()) ?all[n] else null } };';
   for (const persistence of ['enhanced', 'classical'] as const) {
     const request: Omit<CompileRequest, 'program'> = {
       kind: 'compile',

@@ -36,7 +36,8 @@ function request(files: Readonly<Record<string, string>>, more: Partial<Request>
 const core = await readCorePackage();
 const OTHER = { name: 'other', principal: 'aaaaa-aa', candid: 'service : { f : (nat) -> (vec blob) query }' };
 const LIBRARY =
-  'import Bool "mo:core/Bool"; import S "lib/Step"; persistent actor { var last = 0; public func put(n : Nat) : async Text { last := n + S.one; Bool.toText(last > n) } };';
+  'import Bool "mo:core/Bool"; import S "lib/Step"; persistent actor { var last = 0; ' +
+  'public func put(n : Nat) : async Text { last := n + S.one; Bool.toText(last > n) } };';
 
 const CASES: Readonly<Record<string, Request>> = {
   plain: request({ 'Main.mo': 'persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } };' }),

@@ -1,6 +1,6 @@
 /**
  * A minimal scheduler: calls among canisters that live in the test's thread, one message at a time, in the order sent.
- * It supports call contexts, refunds and "did not reply", so that Motoko programs can await in engine tests.
+ * The scheduler supports call contexts, refunds and "did not reply", so that Motoko programs can await in engine tests.
  */
 import {
   type ContextView,
