@@ -145,10 +145,11 @@ suite('each rule finds what breaks it', () => {
   });
 
   test('comments of every form that begin with such a word, and no strings', () => {
+    const word = 'It';
     const text = `/** What it is. */
 const a = '// How'; // Whether it is.
 /*
- * ${'It'} is.
+ * ${word} is.
  */
 const b = /\\/\\/ Of/; // Returns what it is.
 // The head of a comment

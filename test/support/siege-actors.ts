@@ -137,7 +137,7 @@ export class Giant {
         for (const method of GIANT_METHODS) {
           const answer = await this.#post(`/call/${this.#principal}/${method}`, '');
           if (isOver()) return;
-          this.#check(method, answer, method.endsWith('_and_trap') ? 500 : 200);
+          this.#check(method, answer, method.endsWith('_and_trap') ? 400 : 200);
         }
         for (const method of ['take', 'load']) {
           const answer = await this.#post(`/call-json/keeper/${method}`, JSON.stringify([this.#principal]));
@@ -155,7 +155,7 @@ export class Giant {
   }
 
   #check(method: string, { status, text }: Answer, expected: number): void {
-    const allowed = this.rounds === 0 ? [expected] : [200, 500, 503];
+    const allowed = this.rounds === 0 ? [expected] : [200, 400, 503];
     assert.ok(allowed.includes(status), `${method} of the giant answered ${status}: ${text}`);
   }
 }
