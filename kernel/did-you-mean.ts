@@ -8,7 +8,7 @@ const COMPARISONS_MAX = 250_000;
 /** Cost of a candidate whose length differs too much for a comparison. */
 const COMPARISONS_A_CANDIDATE = 8;
 
-/** Words of two letters are never slips of each other: any two of them are close. */
+/** Words of two letters are never slips of each other, because two of them are always close. */
 const SLIP_LENGTH_MIN = 3;
 
 /**

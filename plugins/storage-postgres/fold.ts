@@ -8,7 +8,7 @@
  * up so. In the middle of a fold that does no harm: all steps are done again by the next session. After the fold the
  * layer is gone, so the session that finds the tables without their last unit ends the process (database.ts), and the
  * log has that unit. Once the tables have said that they have everything, no earlier step is done again: a step that
- * clears would remove what no log has any more.
+ * clears would remove rows that no log can bring back.
  */
 import type { Family } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';

@@ -42,7 +42,7 @@ function partsOf({ fields, methods, parameters, results, annotations }: CandidTy
 type Demand = (left: CandidType, right: CandidType) => boolean;
 
 function holds(sub: CandidType, sup: CandidType, demand: Demand): boolean {
-  // The special rule: any value that is no `opt` of the right type reads as null.
+  // Following the special rule, a value that is no `opt` of the right type reads as null.
   if (sup.op === Op.RESERVED || sup.op === Op.OPT || sub.op === Op.EMPTY) return true;
   if (sub.op !== sup.op)
     return (sub.op === Op.NAT && sup.op === Op.INT) || (sub.op === Op.SERVICE && sup.op === Op.PRINCIPAL);

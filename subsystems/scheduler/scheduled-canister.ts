@@ -256,7 +256,7 @@ export class ScheduledCanister implements AsScheduled {
     return (this.#work ??= new PendingWork());
   }
 
-  /** The canister's work, if it has any. */
+  /** The canister's work; undefined: nothing is to be done. */
   get workIfAny(): PendingWork | undefined {
     return this.#work;
   }
