@@ -1,37 +1,21 @@
 /** Rules about the tree as a whole, which no compiler checks. */
 import assert from 'node:assert/strict';
-import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { existsSync, globSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-
-const ROOT = resolve(import.meta.dirname, '..');
-/** Rooms of the server itself, and all source folders. */
-const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
-const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
-
-function files(rooms: readonly string[], pattern: string): readonly string[] {
-  return rooms
-    .flatMap((room) => globSync(`${room}/${pattern}`, { cwd: ROOT }))
-    .filter((file) => !file.endsWith('.d.ts'));
-}
-
-function read(file: string): string {
-  return readFileSync(join(ROOT, file), 'utf8');
-}
+import { ALL, files, read, resolved, ROOT, SERVER, sources } from './support/source-tree.ts';
 
 /**
  * Returns the files that a file names, by the pattern's first group; a name without an extension means a `.ts` file.
  */
 function references(file: string, pattern: RegExp): readonly string[] {
   return [...read(file).matchAll(pattern)].map(([, specifier = '']) => {
-    const target = relative(ROOT, resolve(ROOT, dirname(file), specifier));
+    const target = resolved(file, specifier);
     return /\.\w+$/.test(target) ? target : `${target}.ts`;
   });
 }
-
-const sources = files(ALL, '**/*.{ts,tsx}');
 
 test('the tree is where this test looks for it', () => {
   assert.ok(sources.includes('kernel/index.ts') && sources.includes('test/tidy.test.ts'));

@@ -132,7 +132,7 @@ export interface CanisterImage {
 export interface ExecutionListener {
   /**
    * Called with operations for storage, for the unit of this turn; before `ended`, or without it. The bytes are the
-   * observer's.
+   * listener's.
    */
   changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Resolves when all operations told so far are durable. */

@@ -2,11 +2,11 @@
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 
-const ROOT = resolve(import.meta.dirname, '../..');
+export const ROOT = resolve(import.meta.dirname, '../..');
 /** Rooms of the server itself. */
-const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
+export const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
 /** Rooms with source files. */
-const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
+export const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
 
 /** Returns the files of some rooms that match a pattern, by their paths from the root; no declarations (`.d.ts`). */
 export function files(rooms: readonly string[], pattern: string): readonly string[] {
