@@ -99,8 +99,8 @@ export class OutputFeed {
     const follower: Follower = { reader, given: new GivenLines(), again: [], claim: lastSeq ?? 0 };
     this.#full.add(follower);
     if (lastSeq !== undefined && !this.#takeOver(follower)) this.#claimants.add(follower);
-    this.#goOn(follower);
-    return { resume: () => this.#goOn(follower), end: () => this.#leave(follower) };
+    this.#resume(follower);
+    return { resume: () => this.#resume(follower), end: () => this.#leave(follower) };
   }
 
   /** Something was printed. Followers get it when everything that was printed with it is there. */
@@ -150,7 +150,7 @@ export class OutputFeed {
   }
 
   /** A follower may have room. */
-  #goOn(follower: Follower): void {
+  #resume(follower: Follower): void {
     if (!this.#full.has(follower)) return;
     const { reader } = follower;
     while (follower.again.length > 0 && reader.hasRoom) {
@@ -199,7 +199,7 @@ export class OutputFeed {
         if (!this.#takeOver(claimant)) continue;
         this.#claimants.delete(claimant);
         if (this.#ready.delete(claimant)) this.#full.add(claimant);
-        this.#goOn(claimant);
+        this.#resume(claimant);
         break;
       }
     }

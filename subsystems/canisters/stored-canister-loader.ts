@@ -3,7 +3,7 @@ import { LARGE_HEAP_BYTES, NS_PER_MS, WASM_PAGE_BYTES, hexOf } from '../ic/index
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type {
   CanisterLifecycle,
-  DozingCanister,
+  PackedFacts,
   ModuleStore,
   SharedMemory,
   SleepingCanister,
@@ -89,11 +89,11 @@ export class StoredCanisterLoader implements Loader {
     try {
       await this.#complete(record);
       throwIfRemoved(record);
-      const dozing = this.#asDozing(record, scheduled);
-      if ((await execution.rouse?.(record.handle, dozing)) === true) return;
+      const facts = this.#factsOf(record, scheduled);
+      if ((await execution.rouse?.(record.handle, facts)) === true) return;
       const stored = await this.#read(record);
       throwIfRemoved(record);
-      const replayed = await execution.wake(record.handle, asStored(this.#asDozing(record, scheduled), stored));
+      const replayed = await execution.wake(record.handle, asStored(this.#factsOf(record, scheduled), stored));
       if (replayed === undefined) return;
       // The settings may have been changed since the last step.
       const { balance } = record.steps;
@@ -137,7 +137,7 @@ export class StoredCanisterLoader implements Loader {
     }
   }
 
-  #asDozing(record: StoredRecord, { status, timerMs, openCounts }: AsScheduled): DozingCanister {
+  #factsOf(record: StoredRecord, { status, timerMs, openCounts }: AsScheduled): PackedFacts {
     const { directory } = this.#needs;
     const { settings, controllers, module, steps } = record;
     const { version, heapBytes, stableBytes, instantMs } = steps;
@@ -168,11 +168,11 @@ function timerNsOf(timerMs: number): bigint {
 }
 
 function asStored(
-  dozing: DozingCanister,
+  facts: PackedFacts,
   { memory, copy, globals, certifiedData, checkpoint, records }: StoredCanister,
 ): SleepingCanister {
   return {
-    ...dozing,
+    ...facts,
     memory,
     copy,
     globals: globals ?? NO_BYTES,

@@ -90,8 +90,8 @@ export interface SleepingCanister {
   readonly log: { readonly checkpoint: Uint8Array; readonly records: PackedRecords } | undefined;
 }
 
-/** A sleeping canister without its stored memory. */
-export type DozingCanister = Omit<SleepingCanister, 'memory' | 'copy' | 'globals' | 'certifiedData' | 'log'>;
+/** Facts of a sleeping canister besides its stored memory: enough to unpack it. */
+export type PackedFacts = Omit<SleepingCanister, 'memory' | 'copy' | 'globals' | 'certifiedData' | 'log'>;
 
 /** Result of running a log again. */
 export interface Replayed {
@@ -266,7 +266,7 @@ export interface CanisterLifecycle {
    * Brings a canister back from the state that was packed at `sleep`, which equals the stored state. False: nothing is
    * kept, and `wake` is needed. Rejects as `wake` does. Optional: an implementation without this method keeps nothing.
    */
-  rouse?(handle: number, canister: DozingCanister): Promise<boolean>;
+  rouse?(handle: number, canister: PackedFacts): Promise<boolean>;
   /**
    * Drops a canister from memory: all its changes have been told when this resolves. A canister with a log is
    * checkpointed first. The handle stays; nothing may be asked of it until the canister is woken.

@@ -185,10 +185,10 @@ export class Executions {
     const { context, method, argument } = waiting;
     if (context.isDeleted) return;
     const entry = canister.entry(INSPECT);
-    const goOn = (): void =>
+    const enqueueCall = (): void =>
       this.#events.enqueue(canister, { kind: 'start', context, call: 'update', method, argument, order: 0 });
     if (entry === undefined) {
-      goOn();
+      enqueueCall();
       return;
     }
     // The argument is needed again, and a large one would be handed over.
@@ -196,7 +196,7 @@ export class Executions {
     this.#run(canister, queue, task, waiting, (step) => {
       context.instructions += step.instructions;
       if (step.fault !== undefined) void calls.ended(context, step);
-      else if (step.isAccepted) goOn();
+      else if (step.isAccepted) enqueueCall();
       else
         calls.refuse(
           context,

@@ -333,10 +333,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   beginDeletion(handle: number): () => void {
     const canister = this.#canisterOf(handle);
-    const goOn = this.#parts.stopping.refuse(canister);
+    const endRefusal = this.#parts.stopping.refuse(canister);
     this.#parts.executions.recall(canister, 'everything');
     return () => {
-      goOn();
+      endRefusal();
       if (canister.state !== 'deleted') this.#schedule(canister);
     };
   }

@@ -241,7 +241,7 @@ export class RandomThreads extends SteppedThreads {
     assert.ok(canister.isAsleep, 'it is woken once');
     const { told } = canister;
     const { draw, tally } = this.#options;
-    const dozing = {
+    const facts = {
       spec: this.#specOf(canister),
       settings: { controllers: [], env: new Map(), status, version: 0, heapBytesMax: Number.POSITIVE_INFINITY },
       timerNs: 0n,
@@ -252,7 +252,7 @@ export class RandomThreads extends SteppedThreads {
       openCalls: [],
     };
     // Rouses the canister as the host does, but also if its executor keeps nothing of it.
-    if (draw(8) > 0 && (await this.rouse(handle, dozing))) {
+    if (draw(8) > 0 && (await this.rouse(handle, facts))) {
       canister.isAsleep = false;
       return;
     }
@@ -260,7 +260,7 @@ export class RandomThreads extends SteppedThreads {
     const books = told.encode(drawBytes(draw));
     if (isLogged) tally.replays++;
     const replayed = await this.wake(handle, {
-      ...dozing,
+      ...facts,
       memory: { heap: NO_PAGES(), stable: NO_PAGES() },
       copy: 0,
       globals: isLogged ? new Uint8Array(0) : books,

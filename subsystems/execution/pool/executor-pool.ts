@@ -20,7 +20,7 @@ import type {
   CanisterSettings,
   CanisterSpec,
   CodeChange,
-  DozingCanister,
+  PackedFacts,
   Executing,
   Execution,
   ExecutionListener,
@@ -259,7 +259,7 @@ export class ExecutorPool implements Execution {
     return typeof answer === 'object' && answer.kind === 'awake' ? answer.replayed : undefined;
   }
 
-  async rouse(handle: number, canister: DozingCanister): Promise<boolean> {
+  async rouse(handle: number, canister: PackedFacts): Promise<boolean> {
     const { module, spec, settings, openCalls, timerNs, instantMs, heapBytes, stablePages } = canister;
     if (!this.#canisters.packed.delete(handle) || openCalls.length > 0) return false;
     const { status, version } = settings;

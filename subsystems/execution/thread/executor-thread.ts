@@ -47,7 +47,7 @@ import { LongMessages } from './long-messages.ts';
 import { type CreateEngine, engineOf, type ThreadEngine } from './thread-engine.ts';
 import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
 import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
-import type { DozingCanister } from '../index.ts';
+import type { PackedFacts } from '../index.ts';
 import { PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
 import type { StoreAhead } from '../persistence/ahead-store.ts';
 import type { StoredCanisterState } from '../persistence/wake-canister.ts';
@@ -530,7 +530,7 @@ export class ExecutorThread {
     call: number,
     handle: number,
     code: InstrumentedCode | undefined,
-    stored: StoredCanisterState & Pick<DozingCanister, 'spec'>,
+    stored: StoredCanisterState & Pick<PackedFacts, 'spec'>,
   ): void {
     const canister = this.#home.createCanister(stored.spec);
     let outcome: string | number | Problem;

@@ -8,7 +8,7 @@ import { Engine, type EngineOptions } from '../../../subsystems/execution/engine
 import type { Work } from '../../../subsystems/execution/thread/executor-thread.ts';
 import type { CreateEngine } from '../../../subsystems/execution/thread/thread-engine.ts';
 import { HeapGarbage } from '../../../subsystems/execution/thread/heap-garbage.ts';
-import type { DozingCanister } from '../../../subsystems/execution/index.ts';
+import type { PackedFacts } from '../../../subsystems/execution/index.ts';
 import type { EndedStep, Task } from '../../../subsystems/ic/index.ts';
 import { heapsMade } from '../../../subsystems/execution/engine/instance.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
@@ -121,7 +121,7 @@ export class SimulatedThreads extends SteppedThreads {
     return this.threadOf(handle).stateOf(handle);
   }
 
-  override async rouse(handle: number, canister: DozingCanister): Promise<boolean> {
+  override async rouse(handle: number, canister: PackedFacts): Promise<boolean> {
     const isRoused = await super.rouse(handle, canister);
     if (isRoused) this.#counts.roused++;
     return isRoused;

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { systemClock } from '../../../kernel/index.ts';
 import { asleep, Bench, type Canister, upgrade } from '../../../plugins/api/contracts/execution/bench.ts';
-import type { DozingCanister } from '../../../subsystems/execution/index.ts';
+import type { PackedFacts } from '../../../subsystems/execution/index.ts';
 import { HeapTally } from '../../../subsystems/execution/memory/heap-tally.ts';
 import { HeapTemplates } from '../../../subsystems/execution/memory/heap-template.ts';
 import { MemoryBudget } from '../../../subsystems/execution/memory/memory-budget.ts';
@@ -88,7 +88,7 @@ describe('what an executor keeps', () => {
       await woken(bench, it);
     });
 
-  const others: Readonly<Record<string, (it: DozingCanister) => DozingCanister>> = {
+  const others: Readonly<Record<string, (it: PackedFacts) => PackedFacts>> = {
     balance: (it) => ({ ...it, spec: { ...it.spec, balance: it.spec.balance + 1n } }),
     version: (it) => ({ ...it, settings: { ...it.settings, version: it.settings.version + 1 } }),
     'size of the heap': (it) => ({ ...it, heapBytes: it.heapBytes + 65_536 }),
