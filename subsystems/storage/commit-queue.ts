@@ -19,6 +19,7 @@ import type {
   UnitPieces,
 } from './storage-wire.ts';
 import type { Entry, Family } from './tables.ts';
+import { SpillLine } from '../threads/index.ts';
 import { Waiters } from './waiters.ts';
 import { joinPieces, WriteBatch } from './write-batch.ts';
 
@@ -90,8 +91,7 @@ export class CommitQueue implements OpenableStorage {
   #holds = 0;
   /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
   readonly #held: ToStorage[] = [];
-  /** Messages that the port had no room for, in order. */
-  #spilled: (ToStorage | UnitPieces)[] = [];
+  readonly #outgoing = new SpillLine<ToStorage | UnitPieces>((message) => this.#send(message));
   #state: 'new' | 'opening' | 'open' | 'closing' | 'closed' = 'new';
   readonly #opening = Promise.withResolvers<void>();
 
@@ -166,16 +166,12 @@ export class CommitQueue implements OpenableStorage {
     }
     if (unit.length === 0) unit.delete('meta', NOTHING_KEY);
     this.current++;
-    const small = this.#spilled.length === 0 ? unit.view() : undefined;
+    const small = this.#outgoing.isEmpty ? unit.view() : undefined;
     if (small !== undefined && this.#port.copy(small)) unit.reset();
-    else this.#post(this.#carried(unit.takePieces()));
-    if (this.#held.length > 0) for (const request of this.#held.splice(0)) this.#post(request);
+    else this.#outgoing.send(this.#carried(unit.takePieces()));
+    if (this.#held.length > 0) for (const request of this.#held.splice(0)) this.#outgoing.send(request);
     this.#port.publish();
   };
-
-  #post(message: ToStorage | UnitPieces): void {
-    if (this.#spilled.length > 0 || !this.#send(message)) this.#spilled.push(message);
-  }
 
   #send(message: ToStorage | UnitPieces): boolean {
     if (message.kind === 'pieces') return this.#port.sendPieces?.(message.pieces) === true;
@@ -188,11 +184,7 @@ export class CommitQueue implements OpenableStorage {
   }
 
   #refill(): void {
-    if (this.#spilled.length === 0) return;
-    const spilled = this.#spilled;
-    this.#spilled = [];
-    for (const message of spilled) this.#post(message);
-    this.#port.publish();
+    if (this.#outgoing.refill()) this.#port.publish();
   }
 
   // ---- requests
@@ -252,7 +244,7 @@ export class CommitQueue implements OpenableStorage {
         this.#held.push(message);
         return;
       }
-      this.#post(message);
+      this.#outgoing.send(message);
       this.#port.publish();
     });
   }

@@ -5,9 +5,9 @@
  *
  * A commit that fails throws: what is on disk then is not known, and only a new start finds out.
  */
-import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
 import { assert, ServerError } from '../../kernel/index.ts';
-import { RingConsumer, RingProducer } from '../threads/index.ts';
+import { receiveDue, RingConsumer, RingProducer } from '../threads/index.ts';
 import { BackupReader } from './backup.ts';
 import type { StoredCanister } from './index.ts';
 import type { StateStore } from './state-store.ts';
@@ -96,8 +96,7 @@ export class CommitServer {
       return;
     }
     assert(type === MESSAGE, `a record of type ${type} for the storage thread`);
-    const message = receiveMessageOnPort(this.#port)?.message as ToStorage | UnitPieces | undefined;
-    assert(message !== undefined, 'a message was announced and not sent');
+    const message = receiveDue(this.#port) as ToStorage | UnitPieces;
     if (message.kind === 'unit') this.#addUnit(message.unit);
     else if (message.kind === 'pieces') this.#addUnit(message.pieces);
     else this.#requests.push(message);

@@ -3,7 +3,7 @@
  * where they belong. One ring so decides the order of everything.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import { createRing, RingListener, RingProducer } from '../threads/index.ts';
+import { createRing, postInOrder, RingListener, RingProducer } from '../threads/index.ts';
 import type { StoragePort, StorageReceiver } from './commit-queue.ts';
 import {
   DURABLE,
@@ -63,12 +63,8 @@ export class RingPort implements StoragePort {
   }
 
   #post(message: ToStorage | UnitPieces, given: readonly Uint8Array[]): boolean {
-    if (this.inbox.reserve(MESSAGE, 0) < 0) return false;
-    this.port.postMessage(
-      message,
-      given.map(({ buffer }) => buffer as ArrayBuffer),
-    );
-    return true;
+    const buffers = given.map(({ buffer }) => buffer as ArrayBuffer);
+    return postInOrder(this.inbox, this.port, MESSAGE, message, buffers);
   }
 
   publish(): void {

@@ -7,5 +7,6 @@ export { EarlyWake } from './early-wake.ts';
 export { JobThread } from './job-thread.ts';
 export { serveJobs } from './serve-jobs.ts';
 export { createRing, RingConsumer, RingProducer } from './message-ring.ts';
+export { postInOrder, receiveDue, SpillLine } from './port-ring.ts';
 export { RingListener } from './ring-listener.ts';
 export { SpinGate } from './spin-gate.ts';

@@ -21,14 +21,14 @@ import {
 } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
-import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
+import { createRing, postInOrder, receiveDue, RingListener, RingProducer, SpillLine } from '../../threads/index.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
 import { readRest, type RestAnswer, writeRouse, writeSleep } from '../wire/sleep-record.ts';
 import type { Command, ExecutorOptions, PortMessage } from '../wire/port-messages.ts';
 import { readCall, readChanges, readStep, type StepRecord } from '../wire/step-record.ts';
 import { readDebug } from '../wire/debug-record.ts';
-import { receiveDue, RING_BYTES } from '../wire/ring-bytes.ts';
+import { RING_BYTES } from '../wire/ring-bytes.ts';
 import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 
 /** Options that every executor thread gets when it starts. */
@@ -94,7 +94,7 @@ type Answered = (message: PortMessage | RestAnswer | undefined) => void;
 const NONE: never[] = [];
 
 /** Work and commands for a thread, in order. */
-type Outgoing = { readonly kind: 'task'; readonly record: TaskRecord } | Command;
+type Outgoing = (TaskRecord & { readonly kind: 'task' }) | Command;
 
 export class Executor {
   /** Bytes of one executor's rings. */
@@ -119,8 +119,7 @@ export class Executor {
   };
   /** Modules this thread has: sent once, named by hash afterwards. */
   readonly #modules = new Set<string>();
-  /** Records that did not fit into the ring, in order. */
-  #spilled: Outgoing[] = [];
+  readonly #outgoing = new SpillLine<Outgoing>((outgoing) => this.#write(outgoing));
   #isPublishDue = false;
   #isDraining = false;
   #hasSentWhileDraining = false;
@@ -165,11 +164,10 @@ export class Executor {
       this.#refuse(ended);
       return;
     }
-    const record = { handle, nowMs, task, call: this.#expect(ended), order: ++this.#givenSoFar };
-    this.#given[record.call] = record;
-    if (this.#spilled.length > 0 || !writeTask(this.#inbox, this.#port, record))
-      this.#spilled.push({ kind: 'task', record });
-    this.#schedulePublish();
+    const call = this.#expect(ended);
+    const record = { kind: 'task' as const, handle, nowMs, task, call, order: ++this.#givenSoFar };
+    this.#given[call] = record;
+    this.#send(record);
   }
 
   /** Sends a command that is answered by a step. */
@@ -258,18 +256,16 @@ export class Executor {
   }
 
   #send(outgoing: Outgoing): void {
-    if (this.#spilled.length > 0 || !this.#write(outgoing)) this.#spilled.push(outgoing);
+    this.#outgoing.send(outgoing);
     this.#schedulePublish();
   }
 
   /** Writes to the ring. Returns false if the ring is full now. */
   #write(outgoing: Outgoing): boolean {
-    if (outgoing.kind === 'task') return writeTask(this.#inbox, this.#port, outgoing.record);
+    if (outgoing.kind === 'task') return writeTask(this.#inbox, this.#port, outgoing);
     if (outgoing.kind === 'sleep') return writeSleep(this.#inbox, outgoing);
     if (outgoing.kind === 'rouse') return writeRouse(this.#inbox, outgoing);
-    if (this.#inbox.reserve(COMMAND, 0) < 0) return false;
-    this.#port.postMessage(outgoing, transferables(outgoing));
-    return true;
+    return postInOrder(this.#inbox, this.#port, COMMAND, outgoing, transferables(outgoing));
   }
 
   #schedulePublish(): void {
@@ -298,7 +294,7 @@ export class Executor {
       this.#hasSentWhileDraining = false;
       this.#callsTaken.begin();
       if (!this.#isTelling) this.#outbox.drain(this.#take, this.#isEnough);
-      if (this.#spilled.length > 0) this.#refill();
+      this.#outgoing.refill();
       this.#inbox.publish();
     } while (this.#hasSentWhileDraining && performance.now() < until && this.#outbox.spin(SPIN_US));
     this.#isDraining = false;
@@ -306,13 +302,6 @@ export class Executor {
   }
 
   readonly #isEnough = (): boolean => this.#isTelling || this.#callsTaken.isFull;
-
-  #refill(): void {
-    const spilled = this.#spilled;
-    this.#spilled = [];
-    for (const outgoing of spilled) this.#send(outgoing);
-    this.#inbox.publish();
-  }
 
   readonly #take = (type: number, at: number): void => {
     switch (type) {

@@ -21,7 +21,7 @@ import { type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../../kernel/index.ts';
 import type { OutgoingCall, Task } from '../../ic/index.ts';
 import { release } from '../../storage/index.ts';
-import { RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
+import { postInOrder, receiveDue, RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
 import { isLackOfMemory } from '../persistence/canister-image.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
@@ -64,7 +64,7 @@ import {
   writeRest,
 } from '../wire/sleep-record.ts';
 import { ownTask, readTask, type TaskRecord } from '../wire/task-record.ts';
-import { INLINE_BYTES_MAX, receiveDue } from '../wire/ring-bytes.ts';
+import { INLINE_BYTES_MAX } from '../wire/ring-bytes.ts';
 import { writeCall, writeChanges, writeStep } from '../wire/step-record.ts';
 import { writeDebug } from '../wire/debug-record.ts';
 
@@ -695,12 +695,9 @@ export class ExecutorThread {
    * posted before the marker is published.
    */
   #sendByPort(message: PortMessage): void {
-    while (this.#outbox.reserve(MESSAGE, 0) < 0) this.#outbox.waitForRoom();
     const changes = 'changes' in message ? message.changes : undefined;
-    this.#port.postMessage(
-      message,
-      (changes ?? []).map(({ buffer }) => buffer as ArrayBuffer),
-    );
+    const given = (changes ?? []).map(({ buffer }) => buffer as ArrayBuffer);
+    while (!postInOrder(this.#outbox, this.#port, MESSAGE, message, given)) this.#outbox.waitForRoom();
   }
 
   #publish(): void {

@@ -2,8 +2,8 @@
  * Layout of bytes and numbers in the ring: behind their record or, if they are large, on the port.
  * Both sides; touches nothing but the ring's bytes and the port.
  */
-import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import type { RingConsumer, RingProducer } from '../../threads/index.ts';
+import type { MessagePort } from 'node:worker_threads';
+import { receiveDue, type RingConsumer, type RingProducer } from '../../threads/index.ts';
 import type { RejectCode } from '../../ic/index.ts';
 
 export const RING_BYTES = 1 << 20;
@@ -53,13 +53,6 @@ export function viewBytes(ring: RingConsumer, port: MessagePort, at: number, len
 
 export function readBytes(ring: RingConsumer, port: MessagePort, at: number, length: number): Uint8Array {
   return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.slice(at, at + length);
-}
-
-/** Returns the message of the port that a record announces. */
-export function receiveDue(port: MessagePort): unknown {
-  const received = receiveMessageOnPort(port);
-  if (received === undefined) throw new Error('a record announces a message, and the port has none');
-  return received.message;
 }
 
 /** Place of a principal, which has 29 bytes at most. */
