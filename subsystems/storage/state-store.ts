@@ -152,6 +152,7 @@ export class StateStore {
   /** A slice of what can wait: applies units, folds. True: there is more to do. */
   settle(): boolean {
     if (this.#commitsUntold >= COMMITS_UNTOLD_MAX) this.#confirmLog();
+    this.#log.prepare();
     const owed = 1 + Math.ceil(this.#bytesUnsettled / SLICE_BYTES);
     this.#bytesUnsettled = 0;
     this.#apply(this.#slicesMax(owed) * this.#foldBytes * APPLY_SHARE);

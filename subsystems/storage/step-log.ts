@@ -28,6 +28,7 @@
 import { assert, messageOf, ServerError, systemRandom, type Random } from '../../kernel/index.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { checkLast, checkNewest, type LogFloor } from './log-floor.ts';
+import { SegmentMaker, UNFINISHED } from './segment-maker.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { corrupt, decodeHeader, encodeHeader, HEADER_BLOCK_BYTES, SALT_BYTES } from './step-log-format.ts';
 import { StepLogReader, type SegmentFile, type StoredSegment, type UnitVisitor } from './step-log-reader.ts';
@@ -56,12 +57,11 @@ export interface StepLogOptions {
 const SEGMENT_BYTES_MIN = HEADER_BLOCK_BYTES + 512;
 const SEGMENT_BYTES = 32 * 2 ** 20;
 const SEGMENTS_KEPT = 3;
+/** While the log is open, so many times as many are kept: a log that was so long once may soon be again. */
+const KEPT_WHEN_OPEN_FACTOR = 2;
 /** A unit is not divided for the sake of fewer bytes than these. */
 const PIECE_BYTES_MIN = 64;
-export const FILL_BYTES = 2 ** 20;
 const SEGMENT_NAME = /^segment-\d+\.log$/;
-/** A segment that is being filled with zeros. */
-const UNFINISHED = '.new';
 
 /** Options that others know from the log, or have their own values for. */
 type Optional = 'firstUnit' | 'floor' | 'keepFloor' | 'windowBytes';
@@ -81,6 +81,8 @@ export class StepLog {
   /** Oldest first; the last is the writer, once there is one. */
   #live: LiveSegment[] = [];
   #free: SegmentFile[] = [];
+  /** The segment that is being made while the log goes on. */
+  #coming: SegmentMaker | undefined;
   #writer: SegmentWriter | undefined;
   readonly #unwritten = new Set<SegmentWriter>();
   readonly #unsynced = new Set<DiskFile>();
@@ -192,7 +194,20 @@ export class StepLog {
         this.#setFree(slot);
         this.#live.shift();
       }
-      this.#trim();
+      this.#trim(KEPT_WHEN_OPEN_FACTOR);
+    });
+  }
+
+  /**
+   * Makes a part of the segment that will be needed next, if none is free and the present one is half full. So the
+   * commit that needs that segment does not wait for it.
+   */
+  prepare(): void {
+    this.#attempt(() => {
+      if (this.#free.length > 0 || this.#current.roomBytes > this.#options.segmentBytes / 2) return;
+      this.#coming ??= this.#startMaking();
+      if (!this.#coming.isFilled) this.#coming.fillPart();
+      else this.#free.push(this.#create());
     });
   }
 
@@ -334,28 +349,22 @@ export class StepLog {
     this.#durable = this.#written;
   }
 
-  /** A free segment: its blocks are allocated and written, so that using it changes no metadata. */
   #create(): SegmentFile {
-    const { segmentBytes } = this.#options;
+    const making = this.#coming ?? this.#startMaking();
+    this.#coming = undefined;
+    try {
+      return making.finish();
+    } catch (error) {
+      making.close();
+      throw error;
+    }
+  }
+
+  #startMaking(): SegmentMaker {
     const taken = new Set([...this.#live.map(({ slot }) => slot), ...this.#free].map((slot) => slot?.name));
     let index = 0;
     while (taken.has(segmentName(index))) index++;
-    const name = segmentName(index);
-    const file = this.#disk.open(name + UNFINISHED, { create: true });
-    try {
-      const zeros = new Uint8Array(Math.min(FILL_BYTES, segmentBytes));
-      for (let at = 0; at < segmentBytes; at += FILL_BYTES) {
-        file.write(at, zeros.subarray(0, Math.min(FILL_BYTES, segmentBytes - at)));
-      }
-      file.write(0, this.#freeHeader());
-      file.sync();
-      this.#disk.rename(name + UNFINISHED, name);
-      this.#disk.syncDirectory();
-    } catch (error) {
-      file.close();
-      throw error;
-    }
-    return { name, file };
+    return new SegmentMaker(this.#disk, segmentName(index), this.#freeHeader(), this.#options.segmentBytes);
   }
 
   #setFree(slot: SegmentFile): void {
@@ -375,8 +384,8 @@ export class StepLog {
   }
 
   /** Removes free segments beyond what is kept. Whether that lasts does not matter: they are marked as free. */
-  #trim(): void {
-    const extra = this.#files - this.#options.segmentsKept;
+  #trim(factor = 1): void {
+    const extra = this.#files - factor * this.#options.segmentsKept;
     for (const slot of this.#free.slice(0, Math.max(0, extra))) this.#remove(slot);
   }
 
@@ -390,6 +399,7 @@ export class StepLog {
     this.#isClosed = true;
     for (const { slot } of this.#live) slot?.file.close();
     for (const { file } of this.#free) file.close();
+    this.#coming?.close();
     this.#live = [];
     this.#free = [];
   }

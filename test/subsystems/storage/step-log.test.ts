@@ -7,6 +7,7 @@ import { crc32 } from 'node:zlib';
 import type { Random } from '../../../kernel/index.ts';
 import type { Disk } from '../../../subsystems/storage/disk.ts';
 import { FileDisk } from '../../../subsystems/storage/file-disk.ts';
+import { FILL_BYTES } from '../../../subsystems/storage/segment-maker.ts';
 import { StepLog, type StepLogOptions } from '../../../subsystems/storage/step-log.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { seeded, type Seeded } from '../../support/seeded.ts';
@@ -166,13 +167,56 @@ describe('a step log that is not disturbed', () => {
     second.close();
   });
 
-  test('what is released never comes back, and three files are left', () => {
+  test('the next segment is made ahead, in parts, when none is free', () => {
+    const disk = new FaultyDisk();
+    const bytes = 8 * FILL_BYTES;
+    const { log } = recover(disk, { segmentBytes: bytes, segmentsKept: 1 });
+    const made = (): number => disk.list().filter((name) => !name.endsWith('.new')).length;
+    log.prepare();
+    assert.equal(disk.list().length, 1, 'the present one is not half full');
+    log.append(new Uint8Array(bytes / 2));
+    log.flush(synced);
+    for (let part = 0; part < 4; part++) {
+      log.prepare();
+      assert.equal(disk.list().length, 2);
+      assert.equal(made(), 1);
+    }
+    log.prepare();
+    assert.equal(made(), 2, 'finished after its last part');
+    log.prepare();
+    assert.equal(disk.list().length, 2, 'one that is free is enough');
+    assert.equal(recover(disk.killed(), { segmentBytes: bytes }).units.length, 1);
+  });
+
+  test('a segment that is made ahead is finished by the flush that needs it, or removed at the next start', () => {
+    const disk = new FaultyDisk();
+    const bytes = 8 * FILL_BYTES;
+    const { log } = recover(disk, { segmentBytes: bytes, segmentsKept: 1 });
+    log.append(new Uint8Array(bytes / 2));
+    log.flush(synced);
+    log.prepare();
+    const killed = disk.killed();
+    recover(killed, { segmentBytes: bytes, segmentsKept: 1 });
+    assert.ok(!killed.list().some((name) => name.endsWith('.new')));
+    log.append(new Uint8Array(bytes));
+    log.flush(synced);
+    assert.ok(!disk.list().some((name) => name.endsWith('.new')));
+    assert.deepEqual(
+      recover(disk.killed(), { segmentBytes: bytes }).units.map(({ length }) => length),
+      [bytes / 2, bytes],
+    );
+  });
+
+  test('what is released never comes back; six files are left, and three at the next start', () => {
     const disk = new FaultyDisk();
     const { log } = recover(disk);
     log.append(new Uint8Array(20_000));
     log.flush(synced);
     log.release(log.rotate());
-    assert.equal(disk.list().length, 3);
+    assert.equal(disk.list().length, 6);
+    const next = disk.killed();
+    recover(next, { firstUnit: 2 });
+    assert.equal(next.list().length, 3);
     assert.equal(log.bytesWaiting, 0);
     assert.deepEqual(textsIn(disk.killed(), { firstUnit: 2 }), []);
     log.append(Buffer.from('second'));
@@ -236,8 +280,11 @@ describe('a step log that is not disturbed', () => {
     const log = StepLog.open(new FileDisk(directory), { segmentBytes: 2 ** 16 });
     log.recover(() => {});
     log.release(log.rotate());
-    assert.deepEqual(readdirSync(directory).length, 3);
     log.close();
+    const again = StepLog.open(new FileDisk(directory), { segmentBytes: 2 ** 16 });
+    again.recover(() => {});
+    assert.deepEqual(readdirSync(directory).length, 3);
+    again.close();
   });
 
   test('a directory that is not there is named with the words of the system', () => {
