@@ -179,22 +179,23 @@ export class Instance {
   }
 
   /**
-   * Makes an instance on a heap of `heapBytes` with these pages in it, zeros elsewhere; lets go of the pages' buffers.
-   * Returns the reason if a page lies beyond the heap. Throws RangeError if there is no room for the heap.
+   * Makes an instance on a heap of `heapBytes` with these pages in it, zeros elsewhere; pauses between chunks, and lets
+   * go of the pages' buffers. Returns the reason if a page lies beyond the heap. Throws RangeError if there is no room for the heap.
    */
-  static onPages(
+  static *onPages(
     code: InstrumentedCode,
     imports: Ic0Imports,
     control: ControlMemory,
     heapBytes: number,
     { numbers, chunks }: StoredPages,
     heaps?: HeapPool,
-  ): Instance | string {
+  ): Generator<void, Instance | string, void> {
     const pages = heapBytes / PAGE_BYTES;
     const last = numbers.at(-1) ?? -1;
     if (last >= pages) return `page ${last} lies beyond the heap of ${heapBytes} bytes`;
     const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, numbers.length, heaps);
     for (const [k, chunk] of chunks.entries()) {
+      if (k > 0) yield;
       const begin = k * CHUNK_PAGES;
       const chunkEnd = Math.min(numbers.length, begin + CHUNK_PAGES);
       for (let at = begin; at < chunkEnd;) {

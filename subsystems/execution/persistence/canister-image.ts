@@ -106,18 +106,21 @@ export type StoredState = Pick<SleepingCanister, 'heapBytes' | 'stablePages' | '
  * Puts stored code and state into a canister that has none. Returns the reason for a refusal, or undefined if it is
  * done. Throws as `restoreState` does.
  */
-export function wakeState(
+export function* wakeState(
   runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   { heapBytes, stablePages, memory, copy, globals, certifiedData }: StoredState,
-): string | undefined {
+): Running<string | undefined> {
   if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
   const { stable } = canister;
   try {
     stable.grow(stablePages);
-    const problem = isPacked(memory) ? unpackStable(stable, memory.stable) : placeStable(stable, memory.stable);
+    const problem = isPacked(memory)
+      ? unpackStable(stable, memory.stable)
+      : yield* runtime.inPieces(placeStable(stable, memory.stable));
     if (problem !== undefined) return problem;
+    yield* runtime.inPieces(stable.commitInPieces());
     stable.commit();
     if (code !== undefined) {
       const pages = heapBytes / WASM_PAGE_BYTES;
@@ -126,7 +129,7 @@ export function wakeState(
         return `a heap of ${heapBytes} bytes does not fit the module, which takes at most ${heapPagesMax} pages`;
       if (globals.length !== globalsBytes)
         return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
-      const instance = onHeap(runtime, code, heapBytes, memory);
+      const instance = yield* runtime.inPieces(onHeap(runtime, code, heapBytes, memory));
       if (typeof instance === 'string') return instance;
       instance.loadGlobals(globals);
       canister.installed = { instance, roles: rolesOf(code) };
@@ -146,20 +149,24 @@ export function wakeState(
   return undefined;
 }
 
-function onHeap(
+function* onHeap(
   { imports, control, heaps }: EngineRuntime,
   code: InstrumentedCode,
   heapBytes: number,
   memory: StoredMemory | PackedMemory,
-): Instance | string {
-  if (!isPacked(memory)) return Instance.onPages(code, imports, control, heapBytes, memory.heap, heaps);
+): Generator<void, Instance | string, void> {
+  if (!isPacked(memory)) return yield* Instance.onPages(code, imports, control, heapBytes, memory.heap, heaps);
   if (memory.heap === undefined) return 'it was packed without code';
   return Instance.onPacked(code, imports, control, heapBytes, memory.heap, heaps);
 }
 
-function placeStable(stable: StableMemory, { numbers, chunks }: StoredPages): string | undefined {
+function* placeStable(
+  stable: StableMemory,
+  { numbers, chunks }: StoredPages,
+): Generator<void, string | undefined, void> {
   stable.reserve(numbers.length);
   for (const [k, chunk] of chunks.entries()) {
+    if (k > 0) yield;
     for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
       const offset = granule * PAGE_BYTES;
       if (!stable.contains(offset, PAGE_BYTES)) return `granule ${granule} lies beyond the stable memory`;

@@ -37,7 +37,7 @@ export function* wakeCanister(
 ): Running<string | number> {
   const { log } = stored;
   if (log === undefined || log.records.ends.length === 0) {
-    const problem = wakeState(runtime, canister, code, stored);
+    const problem = yield* wakeState(runtime, canister, code, stored);
     if (problem !== undefined) return problem;
     canister.configure(stored.settings);
     canister.timerNs = stored.timerNs;
@@ -54,7 +54,7 @@ export function* wakeCanister(
   const difference = policyDifference(header.policy, runtime.policy);
   if (difference !== undefined)
     return `the actor's log was written with ${difference}: start the server with that once, stop it gracefully, and change the setting then`;
-  const problem = wakeState(runtime, canister, code, { ...stored, ...header });
+  const problem = yield* wakeState(runtime, canister, code, { ...stored, ...header });
   if (problem !== undefined) return problem;
   stand(canister, header);
   const { shared, persistence } = canister;

@@ -499,7 +499,10 @@ export class ExecutorThread {
     });
   }
 
-  /** Wakes a canister. If its log has to be run again, that is a long message. */
+  /**
+   * Wakes a canister. If its log has to be run again, or its memory is more than one chunk of heap and one of stable
+   * memory, that is a long message.
+   */
   #wake(command: Extract<CanisterCommand, { readonly kind: 'wake' }>): boolean {
     const { call, handle, hash, canister: stored } = command;
     const { memory, log } = stored;
@@ -511,7 +514,8 @@ export class ExecutorThread {
     };
     this.#packed.drop(handle);
     const code = this.#codeOf(hash);
-    if ((log?.records.ends.length ?? 0) === 0) {
+    const isSmall = memory.heap.chunks.length <= 1 && memory.stable.chunks.length <= 1;
+    if (isSmall && (log?.records.ends.length ?? 0) === 0) {
       this.#wakeAtOnce(call, handle, code, stored);
       letGoOfRead();
       return true;

@@ -9,8 +9,10 @@ import type { Logger } from '../../../kernel/index.ts';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import type { Engine, EngineResult, Running } from '../../../subsystems/execution/engine/engine.ts';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
-import type { CodeChange } from '../../../subsystems/execution/index.ts';
+import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
+import type { CanisterImage, CodeChange, ModuleInfo, SleepingCanister } from '../../../subsystems/execution/index.ts';
 import { type EndedStep, FULL_LIMIT } from '../../../subsystems/ic/index.ts';
+import { PageCollector, type StoredPages } from '../../../subsystems/storage/stored-pages.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import {
@@ -145,7 +147,35 @@ test('others are let in while a state is captured and restored', () => {
   }
 });
 
-test('an executor answers others before a state is captured or restored that was asked for before', async () => {
+/** Returns a canister as it is stored; its heap and its stable memory have several chunks each. */
+function storedAs(image: CanisterImage, module: ModuleInfo): SleepingCanister {
+  const pagesOf = (runs: readonly { readonly offset: number; readonly bytes: Uint8Array }[]): StoredPages => {
+    const collector = new PageCollector();
+    for (const { offset, bytes } of runs)
+      for (let at = 0; at < bytes.length; at += PAGE_BYTES)
+        collector.add((offset + at) / PAGE_BYTES, bytes.subarray(at, at + PAGE_BYTES));
+    return collector.take();
+  };
+  const memory = { heap: pagesOf([{ offset: 0, bytes: image.heap }]), stable: pagesOf(image.stable) };
+  assert.ok(memory.heap.chunks.length > 1 && memory.stable.chunks.length > 1);
+  return {
+    spec: { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map() },
+    settings: { controllers: [], env: new Map(), status: 'running', version: 1, heapBytesMax: Infinity },
+    timerNs: 0n,
+    instantMs: NOW_MS,
+    heapBytes: image.heap.length,
+    stablePages: image.stablePages,
+    module,
+    memory,
+    copy: 0,
+    globals: image.globals,
+    certifiedData: image.certifiedData,
+    openCalls: [],
+    log: undefined,
+  };
+}
+
+test('an executor answers others before a state is captured, restored or woken that was asked for before', async () => {
   const silent = (): void => undefined;
   const log: Logger = { info: silent, warn: silent, error: silent, debug: silent, announce: silent, event: silent };
   const clock = new FakeClock(NOW_MS);
@@ -183,5 +213,13 @@ test('an executor answers others before a state is captured or restored that was
   await Promise.all([ask(large, 'its own'), ask(other, 'of another'), captured]);
   const restored = pool.restore(large, await captured);
   await Promise.all([ask(large, 'its own'), ask(other, 'of another'), restored]);
-  assert.deepEqual(order, ['of another', 'its own', 'of another', 'its own']);
+  await pool.sleep(large);
+  const woken = pool.wake(large, storedAs(await captured, module));
+  await Promise.all([ask(other, 'of another'), woken.then(() => order.push('woken'))]);
+  await ask(large, 'its own');
+  const moved = ['of another', 'its own'];
+  assert.deepEqual(order, [...moved, ...moved, 'of another', 'woken', 'its own']);
+  const again = await pool.capture(large, module);
+  assert.equal(Buffer.compare(again.heap, (await captured).heap), 0);
+  assert.deepEqual(again.stable, (await captured).stable);
 });
