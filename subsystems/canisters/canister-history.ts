@@ -15,6 +15,7 @@ import type { Outcome, RejectCode } from '../ic/index.ts';
 import { NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { HistoryEntry, HistoryKind, HistoryOutcome } from './index.ts';
 import type { BudgetMember, SharedBudget } from './shared-budget.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
 /** Characters of a failure's message that are kept. */
 const MESSAGE_CHARACTERS_MAX = 500;
@@ -43,7 +44,6 @@ const ROW = {
 const ROW_LENGTH = Object.keys(ROW).length;
 
 const NO_ROWS = new Float64Array(0);
-const NO_SLOTS = new Uint8Array(0);
 
 /** A message that has ended. */
 export interface EndedMessage {
@@ -63,7 +63,7 @@ export class CanisterHistory implements BudgetMember {
   readonly #budget: SharedBudget;
   isRecent = true;
   #rows = NO_ROWS;
-  #slots = NO_SLOTS;
+  #slots = NO_BYTES;
   #slotBytes = SLOT_BYTES_MIN;
   #methods: string[] = [];
   #messages: (string | undefined)[] = [];
@@ -215,7 +215,7 @@ export class CanisterHistory implements BudgetMember {
     slotBytes = Math.min(SLOT_BYTES_MAX, 2 ** Math.ceil(Math.log2(slotBytes)));
 
     this.#rows = capacity === 0 ? NO_ROWS : new Float64Array(capacity * ROW_LENGTH);
-    this.#slots = capacity === 0 ? NO_SLOTS : new Uint8Array(capacity * slotBytes);
+    this.#slots = capacity === 0 ? NO_BYTES : new Uint8Array(capacity * slotBytes);
     this.#methods = Array.from({ length: capacity }, () => '');
     this.#messages = Array.from({ length: capacity });
     this.#messageCharacters = 0;

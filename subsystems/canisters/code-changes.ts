@@ -10,8 +10,8 @@ import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
 import { InstallError, type InstallOptions } from './index.ts';
 import { tellStableTypes } from './compared-code.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
-const NOTHING = new Uint8Array(0);
 export interface CodeChangesDependencies {
   readonly execution: Execution;
   readonly scheduler: CodeLocks;
@@ -141,7 +141,7 @@ export class CodeChanges {
     const { fault, instructions, charge } = step;
     const outcome: Outcome =
       fault === undefined
-        ? { kind: 'reply', data: NOTHING, instructions, charge }
+        ? { kind: 'reply', data: NO_BYTES, instructions, charge }
         : { ...fault, kind: outcomeKindOf(fault.kind), instructions, charge };
     const kind = mode === 'upgrade' ? 'upgrade' : 'install';
     const ended = { kind, method: '', caller, argument, argumentBytes: argument.length, startedMs } as const;

@@ -14,8 +14,8 @@ import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
 import type { MessageHistories } from './message-histories.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
-const NO_BYTES = new Uint8Array(0);
 const TIMER_NS_MAX = 2n ** 64n - 1n;
 
 /** A canister that is put to sleep and woken. */

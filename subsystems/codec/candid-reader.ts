@@ -11,8 +11,7 @@ import {
   type PathStep,
 } from './faults.ts';
 import { PRINCIPAL_BYTES_MAX } from '../ic/index.ts';
-
-const EMPTY = new Uint8Array(0);
+import { NO_BYTES } from '../bytes/index.ts';
 
 /** Longest LEB128 of a length, an index or a type; redundant bytes are allowed up to this length. */
 const LEB_BYTES_MAX = 10;
@@ -24,7 +23,7 @@ const LEB_BYTES_MAX = 10;
  * `?? 0`: used for every byte, at places where the position has just been checked.
  */
 export class CandidReader {
-  bytes: Uint8Array = EMPTY;
+  bytes: Uint8Array = NO_BYTES;
   position = 0;
   end = 0;
   depth = 0;
@@ -51,7 +50,7 @@ export class CandidReader {
 
   /** Forgets the input. */
   release(): void {
-    this.bytes = EMPTY;
+    this.bytes = NO_BYTES;
   }
 
   fail(problem: string): ServerError {

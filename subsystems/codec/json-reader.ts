@@ -13,6 +13,7 @@ import {
 } from './faults.ts';
 import { SpanStack } from './span-stack.ts';
 import { BACKSLASH, COMMA, MINUS, NINE, QUOTE, ZERO } from './json-bytes.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
 /*
  * A strict JSON tokenizer over UTF-8 bytes, driven by the types that are expected.
@@ -58,8 +59,8 @@ export class JsonReader {
 
   /** Forgets the input, so that a large body does not stay in memory. */
   release(): void {
-    this.bytes = EMPTY;
-    this.text = EMPTY;
+    this.bytes = NO_BYTES;
+    this.text = NO_BYTES;
     if (this.#scratch.length > 65_536) this.#scratch = new Uint8Array(256);
   }
 
@@ -434,8 +435,6 @@ export class JsonReader {
     if (this.peek() !== -1) throw this.unexpected('the end of the text');
   }
 }
-
-const EMPTY = new Uint8Array(0);
 
 const SIMPLE_ESCAPES = new Uint8Array(256);
 for (const [letter, plain] of Object.entries({

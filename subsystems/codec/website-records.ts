@@ -22,6 +22,7 @@ import { lebSize, LOOP_CHARACTERS_MAX, SizedOutput } from './sized-output.ts';
 import { SkipTable } from './skip-candid.ts';
 import { decodeHeader, encodeHeader } from './type-table.ts';
 import { type CandidField, type CandidType, graphOfTypes, hashName, isBlob, Op, TYPE_NAMES } from './types.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
 /** Bytes of a reply's type table: the types of websites have some hundred. */
 const HEAD_BYTES_MAX = 16 * 1024;
@@ -30,7 +31,6 @@ export const RESPONSE_HEADERS_MAX = 1_000;
 export const RESPONSE_HEADER_BYTES_MAX = 64 * 1024;
 /** Heads whose plans are kept: enough for this many websites in use at the same time. */
 const PLANS_MAX = 8;
-const NO_BYTES = new Uint8Array(0);
 
 // ---- requests
 

@@ -9,8 +9,8 @@ import { bodyOf, bodyTooLarge } from './request-body.ts';
 import { BYTES, JSON_TYPE, type Responder, TEXT } from './responder.ts';
 import { GUARDED_BYTES_MAX, type RouteSpec } from './route-table.ts';
 import type { Handler } from './route.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
-const EMPTY = new Uint8Array(0);
 /** Milliseconds that a plugin's answer may still take when all else has ended: as long as its `stop` may. */
 const LAST_ANSWERS_MS = 10_000;
 
@@ -91,7 +91,7 @@ function send(responder: Responder, response: ServerResponse, answer: PluginAnsw
   if (json !== undefined)
     responder.bytes(response, status, contentType ?? JSON_TYPE, Buffer.from(JSON.stringify(json)));
   else if (typeof body === 'string') responder.bytes(response, status, contentType ?? TEXT, Buffer.from(body));
-  else responder.bytes(response, status, contentType ?? BYTES, body ?? EMPTY);
+  else responder.bytes(response, status, contentType ?? BYTES, body ?? NO_BYTES);
 }
 
 function faultOf(answer: unknown): string | undefined {

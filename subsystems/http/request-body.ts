@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { HeldBody } from './body-budget.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
-const EMPTY = new Uint8Array(0);
 const ROOM_BYTES_MIN = 64 * 1024;
 /** Large, so that little is ever copied again (about 16 MiB at most); what is not written to yet takes no memory. */
 const ROOM_FACTOR = 16;
@@ -24,13 +24,13 @@ export function readBody(
   const { headers } = request;
   const lengthText = headers['content-length'];
   if (lengthText === undefined) {
-    if (headers['transfer-encoding'] === undefined) received(EMPTY);
+    if (headers['transfer-encoding'] === undefined) received(NO_BYTES);
     else readChunked(request, bytesMax, received, failed, held);
     return;
   }
   const length = Number(lengthText);
   if (length === 0) {
-    received(EMPTY);
+    received(NO_BYTES);
     return;
   }
   let gathered: GrowingBody | undefined;

@@ -1,8 +1,8 @@
 import { OUTCALL_FAILURES } from './outcall-failures.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
 /** Smallest buffer, allocated when a second piece comes. */
 const ROOM_BYTES_MIN = 64 * 1024;
-const NOTHING: Uint8Array = new Uint8Array(0);
 
 /**
  * A response's body as it arrives, up to its limit. Pieces are copied together at once: a server that sends two million
@@ -10,7 +10,7 @@ const NOTHING: Uint8Array = new Uint8Array(0);
  */
 export class BoundedBody {
   readonly #bytesMax: number;
-  #room = NOTHING;
+  #room: Uint8Array = NO_BYTES;
   #length = 0;
 
   /** `bytesMax` is `responseBytesMax` of the request. */

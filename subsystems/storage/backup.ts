@@ -18,8 +18,8 @@ import {
 import { META, metaKey } from './keyspace.ts';
 import { FORMAT as STATE_FORMAT } from './state-directory.ts';
 import { FAMILIES, type Family, type TableReader } from './tables.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
-const EMPTY = new Uint8Array();
 /** Key of the log's floor: the log beside these tables is not in the backup. */
 const LEFT_OUT = metaKey(META.logFloor);
 
@@ -35,7 +35,7 @@ export class BackupReader {
   #isEnded = false;
   #isClosed = false;
   /** The part of an entry that is still to go into a piece. */
-  #rest: Uint8Array = EMPTY;
+  #rest: Uint8Array = NO_BYTES;
 
   /** The snapshot is closed with the reader. */
   constructor(reader: TableReader & Disposable, clock: Pick<Clock, 'nowMs'> = systemClock) {
@@ -83,7 +83,7 @@ export class BackupReader {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#rest = EMPTY;
+    this.#rest = NO_BYTES;
     this.#bytes.return();
     this.#reader[Symbol.dispose]();
   }
@@ -116,7 +116,7 @@ export class BackupReader {
 
   *#entryBytes(): Generator<Uint8Array, void, void> {
     for (const [index, family] of FAMILIES.entries()) {
-      for (const [key, value] of this.#reader.range(family, EMPTY, undefined)) {
+      for (const [key, value] of this.#reader.range(family, NO_BYTES, undefined)) {
         if (family === 'meta' && Buffer.compare(key, LEFT_OUT) === 0) continue;
         if (key.length > 0xffff || value.length > VALUE_BYTES_MAX) throw tooLarge(family, key, value);
         const header = new Uint8Array(ENTRY_HEADER_BYTES + key.length);

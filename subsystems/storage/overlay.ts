@@ -26,7 +26,7 @@ import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
 import { CHUNK_PAGES, PageCollector, type StoredPages } from './stored-pages.ts';
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
+import { PAGE_BYTES, NO_BYTES } from '../bytes/index.ts';
 
 /** Changes that go to the tables in one write: about a megabyte of pages, and of anything else. */
 export const SLICE_CHANGES = 256;
@@ -162,7 +162,7 @@ export class Overlay {
         next = key;
         break;
       }
-      found.set(latin1Of(key), EMPTY);
+      found.set(latin1Of(key), NO_BYTES);
       // The tables read the values with the keys.
       bytes += key.length + value.length;
     }
@@ -192,7 +192,7 @@ export class Overlay {
       for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) {
         let order = next === undefined ? 1 : Buffer.compare(next, key);
         while (order < 0) {
-          packer.add(newer[at]?.[1] ?? EMPTY);
+          packer.add(newer[at]?.[1] ?? NO_BYTES);
           next = keyAt(newer, ++at);
           order = next === undefined ? 1 : Buffer.compare(next, key);
         }
@@ -200,7 +200,7 @@ export class Overlay {
         if (order > 0) packer.add(value);
       }
     }
-    for (; at < newer.length; at++) packer.add(newer[at]?.[1] ?? EMPTY);
+    for (; at < newer.length; at++) packer.add(newer[at]?.[1] ?? NO_BYTES);
     return packer.take();
   }
 
@@ -429,8 +429,6 @@ function keyAt(entries: readonly [key: string, value: Uint8Array][], at: number)
   const entry = entries[at];
   return entry && bytesOfLatin1(entry[0]);
 }
-
-const EMPTY = new Uint8Array(0);
 
 function misplaced(family: Family, key: Uint8Array): ServerError {
   return new ServerError(

@@ -5,7 +5,7 @@
  *
  *     run: u16 offset · u16 length · bytes     little-endian; all runs of a page are one behind the other in an arena
  */
-import { copyBytes } from '../bytes/index.ts';
+import { copyBytes, NO_BYTES } from '../bytes/index.ts';
 
 /** Bytes of a page's runs with their headers. A page whose runs would take more is kept whole. */
 const RUNS_BYTES_MAX = 1024;
@@ -14,7 +14,6 @@ const FIRST_BYTES = 64;
 const HEADER_BYTES = 4;
 /** Bytes of a piece of the arena: so few that a layer with few pages takes little. */
 const CHUNK_BYTES = 64 * 1024;
-const NO_BYTES = new Uint8Array(0);
 
 /**
  * Memory for the runs of a layer's pages: pieces of a few large buffers, which V8 need not look after one by one.

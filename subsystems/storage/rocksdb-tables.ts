@@ -20,6 +20,7 @@ import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { findLogDamage } from './rocksdb-log-check.ts';
 import { type ColumnFamily, type Filler, Memtables } from './rocksdb-memtables.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
 interface RocksdbOptions {
   /** Blocks kept in memory, for each of `heap` and `stable`; the other families have an eighth of it. */
@@ -54,7 +55,6 @@ const MEMTABLE_BYTES: Readonly<Record<ColumnFamily, number>> = {
   module: LEAST_MEMTABLE_BYTES,
   blob: ROW_MEMTABLE_BYTES,
 };
-const NO_KEY = new Uint8Array(0);
 /** A key behind all keys of rows. */
 const FILLER_KEY = new Uint8Array(64).fill(0xff);
 const BEYOND_ALL_KEYS = new Uint8Array(65).fill(0xff);
@@ -114,11 +114,11 @@ export class RocksdbTables implements Tables {
     try {
       rows = binding.db_get_many_sync(handle, keys, columns[family]);
     } catch (error) {
-      const [key = NO_KEY] = keys;
+      const [key = NO_BYTES] = keys;
       if (keys.length === 1) throw damaged(`${family}, key ${hex(key)}`, error);
       return keys.map((each) => this.get(family, each));
     }
-    return rows.map((row, index) => (row === null ? this.get(family, keys[index] ?? NO_KEY) : row && plain(row)));
+    return rows.map((row, index) => (row === null ? this.get(family, keys[index] ?? NO_BYTES) : row && plain(row)));
   }
 
   *range(family: Family, from: Uint8Array, to: Uint8Array | undefined): Iterable<Entry> {
@@ -142,7 +142,7 @@ export class RocksdbTables implements Tables {
       }
       // RocksDB makes no promise for an empty batch: this one reaches its log, and so syncs what is there.
       if (changes.length > 0) return;
-      binding.batch_del(batch, NO_KEY, {});
+      binding.batch_del(batch, NO_BYTES, {});
       this.#memtables.wrote(UNUSED_FAMILY, 0);
     });
     for (const filler of this.#memtables.takeFillers()) this.#fill(filler);
@@ -200,7 +200,7 @@ class Snapshot implements TableReader, Disposable {
   readonly #cursors: Readonly<Record<Family, Cursor>>;
 
   constructor(database: Database) {
-    const cursors = FAMILIES.map((family) => [family, new Cursor(database, family, NO_KEY, undefined)]);
+    const cursors = FAMILIES.map((family) => [family, new Cursor(database, family, NO_BYTES, undefined)]);
     this.#cursors = Object.fromEntries(cursors) as Record<Family, Cursor>;
   }
 

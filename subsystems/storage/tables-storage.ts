@@ -18,6 +18,7 @@ import { carried, type StorageRequest, type ToStorage } from './storage-wire.ts'
 import { TableChanges } from './table-changes.ts';
 import { type Change, FAMILIES, type TableReader, type Tables } from './tables.ts';
 import { applyWriteBatch } from './write-batch.ts';
+import { NO_BYTES } from '../bytes/index.ts';
 
 export interface TablesStorageOptions {
   /** Opens the tables, those that were there before if there are any. Throws a ServerError that says why it cannot. */
@@ -33,7 +34,6 @@ export interface TablesStorageOptions {
 const COMMIT_BYTES = 2 ** 20;
 /** The newest unit that the tables have. It is in the tables of every state, and the last of what is restored. */
 const LAST_UNIT_KEY = metaKey(META.unit);
-const NO_KEY = new Uint8Array(0);
 
 export class TablesStorage extends CommitQueue {
   readonly #port: TablesPort;
@@ -98,7 +98,7 @@ class TablesPort implements StoragePort {
         'the store holds a state already (drop --restore to serve it): a backup is restored into an empty one',
       );
     for (const family of FAMILIES) {
-      const left = [...tables.range(family, NO_KEY, undefined)].map(([key]) => ({ family, key, value: undefined }));
+      const left = [...tables.range(family, NO_BYTES, undefined)].map(([key]) => ({ family, key, value: undefined }));
       tables.write(left, { isSynced: false });
     }
     let last: Change = unitChange(0);
@@ -264,7 +264,7 @@ class TablesPort implements StoragePort {
 function isEmpty(tables: TableReader): boolean {
   return FAMILIES.every((family) => {
     // A range that is left early is closed by the loop alone.
-    for (const _ of tables.range(family, NO_KEY, undefined)) return false;
+    for (const _ of tables.range(family, NO_BYTES, undefined)) return false;
     return true;
   });
 }

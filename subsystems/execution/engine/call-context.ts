@@ -1,7 +1,6 @@
 /** Executor thread: contexts of executions that no call started. Constants; touches nothing. */
 import type { ContextView } from '../../ic/index.ts';
-
-const NO_BYTES = new Uint8Array(0);
+import { NO_BYTES } from '../../bytes/index.ts';
 
 /** Returns the context of a hook. Nobody waits for a hook, so only its requester is known. */
 export function hookContext(caller: Uint8Array): ContextView {

@@ -13,6 +13,7 @@ import { OpenCalls } from './open-calls.ts';
 import type { OpenCallsEntry } from '../../ic/index.ts';
 import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 /** Code in place and running: the instance, and the role of each entry point of its module. */
 interface InstalledCode {
@@ -26,7 +27,6 @@ export type EntryRole = MethodKind | 'timer' | 'task' | 'inspect' | 'hook';
 /** Values that `ic0.canister_status` returns. */
 const STATUS_CODE: Readonly<Record<CanisterStatus, number>> = { running: 1, stopping: 2, stopped: 3 };
 
-const NO_BYTES = new Uint8Array(0);
 /** A message with fewer instructions ends within its first slice of fuel. */
 const SHORT_INSTRUCTIONS = 2 ** 20;
 /** After this many short messages in a row, the canister's next message is no longer taken for a long one. */

@@ -23,7 +23,6 @@ import {
   type EngineResult,
   emptyCanister,
   faultyStep,
-  NO_BYTES,
   nothingRan,
   type Running,
 } from './engine-runtime.ts';
@@ -38,6 +37,7 @@ import { START_ENTRY } from '../../instrument/abi/index.ts';
 import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import { storeAhead, storeChangedAhead } from '../persistence/store-ahead.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 

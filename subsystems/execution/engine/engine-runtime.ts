@@ -60,7 +60,6 @@ export async function runSuspendable<T>(running: Running<T>): Promise<T> {
   return next.value;
 }
 
-export const NO_BYTES = new Uint8Array(0);
 const NO_LINES: readonly OutputLine[] = Object.freeze([]);
 
 /** Number of copies that are made of a heap on its way to the disk, if it is stored as a whole. */

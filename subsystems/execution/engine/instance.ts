@@ -27,7 +27,7 @@ import {
   SLOT_BYTES,
   SPILL_BYTES,
 } from '../../instrument/abi/index.ts';
-import { copyBytes, PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
+import { copyBytes, PAGE_BYTES, PageEntries, type PageSink, NO_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, release, type StoredPages } from '../../storage/index.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
@@ -844,7 +844,6 @@ const UNDONE_PAGES = 512;
 const COPIED_PAGES = 128;
 const MARKED_PAGES = 4096;
 const IMAGE_PAGES = 256;
-const NO_BYTES = new Uint8Array(0);
 const NO_WORDS: Int32Array = new Int32Array(0);
 const WORD_BYTES = 4;
 const SPILL_WORDS = SPILL_BYTES / WORD_BYTES;

@@ -31,7 +31,6 @@ import {
   type EngineRuntime,
   type EngineResult,
   faultyStep,
-  NO_BYTES,
   nothingRan,
   type Running,
 } from './engine-runtime.ts';
@@ -40,6 +39,7 @@ import type { Instance } from './instance.ts';
 import { finished, noRoomForFrame } from './run-task.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 import { ServerError } from '../../../kernel/index.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
 

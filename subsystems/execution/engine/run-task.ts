@@ -18,17 +18,11 @@
 import { REJECT_CODE, NOTHING_RAN, type RunKind, type Step, type Task } from '../../ic/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
-import {
-  emptyCanister,
-  type EngineRuntime,
-  type EngineResult,
-  faultyStep,
-  NO_BYTES,
-  type Running,
-} from './engine-runtime.ts';
+import { emptyCanister, type EngineRuntime, type EngineResult, faultyStep, type Running } from './engine-runtime.ts';
 import type { Fault } from './fault.ts';
 import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 type MethodTask = TaskOf<RunKind>;
 type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;

@@ -30,7 +30,7 @@ import type { MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings } from '../index.ts';
 import { OPEN_CALLS_MAX } from '../engine/open-calls.ts';
 import type { OpenCallsEntry } from '../../ic/index.ts';
-import { RecordReader, type RecordWriter } from '../../bytes/index.ts';
+import { RecordReader, type RecordWriter, NO_BYTES } from '../../bytes/index.ts';
 import { RUNS_MAX, type Shortage, type Shortages } from '../memory/shortage.ts';
 
 /** Beginning of a log, besides memory, globals and certified data. */
@@ -95,7 +95,6 @@ const HAS_STATUS = 4;
 const HAS_VERSION = 8;
 const HAS_HEAP_BYTES = 16;
 
-const NO_BYTES = new Uint8Array(0);
 const NO_SHORTAGES: { readonly shortages?: Shortages | undefined } = {};
 
 type MessageTask = Extract<Task, { readonly instructionsMax: number }>;

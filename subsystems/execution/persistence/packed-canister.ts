@@ -13,7 +13,7 @@
  *
  * Executor thread, between two messages of the canister that it touches.
  */
-import { PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
+import { PAGE_BYTES, PageEntries, type PageSink, NO_BYTES } from '../../bytes/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { SleepingCanister } from '../index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
@@ -26,7 +26,6 @@ import { inOneGo } from '../memory/pieces.ts';
 const PACKED_BYTES_MAX = 4 * 2 ** 20;
 /** Approximate size of a canister's objects. */
 const OBJECT_BYTES = 1024;
-const NO_BYTES = new Uint8Array(0);
 
 /** The canister's state as storage and the main thread would give it. See `SleepingCanister`. */
 export interface PackedCanister extends Pick<

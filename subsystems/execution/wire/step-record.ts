@@ -20,6 +20,7 @@ import {
   writeBytes,
 } from './ring-bytes.ts';
 import { CALL, CHANGES, STEP } from './wire.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 /** An executor's report of a canister with each step. */
 export interface StepRecord extends ToldStep {
@@ -37,7 +38,6 @@ interface BeforeStep {
   readonly lines: StepRecord['lines'];
 }
 
-const EMPTY = new Uint8Array(0);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -143,7 +143,7 @@ export function readChanges(ring: RingConsumer, port: MessagePort, at: number): 
 export function writeStep(ring: RingProducer, port: MessagePort, record: WrittenStep): boolean {
   const { step, balance } = record;
   const { fault, answer } = step;
-  let data: Uint8Array = EMPTY;
+  let data: Uint8Array = NO_BYTES;
   if (fault !== undefined) data = encoder.encode(fault.message);
   else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
   const at = ring.reserve(STEP, S.DATA + inlineBytes(data));
@@ -186,7 +186,7 @@ export function readStep(ring: RingConsumer, port: MessagePort, at: number, befo
   const word = (offset: number): number => wordAt(words, at + offset);
   const float = (offset: number): number => floatAt(floats, at + offset);
   const length = word(S.DATA_LENGTH);
-  const data = length === 0 ? EMPTY : readBytes(ring, port, at + S.DATA, length);
+  const data = length === 0 ? NO_BYTES : readBytes(ring, port, at + S.DATA, length);
   const flags = word(S.FLAGS);
   const faultKind = FAULTS[word(S.FAULT)];
   const answerKind = ANSWERS[word(S.ANSWER)];

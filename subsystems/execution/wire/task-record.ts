@@ -17,6 +17,7 @@ import {
   writeBytes,
 } from './ring-bytes.ts';
 import { TASK } from './wire.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 /** A task on its way. */
 export interface TaskRecord {
@@ -27,7 +28,6 @@ export interface TaskRecord {
   task: Task;
 }
 
-const EMPTY = new Uint8Array(0);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -76,8 +76,8 @@ function isMethod(task: Task): task is Extract<Task, { readonly kind: RunKind }>
 
 /** Writes a task. Returns false if the ring is full now. A large argument of an update or a query is handed over. */
 export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, handle, task }: TaskRecord): boolean {
-  let data: Uint8Array = EMPTY;
-  let method: Uint8Array = EMPTY;
+  let data: Uint8Array = NO_BYTES;
+  let method: Uint8Array = NO_BYTES;
   if (isMethod(task)) data = task.argument;
   else if (task.kind === 'callback') {
     data = task.response.kind === 'reply' ? task.response.data : encoder.encode(task.response.message);

@@ -7,6 +7,7 @@ import type { OutcallHeader, OutcallMethod, OutcallRequest } from '../../outcall
 import type { HttpRequestJson } from '../candid-types.ts';
 import { tagOf, toBytes, toNat, toPrincipal } from '../candid-values.ts';
 import { REFUSE } from '../refusal.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 /** Limit for headers and body of a request, and for those of a response, as on the IC. */
 const OUTCALL_BYTES_MAX = 2_000_000;
@@ -17,7 +18,6 @@ const HEADER_BYTES_MAX = 8 * 1024;
 /** Limit for all names and values together. */
 const HEADERS_BYTES_MAX = 48 * 1024;
 const SHOWN_CHARACTERS = 100;
-const NO_BODY = new Uint8Array(0);
 
 /** Headers that are added if the canister sends none of the name; they are not counted. */
 const DEFAULT_HEADERS: readonly OutcallHeader[] = [
@@ -76,7 +76,7 @@ export function checkedOutcall(argument: HttpRequestJson, sender: Uint8Array): C
   const method = METHODS[tagOf(argument.method)];
   if (NOT_REPLICATED.has(method) && argument.is_replicated !== false)
     throw REFUSE.badArgument(`method ${method.toLowerCase()} needs is_replicated = opt false`);
-  const body = argument.body === null ? NO_BODY : toBytes(argument.body);
+  const body = argument.body === null ? NO_BYTES : toBytes(argument.body);
   const { headers, bytes: headerBytes } = checkedHeaders(argument.headers, body.length);
   const bytes = headerBytes + body.length;
   if (bytes > OUTCALL_BYTES_MAX)

@@ -4,6 +4,7 @@
  */
 import { answersKey, answersOf, META, metaKey, type PackedRecords, type Storage } from '../../storage/index.ts';
 import type { KeyOwner } from './canister-keys.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 export type RowStorage = Pick<Storage, 'isKept' | 'unit' | 'markDirty' | 'onSeal' | 'get' | 'values' | 'range'>;
 
@@ -37,7 +38,7 @@ export class StoredRows implements AnswerRows {
     const { unit } = this.#storage;
     if (!this.#marked.has(canister)) {
       this.#marked.add(canister);
-      unit.put('meta', metaKey(META.answers, canister.id), NOTHING);
+      unit.put('meta', metaKey(META.answers, canister.id), NO_BYTES);
     }
     unit.put('blob', answersKey(canister.id, number), row);
   }
@@ -91,5 +92,3 @@ export class MemoryRows implements AnswerRows {
     this.#rows.delete(canister);
   }
 }
-
-const NOTHING = new Uint8Array(0);

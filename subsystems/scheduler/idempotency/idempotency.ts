@@ -27,6 +27,7 @@ import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } f
 import { type Asked, CanisterKeys, identityOf, type KeyOwner, UnderWay } from './canister-keys.ts';
 import { KeyHashes } from './key-hash.ts';
 import { INDEX_BYTES_PER_KEY, type KeyEntry } from './key-index.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 
 /** Bounds of all keys, and of one canister's: half of that, so that no canister takes everything. */
 export interface KeyBounds {
@@ -184,7 +185,7 @@ export class Idempotency {
       const stored = keys.row?.number === number ? keys.row.view() : await this.#rows.get(keys.canister, number);
       // The key may have been forgotten meanwhile.
       if (stored === undefined && (this.#hasExpired(seconds) || !this.#knows(keys))) continue;
-      const record = new AnswerRowReader(stored ?? NOTHING, nameOf(keys.canister, number)).record(offset, bytes);
+      const record = new AnswerRowReader(stored ?? NO_BYTES, nameOf(keys.canister, number)).record(offset, bytes);
       if (record.key === key && sameBytes(record.caller, message.caller)) return record;
     }
     return undefined;
@@ -468,8 +469,6 @@ export class Idempotency {
     return keys;
   }
 }
-
-const NOTHING = new Uint8Array(0);
 
 function nameOf({ idText }: KeyOwner, number: number): string {
   return `${Buffer.from(idText, 'latin1').toString('hex')}/${number}`;

@@ -10,7 +10,7 @@
  *
  * Executor thread; touched by the imports and by the engine that it belongs to.
  */
-import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
+import { copyBytes, sliceBytes, NO_BYTES } from '../../../bytes/index.ts';
 import { BULK_PIECE_BYTES } from '../../../instrument/abi/index.ts';
 import { slotOf, type ContextView, type OutgoingCall } from '../../../ic/index.ts';
 import { chargeOf, type MeteringPolicy } from '../../../metering/index.ts';
@@ -30,7 +30,6 @@ type GuestMemory = Pick<
 /** Kind of answer that an execution gave to its call. */
 type Answer = 'none' | 'reply' | 'reject';
 
-export const NO_BYTES = new Uint8Array(0);
 const FIRST_REPLY_CAPACITY = 1 << 16;
 
 /** Balance that canisters see while metering is off: the balance with which the replica starts canisters. */

@@ -1,6 +1,7 @@
 /** Executor thread, within a message: argument, caller, reject. Reads the task; writes to the heap alone. */
 import { MODES } from './contexts.ts';
-import { contractViolation, type CurrentExecution, NO_BYTES } from './current-execution.ts';
+import { contractViolation, type CurrentExecution } from './current-execution.ts';
+import { NO_BYTES } from '../../../bytes/index.ts';
 
 const WITH_DEADLINE = MODES.U.bit | MODES.Ry.bit | MODES.Rt.bit;
 

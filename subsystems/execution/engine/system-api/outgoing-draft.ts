@@ -1,5 +1,5 @@
 /** Executor thread: the call that a message is putting together. Touched by its imports alone. */
-import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
+import { copyBytes, sliceBytes, NO_BYTES } from '../../../bytes/index.ts';
 import { CallbackBuffer, REJECT, REPLY, type OutgoingCall } from '../../../ic/index.ts';
 
 export const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
@@ -8,7 +8,6 @@ export const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
 export const CALL_BYTES_MAX = 10 * 1024 * 1024;
 const FIRST_CAPACITY = 4096;
 const KEPT_CAPACITY = 1 << 20;
-const NO_BYTES = new Uint8Array(0);
 
 /** The call under construction. One object for all calls of an engine's messages. */
 export class OutgoingDraft {
