@@ -56,8 +56,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'subsystems/instrument/journal/touch-ranges.ts: addTouchSteps',
   'subsystems/instrument/metering/call-graph.ts: callGraph',
   'subsystems/instrument/rewrite.ts: instructions',
-  'subsystems/management/methods/settings-methods.ts: settingsMethods',
-  'subsystems/management/methods/snapshot-methods.ts: snapshotMethods',
 ];
 
 /** Words in backticks that are names elsewhere: of V8, wat, grammars, the compiler, the system, or examples. */

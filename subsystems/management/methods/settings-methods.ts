@@ -1,6 +1,5 @@
-import type { NatJson, PrincipalJson, SettingsJson } from '../candid-types.ts';
+import type { MemoryMetricsJson, NatJson, PrincipalJson, ResultOf, SettingsJson } from '../candid-types.ts';
 import { fromNat, toBlob, toNat, toPrincipal, toPrincipalText } from '../candid-values.ts';
-import type { MemoryMetricsJson } from '../candid-types.ts';
 import { bytesOfHistory } from '../history.ts';
 import type { HostedCanister } from '../backend.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
@@ -56,43 +55,11 @@ export function settingsMethods(
         context.expectControl(call, canister, { admin: true, itself: true });
       const historyBytes = bytesOfHistory(await context.records.histories.read(canister));
       context.expectPresent(canister);
-      const metrics = memoryMetrics(context, canister, historyBytes);
-      const { usage } = canister;
-      return {
-        status: { [canister.status]: null },
-        ready_for_migration: canister.status === 'stopped',
-        version: canister.version,
-        settings: settingsJson(canister, context.recordOf(canister).settings),
-        module_hash: canister.code === undefined ? null : toBlob(hashOf(canister.code.module.hash)),
-        memory_size: sumOf(metrics),
-        memory_metrics: metrics,
-        cycles: fromNat(canister.balance),
-        reserved_cycles: 0,
-        idle_cycles_burned_per_day: 0,
-        query_stats: {
-          num_calls_total: usage.queryCalls,
-          num_instructions_total: usage.queryInstructions,
-          request_payload_bytes_total: usage.queryRequestBytes,
-          response_payload_bytes_total: usage.queryResponseBytes,
-        },
-      };
+      return statusJson(context, canister, historyBytes);
     },
 
     canister_metrics({ canister_id: id }, call) {
-      const { usage } = context.controlled(call, id, { admin: true });
-      return {
-        cycles_consumed: {
-          memory: 0,
-          compute_allocation: 0,
-          ingress_induction: 0,
-          instructions: fromNat(usage.cyclesCharged),
-          request_and_response_transmission: 0,
-          uninstall: 0,
-          canister_creation: 0,
-          http_outcalls: 0,
-          burned_cycles: fromNat(usage.cyclesBurned),
-        },
-      };
+      return metricsJson(context.controlled(call, id, { admin: true }));
     },
 
     async deposit_cycles({ canister_id: id }, call) {
@@ -140,6 +107,49 @@ function cyclesOf(amount: NatJson): bigint {
   const cycles = toNat(amount);
   if (cycles >= 2n ** 128n) throw REFUSE.badArgument(`the amount is ${cycles}: cycles have at most 128 bits`);
   return cycles;
+}
+
+function statusJson(
+  context: MethodContext,
+  canister: HostedCanister,
+  historyBytes: number,
+): ResultOf<'canister_status'> {
+  const metrics = memoryMetrics(context, canister, historyBytes);
+  const { usage } = canister;
+  return {
+    status: { [canister.status]: null },
+    ready_for_migration: canister.status === 'stopped',
+    version: canister.version,
+    settings: settingsJson(canister, context.recordOf(canister).settings),
+    module_hash: canister.code === undefined ? null : toBlob(hashOf(canister.code.module.hash)),
+    memory_size: sumOf(metrics),
+    memory_metrics: metrics,
+    cycles: fromNat(canister.balance),
+    reserved_cycles: 0,
+    idle_cycles_burned_per_day: 0,
+    query_stats: {
+      num_calls_total: usage.queryCalls,
+      num_instructions_total: usage.queryInstructions,
+      request_payload_bytes_total: usage.queryRequestBytes,
+      response_payload_bytes_total: usage.queryResponseBytes,
+    },
+  };
+}
+
+function metricsJson({ usage }: HostedCanister): ResultOf<'canister_metrics'> {
+  return {
+    cycles_consumed: {
+      memory: 0,
+      compute_allocation: 0,
+      ingress_induction: 0,
+      instructions: fromNat(usage.cyclesCharged),
+      request_and_response_transmission: 0,
+      uninstall: 0,
+      canister_creation: 0,
+      http_outcalls: 0,
+      burned_cycles: fromNat(usage.cyclesBurned),
+    },
+  };
 }
 
 function memoryMetrics(context: MethodContext, canister: HostedCanister, historyBytes: number): MemoryMetricsJson {

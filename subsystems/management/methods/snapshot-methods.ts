@@ -1,4 +1,4 @@
-import type { ArgumentOf, BlobJson, NatJson, RangeJson, SnapshotJson } from '../candid-types.ts';
+import type { ArgumentOf, BlobJson, NatJson, RangeJson, ResultOf, SnapshotJson } from '../candid-types.ts';
 import { fromGlobal, fromNat, tagOf, toBlob, toBytes, toGlobal, toNat, toPrincipalText } from '../candid-values.ts';
 import type { CanisterRecordExtras } from '../canister-records.ts';
 import { bytesOfChunks } from '../chunk-store.ts';
@@ -6,7 +6,7 @@ import type { HostedCanister } from '../backend.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
 import { mayView } from '../settings.ts';
-import { TakenSnapshot, UploadedSnapshot } from '../snapshot.ts';
+import { type SnapshotContent, TakenSnapshot, UploadedSnapshot } from '../snapshot.ts';
 import { WASM_PAGE_BYTES, hexOf, sameBytes } from '../../ic/index.ts';
 import { ownerOfSnapshot, type Snapshot, type UploadedData } from '../snapshot-store.ts';
 import { hashOf } from './settings-methods.ts';
@@ -54,50 +54,20 @@ export function snapshotMethods(
 
     delete_canister_snapshot({ canister_id: id, snapshot_id: snapshotId }, call) {
       return context.change(call, id, {}, async (_canister, { snapshots }) => {
-        snapshots.remove(expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId));
+        snapshots.remove(snapshotIn(snapshots, snapshotId));
       });
     },
 
     async read_canister_snapshot_metadata({ canister_id: id, snapshot_id: snapshotId }, call) {
       const { snapshots } = visible(context, call, id);
-      const snapshot = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
-      const content = await snapshot.content();
-      const { timerNs, lowMemoryHook } = content;
-      return {
-        source: content.source === 'uploaded' ? { metadata_upload: null } : { taken_from_canister: null },
-        taken_at_timestamp: fromNat(snapshot.takenAtNs),
-        wasm_module_size: content.wasmBytes,
-        globals: content.globals.map(fromGlobal),
-        wasm_memory_size: content.heapBytes,
-        stable_memory_size: content.stableBytes,
-        wasm_chunk_store: content.chunkHashes.map((hash) => ({ hash: toBlob(hashOf(hash)) })),
-        canister_version: content.version,
-        certified_data: toBlob(content.certifiedData),
-        global_timer: timerNs === undefined ? null : timerNs === 0n ? { inactive: null } : { active: fromNat(timerNs) },
-        on_low_wasm_memory_hook_status: lowMemoryHook === undefined ? null : { [lowMemoryHook]: null },
-      };
+      const snapshot = snapshotIn(snapshots, snapshotId);
+      return metadataJson(snapshot, await snapshot.content());
     },
 
     async read_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind }, call) {
       const { snapshots } = visible(context, call, id);
-      const content = await expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId).content();
-      if (kind.wasm_chunk !== undefined) {
-        const hash = hexOf(toBytes(kind.wasm_chunk.hash));
-        const chunk = content.chunks.get(hash);
-        if (chunk === undefined) throw REFUSE.badArgument(`the snapshot has no chunk ${hash.slice(0, 64)}`);
-        return { chunk: toBlob(chunk) };
-      }
-      if (kind.stable_memory !== undefined) {
-        const { offset, size } = sliceOf('stable memory', kind.stable_memory, content.stableBytes);
-        return { chunk: toBlob(content.readStable(offset, size)) };
-      }
-      const [what, range, bytes] =
-        kind.wasm_module === undefined
-          ? (['heap', kind.wasm_memory, content.heap] as const)
-          : (['module', kind.wasm_module, content.wasm] as const);
-      if (range === undefined) throw new Error(`no such kind of data: ${tagOf(kind)}`);
-      const { offset, size } = sliceOf(what, range, bytes.length);
-      return { chunk: toBlob(bytes.subarray(offset, offset + size)) };
+      const content = await snapshotIn(snapshots, snapshotId).content();
+      return { chunk: toBlob(readData(content, kind)) };
     },
 
     upload_canister_snapshot_metadata(argument, call) {
@@ -111,25 +81,9 @@ export function snapshotMethods(
 
     upload_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind, chunk }, call) {
       return context.change(call, id, {}, async (_canister, { snapshots }) => {
-        const snapshot = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
-        const content = await snapshot.content();
-        if (!(content instanceof UploadedSnapshot))
-          throw REFUSE.badArgument(
-            `snapshot ${shownId(snapshotId)} was taken from the canister: nothing can be added to it`,
-          );
-        const bytes = toBytes(chunk);
-        const place = (what: string, offset: NatJson, length: number): number =>
-          sliceOf(what, { offset, size: bytes.length }, length).offset;
-        const data = (): UploadedData => {
-          if (kind.wasm_module !== undefined)
-            return { part: 'w', offset: place('module', kind.wasm_module.offset, content.wasmBytes), bytes };
-          if (kind.wasm_memory !== undefined)
-            return { part: 'h', offset: place('heap', kind.wasm_memory.offset, content.heapBytes), bytes };
-          if (kind.stable_memory !== undefined)
-            return { part: 't', offset: place('stable memory', kind.stable_memory.offset, content.stableBytes), bytes };
-          return { part: 'chunk', bytes };
-        };
-        snapshots.upload(snapshot, content, data());
+        const snapshot = snapshotIn(snapshots, snapshotId);
+        const content = expectUploaded(await snapshot.content(), snapshotId);
+        snapshots.upload(snapshot, content, uploadedData(content, kind, toBytes(chunk)));
       });
     },
   };
@@ -290,6 +244,44 @@ function createUpload(
   }
 }
 
+/** Returns the data of a kind that a call asks for. */
+function readData(content: SnapshotContent, kind: ArgumentOf<'read_canister_snapshot_data'>['kind']): Uint8Array {
+  if (kind.wasm_chunk !== undefined) {
+    const hash = hexOf(toBytes(kind.wasm_chunk.hash));
+    const chunk = content.chunks.get(hash);
+    if (chunk === undefined) throw REFUSE.badArgument(`the snapshot has no chunk ${hash.slice(0, 64)}`);
+    return chunk;
+  }
+  if (kind.stable_memory !== undefined) {
+    const { offset, size } = sliceOf('stable memory', kind.stable_memory, content.stableBytes);
+    return content.readStable(offset, size);
+  }
+  const [what, range, bytes] =
+    kind.wasm_module === undefined
+      ? (['heap', kind.wasm_memory, content.heap] as const)
+      : (['module', kind.wasm_module, content.wasm] as const);
+  if (range === undefined) throw new Error(`no such kind of data: ${tagOf(kind)}`);
+  const { offset, size } = sliceOf(what, range, bytes.length);
+  return bytes.subarray(offset, offset + size);
+}
+
+/** Returns the bytes of a call with their place in the snapshot; refuses a place beyond the end of its part. */
+function uploadedData(
+  content: UploadedSnapshot,
+  kind: ArgumentOf<'upload_canister_snapshot_data'>['kind'],
+  bytes: Uint8Array,
+): UploadedData {
+  const place = (what: string, offset: NatJson, length: number): number =>
+    sliceOf(what, { offset, size: bytes.length }, length).offset;
+  if (kind.wasm_module !== undefined)
+    return { part: 'w', offset: place('module', kind.wasm_module.offset, content.wasmBytes), bytes };
+  if (kind.wasm_memory !== undefined)
+    return { part: 'h', offset: place('heap', kind.wasm_memory.offset, content.heapBytes), bytes };
+  if (kind.stable_memory !== undefined)
+    return { part: 't', offset: place('stable memory', kind.stable_memory.offset, content.stableBytes), bytes };
+  return { part: 'chunk', bytes };
+}
+
 /** Returns the records of the canister if the sender may see its snapshots. */
 function visible(context: MethodContext, call: Call, id: string): CanisterRecordExtras {
   const canister = context.find(id);
@@ -299,12 +291,21 @@ function visible(context: MethodContext, call: Call, id: string): CanisterRecord
 }
 
 function replacedBy(id: BlobJson | null, snapshots: CanisterRecordExtras['snapshots']): Snapshot | undefined {
-  return id === null ? undefined : expectSnapshot(snapshots.find(toBytes(id)), id);
+  return id === null ? undefined : snapshotIn(snapshots, id);
+}
+
+function snapshotIn(snapshots: CanisterRecordExtras['snapshots'], id: BlobJson): Snapshot {
+  return expectSnapshot(snapshots.find(toBytes(id)), id);
 }
 
 function expectSnapshot(snapshot: Snapshot | undefined, id: BlobJson): Snapshot {
   if (snapshot === undefined) throw REFUSE.badArgument(`there is no snapshot ${shownId(id)}`);
   return snapshot;
+}
+
+function expectUploaded(content: SnapshotContent, id: BlobJson): UploadedSnapshot {
+  if (content instanceof UploadedSnapshot) return content;
+  throw REFUSE.badArgument(`snapshot ${shownId(id)} was taken from the canister: nothing can be added to it`);
 }
 
 function shownId(id: BlobJson): string {
@@ -324,4 +325,21 @@ function sliceOf(what: string, { offset, size }: RangeJson, length: number): { o
 
 function snapshotJson({ id, takenAtNs, description }: Snapshot): SnapshotJson {
   return { id: toBlob(id), taken_at_timestamp: fromNat(takenAtNs), total_size: description.bytes };
+}
+
+function metadataJson({ takenAtNs }: Snapshot, content: SnapshotContent): ResultOf<'read_canister_snapshot_metadata'> {
+  const { timerNs, lowMemoryHook } = content;
+  return {
+    source: content.source === 'uploaded' ? { metadata_upload: null } : { taken_from_canister: null },
+    taken_at_timestamp: fromNat(takenAtNs),
+    wasm_module_size: content.wasmBytes,
+    globals: content.globals.map(fromGlobal),
+    wasm_memory_size: content.heapBytes,
+    stable_memory_size: content.stableBytes,
+    wasm_chunk_store: content.chunkHashes.map((hash) => ({ hash: toBlob(hashOf(hash)) })),
+    canister_version: content.version,
+    certified_data: toBlob(content.certifiedData),
+    global_timer: timerNs === undefined ? null : timerNs === 0n ? { inactive: null } : { active: fromNat(timerNs) },
+    on_low_wasm_memory_hook_status: lowMemoryHook === undefined ? null : { [lowMemoryHook]: null },
+  };
 }
