@@ -38,12 +38,11 @@ import {
   CallContext,
   NOBODY,
   OpenCall,
-  QUERY_DEPTH_MAX,
-  QueryEvaluation,
 } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { CanisterPort } from './canister-port.ts';
 import { NOTED_ARGUMENT_BYTES_MAX, type SystemCanister } from './index.ts';
+import { QUERY_DEPTH_MAX, QueryEvaluation } from './query-evaluation.ts';
 
 /** `ic0.call_with_best_effort_response` caps at this. */
 const BEST_EFFORT_SECONDS_MAX = 300;

@@ -16,15 +16,7 @@ import { REJECT_CODE, type NotedMessage, type Outcome, idToText } from '../ic/in
 import { at, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
-import {
-  ScheduledCanister,
-  queueOf,
-  type IngressOrigin,
-  type QueuedTask,
-  CallContext,
-  QUERY_CALLS_MAX,
-  QueryEvaluation,
-} from './scheduled-canister.ts';
+import { ScheduledCanister, queueOf, type IngressOrigin, type QueuedTask, CallContext } from './scheduled-canister.ts';
 import type { KeptUnits } from './call-journal.ts';
 import { notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { contextOf, INSPECT, LOW_MEMORY } from './executions.ts';
@@ -41,6 +33,7 @@ import type {
   SystemCanister,
 } from './index.ts';
 import type { ExecutorQueue } from './executor-queue.ts';
+import { QUERY_CALLS_MAX, QueryEvaluation } from './query-evaluation.ts';
 import { restoreCalls } from './restore-calls.ts';
 import { digestOf } from './idempotency/argument-digest.ts';
 import type { Asked, UnderWay } from './idempotency/canister-keys.ts';

@@ -1,6 +1,7 @@
 /**
  * The scheduler's state: canisters, tasks that wait for each of them, and the calls in progress. All of it is in one
- * file, because each refers to the others: a canister has contexts, a context belongs to a canister.
+ * file, because each refers to the others: a canister has contexts, a context belongs to a canister. The parts that
+ * refer to none of these are in work.ts and query-evaluation.ts.
  * Main thread; plain state, changed by the other files of this folder.
  */
 import {
@@ -18,13 +19,15 @@ import {
   slotOf,
   type StepFault,
 } from '../ic/index.ts';
-import type { ModuleInfo, Recall } from '../execution/index.ts';
+import type { ModuleInfo } from '../execution/index.ts';
 import type { AsScheduled } from './canister-port.ts';
 import type { LruNode } from './lru-list.ts';
-import { type Member, MemberList } from './member-list.ts';
+import type { Member } from './member-list.ts';
 import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
-import { Queue } from './queue.ts';
+import type { QueryEvaluation } from './query-evaluation.ts';
+import type { Queue } from './queue.ts';
 import type { UnderWay } from './idempotency/canister-keys.ts';
+import { Work } from './work.ts';
 
 /** A call of a method that waits. */
 export interface QueuedCall {
@@ -77,109 +80,8 @@ export interface Credit {
   isPaid: boolean;
 }
 
-/** State that a canister needs while it has anything to do. */
-export class PendingWork {
-  /** Heartbeats and timers: ahead of everything else. */
-  readonly system = new Queue<QueuedTask>();
-  /** Updates and responses. */
-  readonly input = new Queue<QueuedTask>();
-  /** Queries: on committed state, so they may overtake what waits in `input`. */
-  readonly queries = new Queue<QueuedTask>();
-  /** Contexts of updates and system tasks that are not finished: what stopping waits for. */
-  readonly contexts = new MemberList<CallContext>();
-  /** Calls of these contexts that are open; filled only where state is kept. */
-  readonly openCalls = new MemberList<OpenCall>();
-  /** Tasks that executed when the executor died, and are to be executed again. */
-  interrupted: (QueuedCall | QueuedResponse)[] = [];
-  /** Calls of clients that have not begun, while it is paused: they wait for its new code. */
-  readonly held = new Queue<QueuedTask>();
-  /** Changes of its code that are under way: nothing starts until all have ended. */
-  changes = 0;
-  /** Tasks and changes of code at the executor, and cycles on their way there. */
-  executing = 0;
-  /** The part of `executing` that is being taken back: nothing starts until nothing of that part executes any more. */
-  recall: Recall = 'nothing';
-  /** Tasks that have come back, in order; then they go ahead of what waits. */
-  takenBack: QueuedTask[] = [];
-  /** Who needs it to stay awake. */
-  pins = 0;
-  /** Who is about to delete it with its calls. */
-  deletions = 0;
-  /** Suspended composite queries in the executor. */
-  frames = 0;
-  /** Changes when the executor dies, and with it every suspended query. */
-  life: object = {};
-  /** Has a place among its queue's turns. */
-  hasTurn = false;
-  /** The heartbeat is queued or executing. */
-  isBeating = false;
-  /**
-   * When the timer was due whose hook is queued or executing, ms since 1970; undefined: none is, or it was set again
-   * since.
-   */
-  firingMs: number | undefined = undefined;
-  /** The context of the low-memory hook that is queued or executing; undefined: none is, or it is not due any more. */
-  lowMemory: CallContext | undefined = undefined;
-  /** True if the status has changed since the waking began. */
-  isStatusNew = false;
-  /** True if the canister could not be woken a moment ago. */
-  isUnwakable = false;
-  /** Why it is `unloadable`. */
-  loadProblem: Error | undefined = undefined;
-  /** Executors in a row that have died while it woke. */
-  lostWakes = 0;
-  /** Others wait for its place: it starts nothing more before it has slept. */
-  isEvictionRequested = false;
-  /** Called when it has stopped, or will not: then with the reason. */
-  stopWaiters: ((problem: string | undefined) => void)[] = [];
-  /** Called when nothing of it executes any more. */
-  restWaiters: (() => void)[] = [];
-  /** Called when it is awake, or cannot be woken: then with the reason. */
-  wakeWaiters: ((problem: Error | undefined) => void)[] = [];
-  isQueryNext = false;
-
-  /** The hook in that context runs no more; true: it was due. */
-  lowMemoryEnded(context: CallContext): boolean {
-    if (this.lowMemory !== context) return false;
-    this.lowMemory = undefined;
-    return true;
-  }
-
-  get waiting(): number {
-    return this.system.length + this.input.length + this.queries.length;
-  }
-
-  /** True if the executor may drop the canister now. */
-  get isQuiet(): boolean {
-    return (
-      this.executing === 0 &&
-      this.changes === 0 &&
-      this.pins === 0 &&
-      this.frames === 0 &&
-      this.interrupted.length === 0
-    );
-  }
-
-  /** Nothing here is worth keeping. */
-  get isNeedless(): boolean {
-    return (
-      this.isQuiet &&
-      this.waiting === 0 &&
-      this.held.length === 0 &&
-      this.contexts.size === 0 &&
-      this.openCalls.size === 0 &&
-      this.stopWaiters.length === 0 &&
-      this.wakeWaiters.length === 0 &&
-      this.deletions === 0 &&
-      this.firingMs === undefined &&
-      this.lowMemory === undefined &&
-      !this.isBeating &&
-      !this.isUnwakable &&
-      this.loadProblem === undefined &&
-      !this.hasTurn
-    );
-  }
-}
+/** The work of a canister: its tasks, contexts and calls. */
+export type PendingWork = Work<QueuedTask, CallContext, OpenCall>;
 
 /** Tasks of one canister, in order, and its state. Many canisters sleep, so the fields of busy ones are apart. */
 export class ScheduledCanister implements AsScheduled {
@@ -253,7 +155,7 @@ export class ScheduledCanister implements AsScheduled {
 
   /** Made when first asked for. */
   get work(): PendingWork {
-    return (this.#work ??= new PendingWork());
+    return (this.#work ??= new Work());
   }
 
   /** The canister's work; undefined: nothing is to be done. */
@@ -499,31 +401,5 @@ export class CallContext implements Member<CallContext> {
   view(): ContextView {
     const { caller, deadlineNs, canAnswer, cyclesAvailable, instructions } = this;
     return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions };
-  }
-}
-
-/** Levels of composite queries below the first (docs/execution-rules.md, "Composite queries"). */
-export const QUERY_DEPTH_MAX = 6;
-/** Calls of one composite query, over all levels. */
-export const QUERY_CALLS_MAX = 500;
-
-/** State that all executions of one composite query share. */
-export class QueryEvaluation {
-  readonly depth: number;
-  readonly budget: {
-    instructionsLeft: number;
-    callsLeft: number;
-    /** The newest change of any canister it has seen. */
-    lastUnit: number;
-  };
-
-  constructor(depth: number, budget: QueryEvaluation['budget']) {
-    this.depth = depth;
-    this.budget = budget;
-  }
-
-  /** Notes that the query has seen this canister's state. */
-  saw(canister: ScheduledCanister): void {
-    if (canister.lastUnit > this.budget.lastUnit) this.budget.lastUnit = canister.lastUnit;
   }
 }
