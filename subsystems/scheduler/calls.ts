@@ -148,6 +148,7 @@ export class Calls {
 
   /** Drops the answer of a call, when it comes, and the cycles that come back: the caller is gone. */
   abandon(call: OpenCall): void {
+    call.context.canister.expect('leave its calls', 'deleted');
     call.isAnswered = true;
     this.#limited.delete(call);
     this.callEnded(call);
@@ -423,11 +424,11 @@ export function standingRefusal(canister: ScheduledCanister, isTransform = false
   // An outcall's response is on its way to a canister that waits for it, and that may be stopping meanwhile.
   const isOpen = canister.status === 'running' || (isTransform && canister.status === 'stopping');
   // Nearly always: its name is not made for nothing.
-  const { state } = canister;
-  if (isOpen && canister.module !== undefined && state !== 'lost' && state !== 'unloadable') return undefined;
+  const { kind } = canister.state;
+  if (isOpen && canister.module !== undefined && kind !== 'lost' && kind !== 'unloadable') return undefined;
   const name = principalToText(canister.id);
-  if (state === 'lost') return THREAD_STOPPED;
-  if (state === 'unloadable') return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
+  if (kind === 'lost') return THREAD_STOPPED;
+  if (kind === 'unloadable') return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
   if (!isOpen) return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${canister.status}`);
   if (canister.module === undefined && !canister.isChanging)
     return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} contains no Wasm module`);

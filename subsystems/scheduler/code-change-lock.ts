@@ -46,7 +46,7 @@ export class CodeChangeLock {
     work.changes++;
     this.#needs.eviction.keep(canister);
     this.#needs.executions.recall(canister, 'unbegun');
-    if (canister.isAsleep) {
+    while (canister.isAsleep) {
       const problem = await this.#wakeUp(canister);
       if (problem !== undefined) {
         work.changes--;
@@ -63,6 +63,7 @@ export class CodeChangeLock {
 
   #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
     const { execution, journal, calls, ticking, executions, port } = this.#needs;
+    canister.expect('change its code', 'live', 'lost');
     const queue = this.#queueOf(canister);
     return new Promise((resolve) => {
       executions.taskGiven(queue);
@@ -72,7 +73,7 @@ export class CodeChangeLock {
         if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, 'nothing');
         canister.work.executing--;
         if (step.fault?.kind !== 'unavailable') journal.changed(canister);
-        if (step.fault === undefined && canister.state !== 'deleted') {
+        if (step.fault === undefined && canister.state.kind !== 'deleted') {
           canister.module = module;
           ticking.setTimer(canister, step.timerNs ?? 0n);
           ticking.codeChanged(canister);
@@ -103,7 +104,7 @@ export class CodeChangeLock {
   async endCalls(canister: ScheduledCanister): Promise<void> {
     const message = `Canister ${principalToText(canister.id)} was deleted`;
     // No executor has anything of it.
-    if (canister.isAsleep || canister.state === 'lost') this.#rejectAll(canister, message);
+    if (canister.isAsleep || canister.state.kind === 'lost') this.#rejectAll(canister, message);
     else await this.#empty(canister, message);
   }
 
@@ -116,7 +117,7 @@ export class CodeChangeLock {
       // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
       canister.module = undefined;
       journal.changed(canister);
-      if (canister.state === 'deleted') return;
+      if (canister.state.kind === 'deleted') return;
       ticking.setTimer(canister, 0n);
       ticking.codeChanged(canister);
       this.#rejectAll(canister, message);
@@ -151,7 +152,7 @@ export class CodeChangeLock {
     executions.recall(canister, 'unbegun');
     return () => {
       canister.work.changes--;
-      if (canister.state !== 'deleted') executions.fillQueue(canister, this.#queueOf(canister));
+      if (canister.state.kind !== 'deleted') executions.fillQueue(canister, this.#queueOf(canister));
     };
   }
 
@@ -171,8 +172,9 @@ export class CodeChangeLock {
 
   /** Resolves when the canister is awake, or with the reason why it cannot be. */
   #wakeUp(canister: ScheduledCanister): Promise<Error | undefined> {
-    const { loadProblem } = canister.work;
-    if (loadProblem !== undefined) return Promise.resolve(loadProblem);
+    const { state } = canister;
+    if (state.kind === 'unloadable') return Promise.resolve(state.problem);
+    canister.expect('be woken', 'evicted', 'loading');
     return new Promise((resolve) => {
       canister.work.wakeWaiters.push(resolve);
       this.#needs.eviction.wants(canister, 'now');

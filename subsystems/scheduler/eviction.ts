@@ -19,9 +19,10 @@
  * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does
  * what is decided.
  */
-import { type Clock, ServerError } from '../../kernel/index.ts';
+import { assert, type Clock, ServerError } from '../../kernel/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CanisterPort } from './canister-port.ts';
+import { EVICTED, LIVE } from './canister-state.ts';
 import { Freed, type Lack, type LiveBounds, LivePlaces } from './live-places.ts';
 import { LruList, lruNodeOf } from './lru-list.ts';
 import { type Need, needOfAll } from './need.ts';
@@ -36,8 +37,10 @@ import { LARGE_HEAP_BYTES } from '../ic/index.ts';
 export type EvictionOptions = LiveBounds;
 
 export interface EvictionEvents {
-  /** Called when the canister is awake: tasks that wait may start. */
-  readonly awake: (canister: ScheduledCanister) => void;
+  /**
+   * Called when the canister is awake: tasks that wait may start. `isStatusNew`: its executor may not know its status.
+   */
+  readonly awake: (canister: ScheduledCanister, isStatusNew: boolean) => void;
   /** Called when the canister could not be woken. */
   readonly failed: (canister: ScheduledCanister, error: Error) => void;
   /** An operator should know. */
@@ -149,6 +152,7 @@ export class Eviction {
 
   /** A canister that is awake from the beginning. */
   admitted(canister: ScheduledCanister): void {
+    canister.expect('begin awake', 'live');
     this.#awake.add(canister);
     this.#places.take(canister);
     // Nobody is put to sleep for it now: whoever made it is not done with it.
@@ -176,7 +180,7 @@ export class Eviction {
   /** Notes that the canister's executor has died, and the canister with it. */
   lost(canister: ScheduledCanister): void {
     // A canister that is being woken goes to another executor, or fails.
-    if (canister.state === 'live') this.#fallAsleep(canister);
+    if (canister.state.kind === 'live') this.#fallAsleep(canister);
   }
 
   /** Requeues a canister that was evicted while messages waited. */
@@ -188,8 +192,8 @@ export class Eviction {
   wants(canister: ScheduledCanister, need: Need): void {
     if (need === 'tick') this.#crowd.saw(canister);
     else this.#uses++;
-    if (canister.state === 'live' && need !== 'tick') this.keep(canister);
-    if (canister.state !== 'evicted') return;
+    if (canister.state.kind === 'live' && need !== 'tick') this.keep(canister);
+    if (canister.state.kind !== 'evicted') return;
     if (need === 'now') {
       this.#wanted.remove(canister);
       this.#ticking.remove(canister);
@@ -217,14 +221,13 @@ export class Eviction {
 
   /** Something of it has ended: it may be idle now, and the warmest of those that are used. */
   stepEnded(canister: ScheduledCanister): void {
-    if (!this.isBounded || canister.state !== 'live') return;
+    if (!this.isBounded || canister.state.kind !== 'live') return;
     this.#places.recount(canister);
     const work = canister.workIfAny;
-    // Somebody counts on it: another has to give way.
-    if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isEvictionRequested = false;
-    if (work?.isEvictionRequested === true && work.isQuiet) {
+    if (canister.isGivingWay && work !== undefined && (work.frames > 0 || work.pins > 0)) canister.keepPlace();
+    if (canister.isGivingWay && work?.isQuiet !== false) {
       void this.#putToSleep(canister);
-      if (work.waiting > 0) this.wantsStill(canister);
+      if (work !== undefined && work.waiting > 0) this.wantsStill(canister);
       this.#advance();
       return;
     }
@@ -356,6 +359,7 @@ export class Eviction {
 
   /** Resolves when its executor has dropped it. */
   #putToSleep(canister: ScheduledCanister): Promise<void> {
+    assert(canister.workIfAny?.isQuiet !== false, 'a canister of which something executes cannot be put to sleep');
     this.evictions++;
     this.#fallAsleep(canister);
     const fallen = Promise.resolve(this.#port.loader.sleep(canister.handle));
@@ -373,17 +377,16 @@ export class Eviction {
   }
 
   #fallAsleep(canister: ScheduledCanister): void {
+    canister.expect('fall asleep', 'live');
     this.#idle.remove(canister);
     if (this.#awake.delete(canister)) this.#places.release(canister);
-    canister.enter('evicted');
-    const work = canister.workIfAny;
-    if (work !== undefined) work.isEvictionRequested = false;
+    canister.enter(EVICTED);
   }
 
-  #wake(canister: ScheduledCanister): void {
+  /** `lostWakes`: executors in a row that have died while it woke. */
+  #wake(canister: ScheduledCanister, lostWakes = 0): void {
+    canister.enter({ kind: 'loading', isStatusNew: false, lostWakes });
     this.#places.take(canister);
-    canister.enter('loading');
-    canister.work.isStatusNew = false;
     this.#gated.get(canister)?.gate.started();
     this.#waking.begin(canister, (problem) => {
       this.#places.release(canister);
@@ -394,16 +397,16 @@ export class Eviction {
 
   #woken(canister: ScheduledCanister): void {
     // The canister may have been deleted meanwhile.
-    if (canister.state === 'loading') {
+    const state = canister.expect('be awake', 'loading', 'deleted');
+    if (state.kind === 'loading') {
       this.wakeUps++;
-      canister.work.lostWakes = 0;
-      canister.enter('live');
+      canister.enter(LIVE);
       this.#awake.add(canister);
       this.#places.take(canister);
       const node = lruNodeOf(canister);
       node.sinceMs = this.#clock.nowMs();
       node.isUsed = !isFree(canister);
-      this.#events.awake(canister);
+      this.#events.awake(canister, state.isStatusNew);
       this.stepEnded(canister);
     }
     this.#ungate(canister);
@@ -411,31 +414,29 @@ export class Eviction {
   }
 
   #failed(canister: ScheduledCanister, error: Error): void {
-    const { work } = canister;
-    if (canister.state === 'loading') {
-      const isMissing = error instanceof ServerError && error.kind === 'missing';
-      canister.enter(isMissing ? 'unloadable' : 'evicted');
+    const state = canister.expect('fail to wake', 'loading', 'deleted');
+    if (state.kind === 'loading') {
       const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
-      if (hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
+      if (hasDied && state.lostWakes < LOST_WAKES_MAX) {
+        canister.enter(EVICTED);
         // The canister still has its place.
-        this.#wake(canister);
+        this.#wake(canister, state.lostWakes + 1);
         return;
       }
-      if (!work.isUnwakable) this.#clock.after(RETRY_MS, () => this.#retry(canister));
-      work.isUnwakable = true;
-      if (isMissing) work.loadProblem = error;
+      const isMissing = error instanceof ServerError && error.kind === 'missing';
+      if (isMissing) canister.enter({ kind: 'unloadable', problem: error });
+      else canister.enter({ kind: 'evicted', pause: this.#clock.after(RETRY_MS, () => this.#retry(canister)) });
       this.#events.failed(canister, error);
     }
-    work.lostWakes = 0;
     this.#ungate(canister);
     this.#advance();
   }
 
   #retry(canister: ScheduledCanister): void {
-    const { work } = canister;
-    work.isUnwakable = false;
-    if (canister.state === 'evicted' && work.waiting > 0) this.wantsStill(canister);
-    else if (canister.isAsleep) canister.shrink();
+    canister.endPause();
+    const work = canister.workIfAny;
+    if (work !== undefined && work.waiting > 0) this.wantsStill(canister);
+    else canister.shrink();
   }
 
   /** Sees to it that each canister that waits for a place gets one in the end. */
@@ -466,15 +467,12 @@ export class Eviction {
   #askToGiveWay(lack: Lack, next: ScheduledCanister): void {
     if (!this.#wanted.has(next)) return;
     const freed = new Freed();
-    for (const canister of this.#awake)
-      if (canister.workIfAny?.isEvictionRequested === true) this.#free(canister, freed);
+    for (const canister of this.#awake) if (canister.isGivingWay) this.#free(canister, freed);
     const sinceMs = this.#clock.nowMs() - PATIENCE_MS;
     const mayGo = (canister: ScheduledCanister): boolean =>
-      (canister.lruNode?.sinceMs ?? 0) <= sinceMs &&
-      canister.workIfAny?.isEvictionRequested !== true &&
-      isFree(canister);
+      (canister.lruNode?.sinceMs ?? 0) <= sinceMs && !canister.isGivingWay && isFree(canister);
     const { victims } = this.#plan(next, freed, () => this.#awake, mayGo);
-    for (const canister of victims) canister.work.isEvictionRequested = true;
+    for (const canister of victims) canister.requestEviction();
     for (const canister of victims) this.stepEnded(canister);
     // There may be garbage that nobody has seen to.
     if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.heapBytesOf(next)).then(() => this.#advance());

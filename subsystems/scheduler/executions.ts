@@ -68,6 +68,7 @@ export class Executions {
   }
 
   start(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask): void {
+    canister.expect('start a task', 'live');
     const { calls, ticking } = this.#needs;
     switch (waiting.kind) {
       case 'start':
@@ -322,11 +323,11 @@ export class Executions {
     const { execution, journal, eviction } = this.#needs;
     const { canister, amount } = credit;
     // A canister that is gone cannot be paid; its cycles went with it.
-    if (canister.state === 'deleted' || canister.state === 'lost') {
+    if (canister.state.kind === 'deleted' || canister.state.kind === 'lost') {
       journal.paid(credit);
       return;
     }
-    if (canister.state === 'unloadable') return;
+    if (canister.state.kind === 'unloadable') return;
     if (canister.isAsleep) {
       this.#events.enqueue(canister, { kind: 'credit', credit });
       return;
@@ -335,7 +336,7 @@ export class Executions {
     eviction.keep(canister);
     const ended = (isPaid: boolean): void => {
       canister.work.executing--;
-      if (isPaid || canister.state === 'deleted') {
+      if (isPaid || canister.state.kind === 'deleted') {
         journal.paid(credit);
         journal.changed(canister);
       } else if (journal.isDurable) {

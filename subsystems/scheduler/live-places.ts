@@ -5,6 +5,7 @@
  *
  * Main thread; counts.
  */
+import { assert } from '../../kernel/index.ts';
 import { type LruNode, lruNodeOf } from './lru-list.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
@@ -54,13 +55,15 @@ export class LivePlaces {
   }
 
   take(canister: ScheduledCanister): void {
+    canister.expect('take a place', 'live', 'loading');
     this.#places++;
     this.#count(lruNodeOf(canister), this.bytesOf(canister), 1);
   }
 
   release(canister: ScheduledCanister): void {
     this.#places--;
-    const node = lruNodeOf(canister);
+    const node = canister.lruNode;
+    assert(node !== undefined, 'a canister that has no place cannot give it back');
     this.#count(node, node.bytes, -1);
     canister.lruNode = undefined;
   }

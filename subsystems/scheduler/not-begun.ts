@@ -63,9 +63,7 @@ export class NotBegun {
         calls.refuse(waiting.context, code, message, kind);
         return;
       case 'system':
-        // A timer whose hook did not run is due again, once the canister runs, and can be woken.
-        if (waiting.exported === GLOBAL_TIMER && isThere(waiting.context.canister))
-          ticking.rearm(waiting.context.canister);
+        if (waiting.exported === GLOBAL_TIMER) ticking.rearm(waiting.context.canister);
         ticking.ended(waiting.context.canister, waiting.exported);
         waiting.context.canister.work.lowMemoryEnded(waiting.context);
         calls.refuse(waiting.context, code, message);
@@ -105,11 +103,6 @@ export class NotBegun {
     }
     this.#needs.stopIfDone(canister);
   }
-}
-
-/** Tells whether the canister may run again. */
-function isThere({ state }: ScheduledCanister): boolean {
-  return state !== 'deleted' && state !== 'lost';
 }
 
 /** All that wait for a canister. */

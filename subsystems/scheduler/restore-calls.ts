@@ -18,6 +18,7 @@ import {
   NOBODY,
   OpenCall,
 } from './scheduled-canister.ts';
+import { DELETED, UNUSABLE } from './canister-state.ts';
 import { idToText } from '../ic/index.ts';
 import {
   type CallRecord,
@@ -97,7 +98,7 @@ class Restoring {
       const call = this.#callOf(record);
       calls.set(record.number, call);
       const { pending } = call;
-      if (call.context.canister.state === 'unloadable') this.#seen(pending);
+      if (call.context.canister.state.kind === 'unloadable') this.#seen(pending);
       else if (pending === undefined) open.push(call);
       else waiting.push(this.#seen(pending));
     }
@@ -106,7 +107,7 @@ class Restoring {
       if (record.start !== undefined) {
         context.pending = { kind: 'start', context, call: 'update', ...record.start };
         this.#seen(context.pending);
-        if (context.canister.state !== 'unloadable') waiting.push(context.pending);
+        if (context.canister.state.kind !== 'unloadable') waiting.push(context.pending);
       } else if (context.openCalls === 0) {
         throw damaged(CONTEXT, record.number, 'nothing waits for it');
       }
@@ -152,7 +153,7 @@ class Restoring {
     const name = Buffer.from(id).toString('hex');
     let canister = this.#absent.get(name);
     if (canister === undefined) {
-      canister = new ScheduledCanister(-1, idToText(id), 'unloadable');
+      canister = new ScheduledCanister(-1, idToText(id), UNUSABLE);
       this.#absent.set(name, canister);
     }
     return canister;
@@ -161,8 +162,8 @@ class Restoring {
 
 /** Returns a stand-in for a canister that was deleted while it was being paid; all else that it had went with it. */
 function goneCanister(id: Uint8Array): ScheduledCanister {
-  const canister = new ScheduledCanister(-1, idToText(id), 'unloadable');
-  canister.enter('deleted');
+  const canister = new ScheduledCanister(-1, idToText(id), UNUSABLE);
+  canister.enter(DELETED);
   return canister;
 }
 

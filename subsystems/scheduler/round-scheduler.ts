@@ -21,6 +21,7 @@ import type { KeptUnits } from './call-journal.ts';
 import { notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { contextOf, INSPECT, LOW_MEMORY } from './executions.ts';
 import { takeAll } from './not-begun.ts';
+import { DELETED, EVICTED, LIVE, LOST, UNUSABLE } from './canister-state.ts';
 import { type AsScheduled, CanisterPort, type Listener, type Loader } from './canister-port.ts';
 import type {
   AdmitOptions,
@@ -74,7 +75,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       credit: (canister, amount) => this.#parts.executions.credit(this.#parts.journal.credit(canister, amount)),
       answer: (context, done, outcome) => this.#answer(context, done, outcome),
       due: (canister, exported) => this.#beginSystemTask(canister, exported),
-      awake: (canister) => this.#awake(canister),
+      awake: (canister, isStatusNew) => this.#awake(canister, isStatusNew),
       failed: (canister, error) => this.#wakeFailed(canister, error),
       statusChanged: (canister) => this.#statusChanged(canister),
       timerChanged: (canister) => this.#recordChanged(canister),
@@ -91,7 +92,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   admit(handle: number, idText: string, options: AdmitOptions = {}): void {
     const { isAsleep = false, isUnloadable = false } = options;
-    const canister = new ScheduledCanister(handle, idText, isUnloadable ? 'unloadable' : isAsleep ? 'evicted' : 'live');
+    const canister = new ScheduledCanister(handle, idText, isUnloadable ? UNUSABLE : isAsleep ? EVICTED : LIVE);
     canister.status = options.status ?? 'running';
     canister.module = options.module;
     canister.timerMs = options.timerMs;
@@ -202,11 +203,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.ticking.forget(canister);
     this.#byId.delete(canister.idText);
     this.#canisters[handle] = undefined;
-    canister.enter('deleted');
+    canister.enter(DELETED);
     this.#parts.idempotency.forget(canister);
     this.#parts.journal.changed(canister);
     this.#parts.eviction.forget(canister);
-    for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(DELETED);
+    for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(ACTOR_DELETED);
     // Their contexts end below: nobody gives these up afterwards.
     canister.work.interrupted.splice(0);
     this.#parts.stopping.refuse(canister);
@@ -230,7 +231,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       if (work !== undefined) work.lowMemory = undefined;
       return;
     }
-    if (canister.status !== 'running' || canister.isChanging || canister.state === 'unloadable') return;
+    if (canister.status !== 'running' || canister.isChanging || canister.state.kind === 'unloadable') return;
     if (canister.entry(LOW_MEMORY) === undefined) {
       this.#port.listener.lowMemoryRan(handle);
       return;
@@ -261,7 +262,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       if (isWanted && !this.#isDraining) this.#parts.eviction.wantsStill(canister);
       return;
     }
-    canister.enter('lost');
+    canister.enter(LOST);
     this.#parts.idempotency.forget(canister);
     this.#parts.ticking.forget(canister);
     this.#refuseWaiting(canister, THREAD_STOPPED);
@@ -271,7 +272,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   /** Goes on with a canister that its executor has again. */
-  #awake(canister: ScheduledCanister): void {
+  #awake(canister: ScheduledCanister, isStatusNew: boolean): void {
+    canister.expect('go on', 'live');
     const { work } = canister;
     if (work.interrupted.length > 0 && !this.#isDraining) {
       // In the order they came, which is not the one in which they were given up.
@@ -279,8 +281,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       work.input.putAhead(again);
       if (canister.status !== 'running') this.#parts.notBegun.sort(canister);
     }
-    if (work.isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
-    work.isStatusNew = false;
+    if (isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
     for (const waiter of work.wakeWaiters.splice(0)) waiter(undefined);
     this.#schedule(canister);
   }
@@ -290,13 +291,14 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
    * good keeps its stored messages, for a host that can load it.
    */
   #wakeFailed(canister: ScheduledCanister, error: Error): void {
+    canister.expect('wait for the next time', 'evicted', 'unloadable');
     const { work } = canister;
     for (const waiter of work.wakeWaiters.splice(0)) waiter(error);
     const refusal: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: error.message };
     const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
     for (const waiting of [...interrupted, ...takeAll(canister)]) {
       const isKept = this.#parts.journal.keeps(waiting);
-      if (isKept && canister.state === 'unloadable') continue;
+      if (isKept && canister.state.kind === 'unloadable') continue;
       if (isKept && waiting.kind !== 'start') queueOf(work, waiting).push(waiting);
       else this.#parts.notBegun.refuse(waiting, refusal);
     }
@@ -330,14 +332,15 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.executions.recall(canister, 'everything');
     return () => {
       endRefusal();
-      if (canister.state !== 'deleted') this.#schedule(canister);
+      if (canister.state.kind !== 'deleted') this.#schedule(canister);
     };
   }
 
   #statusChanged(canister: ScheduledCanister): void {
     const { handle, status } = canister;
-    if (canister.state === 'live') this.#execution.configure(handle, { status });
-    else if (canister.state === 'loading') canister.work.isStatusNew = true;
+    const { state } = canister;
+    if (state.kind === 'live') this.#execution.configure(handle, { status });
+    else if (state.kind === 'loading') state.isStatusNew = true;
     this.#recordChanged(canister);
     this.#parts.notBegun.sort(canister);
   }
@@ -345,7 +348,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   /** Notes that the stored facts of a canister, besides its memory, have changed. */
   #recordChanged(canister: ScheduledCanister): void {
     // The last of a canister's calls may end when it is long gone.
-    if (!this.#parts.journal.isDurable || canister.state === 'deleted') return;
+    if (!this.#parts.journal.isDurable || canister.state.kind === 'deleted') return;
     this.#parts.journal.changed(canister);
     this.#port.listener.recordChanged(canister.handle);
   }
@@ -393,7 +396,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     const standing = standingRefusal(canister, message.kind === 'transform');
     if (standing !== undefined) {
       const outcome = refusedOutcome(
-        canister.state === 'lost' ? 'unavailable' : 'reject',
+        canister.state.kind === 'lost' ? 'unavailable' : 'reject',
         standing.code,
         standing.message,
       );
@@ -479,12 +482,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       return false;
     }
     this.#parts.journal.queued(waiting);
-    return canister.state !== 'unloadable' && !(this.#isDraining && waiting.kind !== 'dropFrame');
+    return canister.state.kind !== 'unloadable' && !(this.#isDraining && waiting.kind !== 'dropFrame');
   }
 
   #refusalOf({ state, id }: ScheduledCanister, waiting: QueuedTask): Refusal | undefined {
-    if (state === 'deleted') return notFound(id);
-    if (state === 'lost') return THREAD_STOPPED;
+    if (state.kind === 'deleted') return notFound(id);
+    if (state.kind === 'lost') return THREAD_STOPPED;
     const isKept = !this.#isDraining || waiting.kind === 'dropFrame' || this.#parts.journal.keeps(waiting);
     return isKept ? undefined : SERVER_STOPPING;
   }
@@ -502,11 +505,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
   #schedule(canister: ScheduledCanister, need?: Need): void {
-    if (canister.state !== 'live' || this.#parts.eviction.isBounded) {
+    if (canister.state.kind !== 'live' || this.#parts.eviction.isBounded) {
       const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
       this.#parts.eviction.wants(canister, need ?? needOfAll(work));
-      if (canister.state !== 'live') return;
+      if (canister.state.kind !== 'live') return;
     }
     const queue = this.#queueOfExecutor(canister);
     queue.giveTurn(canister);
@@ -568,4 +571,4 @@ function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 
 }
 
 const STOPPING_OUTCOME = refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, SERVER_STOPPING.message);
-const DELETED = new ServerError('missing', 'actor-missing', 'the actor was deleted meanwhile');
+const ACTOR_DELETED = new ServerError('missing', 'actor-missing', 'the actor was deleted meanwhile');

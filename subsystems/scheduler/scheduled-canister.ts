@@ -23,7 +23,16 @@ import type { ModuleInfo } from '../execution/index.ts';
 import type { AsScheduled } from './canister-port.ts';
 import type { LruNode } from './lru-list.ts';
 import type { Member } from './member-list.ts';
-import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
+import {
+  assertTransition,
+  type CanisterState,
+  EVICTED,
+  type FirstState,
+  GIVING_WAY,
+  LIVE,
+  type StateKind,
+  type StateOf,
+} from './canister-state.ts';
 import type { QueryEvaluation } from './query-evaluation.ts';
 import type { Queue } from './queue.ts';
 import type { UnderWay } from './idempotency/canister-keys.ts';
@@ -102,7 +111,7 @@ export class ScheduledCanister implements AsScheduled {
   #state: CanisterState;
   #work: PendingWork | undefined = undefined;
 
-  constructor(handle: number, idText: string, state: FirstState = 'live') {
+  constructor(handle: number, idText: string, state: FirstState = LIVE) {
     this.handle = handle;
     this.idText = idText;
     this.#state = state;
@@ -140,13 +149,53 @@ export class ScheduledCanister implements AsScheduled {
 
   /** Throws where the scheduler is mistaken: that state cannot follow the present one. */
   enter(state: CanisterState): void {
-    assertTransition(this.handle, this.#state, state);
+    const before = this.#state;
+    assertTransition(this.handle, before.kind, state.kind);
+    if (before.kind === 'evicted') before.pause?.[Symbol.dispose]();
     this.#state = state;
+  }
+
+  /**
+   * Returns the state, which is of one of these kinds. Throws where the scheduler is mistaken; `deed` follows "the
+   * canister cannot".
+   */
+  expect<K extends StateKind>(deed: string, kind: K, other: K = kind): StateOf<K> {
+    const state = this.#state;
+    if (isOfKind(state, kind) || isOfKind(state, other)) return state;
+    throw new Error(`canister ${this.handle} cannot ${deed}: it is ${state.kind}`);
+  }
+
+  /** Others wait for the place of the canister: it starts nothing more before it has slept. */
+  requestEviction(): void {
+    this.expect('give way', 'live');
+    this.#state = GIVING_WAY;
+  }
+
+  /** Another one has to give way: somebody counts on this canister. */
+  keepPlace(): void {
+    this.expect('keep its place', 'live');
+    this.#state = LIVE;
+  }
+
+  get isGivingWay(): boolean {
+    return this.#state.kind === 'live' && this.#state.isEvictionRequested;
+  }
+
+  /** The pause after a failure is over: heartbeats and timers wake the canister again. */
+  endPause(): void {
+    this.expect('end its pause', 'evicted');
+    this.#state = EVICTED;
+  }
+
+  /** True for a while after the canister could not be loaded. */
+  get isPausing(): boolean {
+    return this.#state.kind === 'evicted' && this.#state.pause !== undefined;
   }
 
   /** True if the canister is stored, and no executor has it yet, or any more. */
   get isAsleep(): boolean {
-    return this.#state === 'evicted' || this.#state === 'loading' || this.#state === 'unloadable';
+    const { kind } = this.#state;
+    return kind === 'evicted' || kind === 'loading' || kind === 'unloadable';
   }
 
   get id(): Uint8Array {
@@ -165,7 +214,8 @@ export class ScheduledCanister implements AsScheduled {
 
   /** Gives back what a sleeping canister does not need. */
   shrink(): void {
-    if (this.#state !== 'loading' && this.#work?.isNeedless === true) this.#work = undefined;
+    this.expect('give anything back', 'evicted');
+    if (this.#work?.isEmpty === true) this.#work = undefined;
   }
 
   /** Number of an entry point, if the code has it. */
@@ -202,9 +252,14 @@ export class ScheduledCanister implements AsScheduled {
   }
 
   #canStart(work: PendingWork): boolean {
-    const isLocked = work.changes > 0 || work.deletions > 0 || work.recall !== 'nothing' || work.interrupted.length > 0;
-    return this.#state === 'live' && !isLocked && !work.isEvictionRequested;
+    const state = this.#state;
+    if (state.kind !== 'live' || state.isEvictionRequested) return false;
+    return work.changes === 0 && work.deletions === 0 && work.recall === 'nothing' && work.interrupted.length === 0;
   }
+}
+
+function isOfKind<K extends StateKind>(state: CanisterState, kind: K): state is StateOf<K> {
+  return state.kind === kind;
 }
 
 /** Updates and queries alternate while both wait. */

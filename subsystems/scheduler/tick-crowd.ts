@@ -42,7 +42,7 @@ export class TickCrowd {
 
   #judge(): void {
     const { cap, bytesMax } = this.#places;
-    const seen = [...this.#seen].filter(({ state }) => state !== 'deleted');
+    const seen = [...this.#seen].filter(({ state }) => state.kind !== 'deleted');
     const sizes = seen.map((canister) => this.#places.bytesOf(canister));
     const bytes = sizes.reduce((sum, size) => sum + size, 0);
     const oversized = sizes.filter((size) => this.#places.isOversized(size));

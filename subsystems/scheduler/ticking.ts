@@ -86,10 +86,11 @@ export class Ticking {
     else this.#armed.add(canister);
   }
 
-  /** Makes a hook due again that was due and did not run. */
+  /** Makes a hook due again that was due and did not run: once the canister runs, and can be woken. */
   rearm(canister: ScheduledCanister): void {
     const { firingMs } = canister.work;
-    if (firingMs !== undefined) this.putTimer(canister, firingMs);
+    const isThere = canister.state.kind !== 'deleted' && canister.state.kind !== 'lost';
+    if (isThere && firingMs !== undefined) this.putTimer(canister, firingMs);
   }
 
   forget(canister: ScheduledCanister): void {
@@ -141,9 +142,6 @@ export class Ticking {
 
 function mayBegin(canister: ScheduledCanister): boolean {
   return (
-    canister.status === 'running' &&
-    canister.state !== 'unloadable' &&
-    !canister.isChanging &&
-    canister.workIfAny?.isUnwakable !== true
+    canister.status === 'running' && canister.state.kind !== 'unloadable' && !canister.isChanging && !canister.isPausing
   );
 }

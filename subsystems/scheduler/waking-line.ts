@@ -39,6 +39,7 @@ export class WakingLine {
   }
 
   add(canister: ScheduledCanister, lane: Lane, sinceMs = 0): void {
+    canister.expect('wait to be woken', 'evicted');
     const waiter = { canister, lane, ticket: ++this.#tickets, sinceMs };
     this.#waiters.set(canister, waiter);
     this.#lanes[lane].push(waiter);

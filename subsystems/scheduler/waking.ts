@@ -68,6 +68,7 @@ export class Waking {
 
   /** Calls back when it is awake, or with the reason why it cannot be. */
   begin(canister: ScheduledCanister, ended: (problem: Error | undefined) => void): void {
+    canister.expect('be loaded', 'loading');
     this.#waking.add(canister);
     const heapBytes = this.isLarge(canister) ? this.heapBytesOf(canister) : 0;
     this.#wakingBytes += heapBytes;
@@ -93,7 +94,7 @@ export class Waking {
         return;
       } catch (error) {
         const isShort = error instanceof ServerError && error.code === 'memory-full';
-        if (!isShort || triesLeft === 0 || canister.state === 'deleted') throw error;
+        if (!isShort || triesLeft === 0 || canister.state.kind === 'deleted') throw error;
       }
       // Nobody knows how much of the canister's stable memory was written.
       const hasSlept = await this.#relief?.makeRoom(this.heapBytesOf(canister));

@@ -1,6 +1,7 @@
 /**
- * What waits for a canister and what it has begun, who keeps it from starting or from sleeping, and who waits for it.
- * Tasks, contexts and calls refer to canisters (scheduled-canister.ts): here they are types to be filled in.
+ * Tasks that wait for a canister and those that it has begun, with who keeps it from starting or from sleeping, and
+ * who waits for it. Tasks, contexts and calls refer to canisters (scheduled-canister.ts): here they are types to be
+ * filled in.
  *
  * Main thread; plain data, and made only while there is something to do: nearly all canisters sleep.
  */
@@ -56,16 +57,6 @@ export class Work<Task extends object, Context extends Member<Context>, Call ext
   firingMs: number | undefined = undefined;
   /** The context of the low-memory hook that is queued or executing; undefined: none is, or it is not due any more. */
   lowMemory: Context | undefined = undefined;
-  /** True if the status has changed since the waking began. */
-  isStatusNew = false;
-  /** True if the canister could not be woken a moment ago. */
-  isUnwakable = false;
-  /** Why it is `unloadable`. */
-  loadProblem: Error | undefined = undefined;
-  /** Executors in a row that have died while it woke. */
-  lostWakes = 0;
-  /** Others wait for its place: it starts nothing more before it has slept. */
-  isEvictionRequested = false;
   /** Called when it has stopped, or will not: then with the reason. */
   stopWaiters: ((problem: string | undefined) => void)[] = [];
   /** Called when nothing of it executes any more. */
@@ -96,8 +87,8 @@ export class Work<Task extends object, Context extends Member<Context>, Call ext
     );
   }
 
-  /** Nothing here is worth keeping. */
-  get isNeedless(): boolean {
+  /** Nothing is to be done, nobody waits, and no turn or hook is under way: another object would do as well. */
+  get isEmpty(): boolean {
     return (
       this.isQuiet &&
       this.waiting === 0 &&
@@ -110,8 +101,6 @@ export class Work<Task extends object, Context extends Member<Context>, Call ext
       this.firingMs === undefined &&
       this.lowMemory === undefined &&
       !this.isBeating &&
-      !this.isUnwakable &&
-      this.loadProblem === undefined &&
       !this.hasTurn
     );
   }

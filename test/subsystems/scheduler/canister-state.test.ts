@@ -2,27 +2,48 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { idToText } from '../../../subsystems/ic/index.ts';
-import type { CanisterState } from '../../../subsystems/scheduler/canister-state.ts';
+import {
+  DELETED,
+  EVICTED,
+  type CanisterState,
+  LIVE,
+  LOST,
+  type StateKind,
+  UNUSABLE,
+} from '../../../subsystems/scheduler/canister-state.ts';
 import { ScheduledCanister } from '../../../subsystems/scheduler/scheduled-canister.ts';
 import { DurableHost } from './durable-host.ts';
-import { idOf } from './held-execution.ts';
+import { idOf, MODULE } from './held-execution.ts';
+
+const LOADING: CanisterState = { kind: 'loading', isStatusNew: false, lostWakes: 0 };
 
 /** The table of ARCHITECTURE.md ("Where an actor is"), with a way to bring a canister into each state. */
 const TABLE: Readonly<
-  Record<CanisterState, { readonly next: readonly CanisterState[]; readonly make: () => ScheduledCanister }>
+  Record<
+    StateKind,
+    { readonly next: readonly StateKind[]; readonly make: () => ScheduledCanister; state: CanisterState }
+  >
 > = {
-  live: { next: ['evicted', 'lost', 'deleted'], make: () => new ScheduledCanister(7, idToText(idOf(7))) },
-  evicted: { next: ['loading', 'deleted'], make: () => new ScheduledCanister(7, idToText(idOf(7)), 'evicted') },
-  loading: { next: ['live', 'evicted', 'unloadable', 'deleted'], make: () => entered('evicted', 'loading') },
-  unloadable: { next: ['deleted'], make: () => entered('loading', 'unloadable') },
-  lost: { next: ['deleted'], make: () => entered('live', 'lost') },
-  deleted: { next: [], make: () => entered('live', 'deleted') },
+  live: { next: ['evicted', 'lost', 'deleted'], make: () => canisterIn(LIVE), state: LIVE },
+  evicted: { next: ['loading', 'deleted'], make: () => canisterIn(EVICTED), state: EVICTED },
+  loading: {
+    next: ['live', 'evicted', 'unloadable', 'deleted'],
+    make: () => entered('evicted', 'loading'),
+    state: LOADING,
+  },
+  unloadable: { next: ['deleted'], make: () => entered('loading', 'unloadable'), state: UNUSABLE },
+  lost: { next: ['deleted'], make: () => entered('live', 'lost'), state: LOST },
+  deleted: { next: [], make: () => entered('live', 'deleted'), state: DELETED },
 };
-const STATES = Object.keys(TABLE) as CanisterState[];
+const STATES = Object.keys(TABLE) as StateKind[];
 
-function entered(from: CanisterState, state: CanisterState): ScheduledCanister {
+function canisterIn(state: typeof LIVE | typeof EVICTED): ScheduledCanister {
+  return new ScheduledCanister(7, idToText(idOf(7)), state);
+}
+
+function entered(from: StateKind, to: StateKind): ScheduledCanister {
   const canister = TABLE[from].make();
-  canister.enter(state);
+  canister.enter(TABLE[to].state);
   return canister;
 }
 
@@ -30,16 +51,47 @@ test('a canister goes from state to state as the table says, and every other cha
   for (const from of STATES) {
     for (const to of STATES) {
       const canister = TABLE[from].make();
-      assert.equal(canister.state, from);
+      assert.equal(canister.state.kind, from);
       if (TABLE[from].next.includes(to)) {
-        canister.enter(to);
-        assert.equal(canister.state, to);
+        canister.enter(TABLE[to].state);
+        assert.equal(canister.state, TABLE[to].state);
       } else {
-        assert.throws(() => canister.enter(to), { message: `canister 7 cannot go from ${from} to ${to}` });
-        assert.equal(canister.state, from, 'a refused change leaves the state as it is');
+        assert.throws(() => canister.enter(TABLE[to].state), { message: `canister 7 cannot go from ${from} to ${to}` });
+        assert.equal(canister.state.kind, from, 'a refused change leaves the state as it is');
       }
     }
   }
+});
+
+test('a deed that a state does not allow is refused, with the deed and the state', () => {
+  for (const kind of STATES) {
+    const canister = TABLE[kind].make();
+    const refused = (deed: string) => ({ message: `canister 7 cannot ${deed}: it is ${kind}` });
+    if (kind === 'live') assert.equal(canister.expect('start', 'live'), canister.state);
+    else assert.throws(() => canister.expect('start', 'live'), refused('start'));
+    if (kind === 'loading' || kind === 'deleted') canister.expect('fail', 'loading', 'deleted');
+    else assert.throws(() => canister.expect('fail', 'loading', 'deleted'), refused('fail'));
+    if (kind !== 'live') assert.throws(() => canister.requestEviction(), refused('give way'));
+    if (kind !== 'evicted') assert.throws(() => canister.shrink(), refused('give anything back'));
+  }
+});
+
+test('states without facts of their own are one object, and nobody can change it', () => {
+  for (const state of [LIVE, EVICTED, UNUSABLE, LOST, DELETED]) assert.ok(Object.isFrozen(state));
+  const canister = canisterIn(LIVE);
+  canister.requestEviction();
+  assert.ok(canister.isGivingWay && !canisterIn(LIVE).isGivingWay);
+  canister.keepPlace();
+  assert.equal(canister.state, LIVE);
+});
+
+test('a canister that begins unloadable says so to whoever needs it, instead of keeping them waiting', async () => {
+  const host = new DurableHost().admit([0], { isUnloadable: true });
+  await assert.rejects(host.scheduler.pin(0), { kind: 'missing', code: 'actor-rejected' });
+  const change = { mode: 'install', argument: new Uint8Array(0), caller: Uint8Array.of(4) } as const;
+  const { step } = await host.scheduler.change(0, MODULE, change);
+  assert.match(step.fault?.message ?? '', /cannot be used/);
+  assert.deepEqual(host.woken, []);
 });
 
 test('one that is deleted while it is being woken is missing, for whoever waits for it', async () => {

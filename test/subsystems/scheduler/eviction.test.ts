@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
+import { EVICTED } from '../../../subsystems/scheduler/canister-state.ts';
 import { ScheduledCanister } from '../../../subsystems/scheduler/scheduled-canister.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { LruList } from '../../../subsystems/scheduler/lru-list.ts';
@@ -251,6 +252,35 @@ test('when an executor dies while a canister wakes, the next one wakes it and no
   assert.equal(kindOf(doomed), 'unavailable');
 });
 
+test('after a failure heartbeats wake a canister no more for five seconds, or until a message has woken it', async () => {
+  const host = new DurableHost().admit([0], { isAsleep: true });
+  let tries = 0;
+  let problem: Error | undefined = new ServerError('unavailable', 'disk-away', 'the disk is away');
+  Object.defineProperty(host, 'wakeProblem', {
+    get() {
+      tries++;
+      return problem;
+    },
+  });
+  host.deliver(0);
+  await host.endTurn();
+  const triesOf = (): number => tries;
+  const before = triesOf();
+  host.scheduler.beginTicking();
+  host.clock.advance(4900);
+  await host.endTurn();
+  assert.equal(triesOf(), before);
+  host.clock.advance(200);
+  await host.endTurn();
+  assert.ok(triesOf() > before, 'the pause is over');
+  problem = undefined;
+  host.deliver(0);
+  await host.endTurn();
+  assert.equal(host.execution.started.length, 1);
+  host.clock.advance(20);
+  assert.equal(host.execution.started.at(-1)?.task.kind, 'system', 'it is awake, so it gets its heartbeats');
+});
+
 test('a response is not refused when its canister cannot be woken: it is tried again', async () => {
   const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
   host.deliver(0);
@@ -457,7 +487,7 @@ test('a sleeping canister with nothing to do takes at most some 160 bytes', asyn
     canister.timerMs = handle + 0.5;
     canister.work.executing++;
     canister.work.executing--;
-    canister.enter('evicted');
+    canister.enter(EVICTED);
     canister.shrink();
     return canister;
   };
