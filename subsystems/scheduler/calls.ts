@@ -17,6 +17,7 @@
  * Main thread. Touches contexts and open calls; what canisters wait for it hands on.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock } from '../../kernel/index.ts';
 import {
   REJECT_CODE,
   type CallKind,
@@ -31,40 +32,38 @@ import {
   TurnOfCalls,
   THREAD_STOPPED_TEXT,
 } from '../ic/index.ts';
-import {
-  type ScheduledCanister,
-  type IngressOrigin,
-  type QueuedTask,
-  CallContext,
-  NOBODY,
-  OpenCall,
-} from './scheduled-canister.ts';
+import { type ScheduledCanister, type IngressOrigin, CallContext, NOBODY, OpenCall } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { CanisterPort } from './canister-port.ts';
+import type { CanisterTable } from './canister-table.ts';
+import type { ScheduledExecution } from './scheduled-execution.ts';
+import type { Stopping } from './stopping.ts';
+import type { Tasks } from './tasks.ts';
 import { NOTED_ARGUMENT_BYTES_MAX, type SystemCanister } from './index.ts';
 import { QUERY_DEPTH_MAX, QueryEvaluation } from './query-evaluation.ts';
 
 /** `ic0.call_with_best_effort_response` caps at this. */
 const BEST_EFFORT_SECONDS_MAX = 300;
 
-export interface CallsHost {
-  readonly nowMs: () => number;
-  /** Ms by which what a canister sees as time is ahead of that. */
-  readonly aheadOf: (canister: ScheduledCanister) => number;
-  readonly find: (id: Uint8Array) => ScheduledCanister | undefined;
-  /** Something new waits for a canister. */
-  readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
-  /** Cycles come back to a canister without a callback. */
-  readonly credit: (canister: ScheduledCanister, amount: bigint) => void;
-  /** A canister that is stopping may have nothing left to wait for. */
-  readonly contextEnded: (canister: ScheduledCanister) => void;
-  readonly port: CanisterPort;
+/** Who tells clients. */
+interface Answers {
   /** A client gets its answer. */
-  readonly answer: (context: CallContext, origin: IngressOrigin, outcome: Outcome) => void;
+  answer(context: CallContext, origin: IngressOrigin, outcome: Outcome): void;
+}
+
+interface CallsNeeds {
+  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly execution: Pick<ScheduledExecution, 'aheadOf'>;
+  readonly journal: CallJournal;
+  readonly canisters: Pick<CanisterTable, 'find'>;
+  readonly tasks: Pick<Tasks, 'enqueue' | 'credit'>;
+  readonly stopping: Pick<Stopping, 'stopIfDone'>;
+  readonly port: CanisterPort;
+  readonly intake: Answers;
 }
 
 export class Calls {
-  readonly #host: CallsHost;
+  readonly #needs: CallsNeeds;
   readonly #journal: CallJournal;
   /** Open calls whose callers do not wait for ever. */
   readonly #limited = new Set<OpenCall>();
@@ -72,9 +71,9 @@ export class Calls {
   /** The answer to a client whose message goes on after the restart; undefined: not yet. */
   stoppingOutcome: Outcome | undefined;
 
-  constructor(host: CallsHost, journal: CallJournal) {
-    this.#host = host;
-    this.#journal = journal;
+  constructor(needs: CallsNeeds) {
+    this.#needs = needs;
+    this.#journal = needs.journal;
   }
 
   /**
@@ -190,7 +189,7 @@ export class Calls {
       if (context.openCalls === 0 && !context.comesBack) continue;
       this.delete(context, REJECT_CODE.CANISTER_REJECT, message);
       context.deletion = undefined;
-      if (work.contexts.delete(context)) this.#host.contextEnded(context.canister);
+      if (work.contexts.delete(context)) this.#needs.stopping.stopIfDone(context.canister);
     }
   }
 
@@ -208,7 +207,7 @@ export class Calls {
   resume(call: OpenCall): void {
     if (Number.isFinite(call.deadlineMs)) {
       // The clock may have been ahead when it was sent.
-      call.deadlineMs = Math.min(call.deadlineMs, this.#host.nowMs() + BEST_EFFORT_SECONDS_MAX * 1000);
+      call.deadlineMs = Math.min(call.deadlineMs, this.#needs.clock.nowMs() + BEST_EFFORT_SECONDS_MAX * 1000);
       this.#limited.add(call);
     }
     if (call.callee.length > 0) return;
@@ -236,11 +235,11 @@ export class Calls {
     const refunded = context.cyclesAvailable;
     context.cyclesAvailable = 0n;
     const { origin } = context;
-    if (origin.kind === 'ingress') this.#host.answer(context, origin, outcomeOf(context, response, kind));
+    if (origin.kind === 'ingress') this.#needs.intake.answer(context, origin, outcomeOf(context, response, kind));
     else if (origin.kind === 'canister') {
       const { canister, note } = context;
       if (note !== undefined)
-        this.#host.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind));
+        this.#needs.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind));
       this.#respond(origin.call, response, refunded);
     }
     // A query has no business left; what it still waits for is dropped.
@@ -253,12 +252,12 @@ export class Calls {
     const { frame } = context;
     if (frame !== 0 && (context.isDeleted || context.openCalls === 0)) {
       context.frame = 0;
-      this.#host.enqueue(context.canister, { kind: 'dropFrame', frame, life: work.life });
+      this.#needs.tasks.enqueue(context.canister, { kind: 'dropFrame', frame, life: work.life });
     }
     if (context.openCalls > 0) this.answerStopping(context);
     else {
       if (context.canAnswer) this.#answerFor(context);
-      if (work.contexts.delete(context)) this.#host.contextEnded(context.canister);
+      if (work.contexts.delete(context)) this.#needs.stopping.stopIfDone(context.canister);
     }
     this.#journal.contextChanged(context);
   }
@@ -281,7 +280,7 @@ export class Calls {
     const deadlineMs =
       timeoutSeconds === undefined
         ? Number.POSITIVE_INFINITY
-        : this.#host.nowMs() + Math.min(timeoutSeconds, BEST_EFFORT_SECONDS_MAX) * 1000;
+        : this.#needs.clock.nowMs() + Math.min(timeoutSeconds, BEST_EFFORT_SECONDS_MAX) * 1000;
     const { callee, callbacks } = outgoing;
     const isSystem = callee.length === 0;
     const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
@@ -296,7 +295,7 @@ export class Calls {
 
   #callCanister(call: OpenCall, outgoing: OutgoingCall): void {
     const { evaluation } = call.context;
-    const callee = this.#host.find(outgoing.callee);
+    const callee = this.#needs.canisters.find(outgoing.callee);
     if (callee !== undefined) evaluation?.saw(callee);
     const refusal =
       callee === undefined
@@ -313,21 +312,30 @@ export class Calls {
       {
         caller: call.context.canister.id,
         cycles: outgoing.cycles,
-        deadlineNs: isBounded ? BigInt(Math.round(call.deadlineMs + this.#host.aheadOf(callee))) * 1_000_000n : 0n,
+        deadlineNs: isBounded
+          ? BigInt(Math.round(call.deadlineMs + this.#needs.execution.aheadOf(callee.handle))) * 1_000_000n
+          : 0n,
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
       },
     );
-    if (this.#host.port.listener.remembersCalls) context.note = this.#noteOf(context, outgoing);
+    if (this.#needs.port.listener.remembersCalls) context.note = this.#noteOf(context, outgoing);
     if (evaluation === undefined) callee.work.contexts.add(context);
     const kind: CallKind = evaluation === undefined ? 'update' : 'query';
     const { method, payload } = outgoing;
-    this.#host.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
+    this.#needs.tasks.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
   }
 
   #noteOf({ caller }: CallContext, { method, payload }: OutgoingCall): NotedMessage {
     // A copy: the payload is handed over.
     const argument = payload.slice(0, NOTED_ARGUMENT_BYTES_MAX);
-    return { kind: 'call', method, caller, argument, argumentBytes: payload.length, startedMs: this.#host.nowMs() };
+    return {
+      kind: 'call',
+      method,
+      caller,
+      argument,
+      argumentBytes: payload.length,
+      startedMs: this.#needs.clock.nowMs(),
+    };
   }
 
   /** Why a call cannot reach its method now. */
@@ -398,12 +406,12 @@ export class Calls {
     this.#limited.delete(call);
     const { context } = call;
     if (context.isDeleted) {
-      if (refunded > 0n) this.#host.credit(context.canister, refunded);
+      if (refunded > 0n) this.#needs.tasks.credit(context.canister, refunded);
       this.callEnded(call);
       this.#finish(context);
       return;
     }
-    this.#host.enqueue(context.canister, { kind: 'response', call, response, refunded, order: 0 });
+    this.#needs.tasks.enqueue(context.canister, { kind: 'response', call, response, refunded, order: 0 });
   }
 }
 

@@ -4,7 +4,7 @@
  *
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
-import { assert, at } from '../../kernel/index.ts';
+import { assert } from '../../kernel/index.ts';
 import { REJECT_CODE, principalToText, NOTHING_RAN, TAKEN_BACK } from '../ic/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
@@ -12,7 +12,7 @@ import type { CallJournal } from './call-journal.ts';
 import type { Calls } from './calls.ts';
 import type { CanisterPort } from './canister-port.ts';
 import type { Executions } from './executions.ts';
-import type { ExecutorQueue } from './executor-queue.ts';
+import type { ExecutorQueues } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
 import type { ChangedCode } from './index.ts';
@@ -27,8 +27,7 @@ interface CodeChangeLockNeeds {
   readonly eviction: Eviction;
   readonly executions: Executions;
   readonly port: CanisterPort;
-  /** Queues of the executors, in the order of their numbers. */
-  readonly queues: readonly ExecutorQueue[];
+  readonly queues: ExecutorQueues;
   readonly stopping: Stopping;
 }
 
@@ -64,7 +63,7 @@ export class CodeChangeLock {
   #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {
     const { execution, journal, calls, ticking, executions, port } = this.#needs;
     canister.expect('change its code', 'live', 'lost');
-    const queue = this.#queueOf(canister);
+    const queue = this.#needs.queues.of(canister);
     return new Promise((resolve) => {
       executions.taskGiven(queue);
       canister.work.executing++;
@@ -89,11 +88,6 @@ export class CodeChangeLock {
         executions.fillQueue(canister, queue);
       });
     });
-  }
-
-  #queueOf({ handle }: ScheduledCanister): ExecutorQueue {
-    const { queues, execution } = this.#needs;
-    return at(queues, execution.executorOf(handle), 'queue');
   }
 
   async uninstall(canister: ScheduledCanister): Promise<void> {
@@ -146,13 +140,13 @@ export class CodeChangeLock {
   }
 
   lock(canister: ScheduledCanister): () => void {
-    const { eviction, executions } = this.#needs;
+    const { eviction, executions, queues } = this.#needs;
     canister.work.changes++;
     eviction.keep(canister);
     executions.recall(canister, 'unbegun');
     return () => {
       canister.work.changes--;
-      if (canister.state.kind !== 'deleted') executions.fillQueue(canister, this.#queueOf(canister));
+      if (canister.state.kind !== 'deleted') executions.fillQueue(canister, queues.of(canister));
     };
   }
 

@@ -4,20 +4,21 @@
  *
  * Main thread; reads what executors were given, and touches nothing.
  */
-import type { Clock } from '../../kernel/index.ts';
+import type { Clock, Logger } from '../../kernel/index.ts';
 import type { Executing, ModuleInfo } from '../execution/index.ts';
+import type { Listener } from './canister-port.ts';
 
 const FIRST_MS = 1000;
 const GAP_MS_MAX = 60_000;
 /** Named one by one; of the rest, how many they are. */
 const NAMED_MAX = 10;
 
-export interface DrainReportNeeds {
+interface DrainReportNeeds {
   readonly clock: Clock;
-  readonly executing: () => readonly Executing[];
-  readonly moduleOf: (handle: number) => ModuleInfo | undefined;
-  readonly nameOf: (handle: number) => string;
-  readonly say: (line: string) => void;
+  readonly execution: { executing(): readonly Executing[] };
+  readonly canisters: { ifAny(handle: number): { readonly module: ModuleInfo | undefined } | undefined };
+  readonly port: { readonly listener: Pick<Listener, 'nameOf'> };
+  readonly log: Pick<Logger, 'info'> | undefined;
 }
 
 export class DrainReport {
@@ -44,7 +45,7 @@ export class DrainReport {
   }
 
   #tell(): void {
-    const executing = this.#needs.executing().toSorted((a, b) => a.sinceMs - b.sinceMs);
+    const executing = this.#needs.execution.executing().toSorted((a, b) => a.sinceMs - b.sinceMs);
     if (executing.length === 0) return;
     const nowMs = this.#needs.clock.nowMs();
     const named = executing
@@ -52,12 +53,12 @@ export class DrainReport {
       .map((each) => `${this.#nameOf(each)} (${Math.round((nowMs - each.sinceMs) / 1000)} s)`);
     const rest = executing.length - named.length;
     if (rest > 0) named.push(`${rest} more`);
-    this.#needs.say(`waiting for ${executing.length} message(s): ${named.join(', ')}`);
+    this.#needs.log?.info(`waiting for ${executing.length} message(s): ${named.join(', ')}`);
   }
 
   /** `update spin of busy` */
   #nameOf({ handle, what }: Executing): string {
-    const name = this.#needs.nameOf(handle);
+    const name = this.#needs.port.listener.nameOf(handle);
     if (typeof what === 'string') return `${what} of ${name}`;
     switch (what.kind) {
       case 'update':
@@ -77,7 +78,7 @@ export class DrainReport {
 
   /** As it is exported, without what kind of method it is. */
   #methodOf(handle: number, entry: number): string {
-    for (const [exported, number] of this.#needs.moduleOf(handle)?.entries ?? []) {
+    for (const [exported, number] of this.#needs.canisters.ifAny(handle)?.module?.entries ?? []) {
       if (number === entry) return exported.replace(/^canister_(?:\w+ )?/, '');
     }
     return `entry ${entry}`;

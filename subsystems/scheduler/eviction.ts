@@ -19,7 +19,7 @@
  * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does
  * what is decided.
  */
-import { assert, type Clock, ServerError } from '../../kernel/index.ts';
+import { assert, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CanisterPort } from './canister-port.ts';
 import { EVICTED, LIVE } from './canister-state.ts';
@@ -27,6 +27,7 @@ import { Freed, type Lack, type LiveBounds, LivePlaces } from './live-places.ts'
 import { LruList, lruNodeOf } from './lru-list.ts';
 import { type Need, needOfAll } from './need.ts';
 import { Relief } from './relief.ts';
+import type { StateChanges } from './tasks.ts';
 import { TickCrowd } from './tick-crowd.ts';
 import { TickGate } from './tick-gate.ts';
 import { type Lane, LANES, WakingLine } from './waking-line.ts';
@@ -36,15 +37,11 @@ import { LARGE_HEAP_BYTES } from '../ic/index.ts';
 
 export type EvictionOptions = LiveBounds;
 
-export interface EvictionEvents {
-  /**
-   * Called when the canister is awake: tasks that wait may start. `isStatusNew`: its executor may not know its status.
-   */
-  readonly awake: (canister: ScheduledCanister, isStatusNew: boolean) => void;
-  /** Called when the canister could not be woken. */
-  readonly failed: (canister: ScheduledCanister, error: Error) => void;
-  /** An operator should know. */
-  readonly warn: (text: string) => void;
+interface EvictionNeeds {
+  readonly clock: Clock;
+  readonly port: CanisterPort;
+  readonly changes: Pick<StateChanges, 'awake' | 'wakeFailed'>;
+  readonly log: Pick<Logger, 'warn'> | undefined;
 }
 
 /**
@@ -88,7 +85,7 @@ export class Eviction {
   wakeUps = 0;
   readonly isBounded: boolean;
   readonly #clock: Clock;
-  readonly #events: EvictionEvents;
+  readonly #changes: EvictionNeeds['changes'];
   readonly #port: CanisterPort;
   readonly #places: LivePlaces;
   /** In the order they were woken. */
@@ -111,18 +108,16 @@ export class Eviction {
   /** `execution`: given if canisters can sleep; it is told which of them to put to sleep for want of memory. */
   constructor(
     options: EvictionOptions,
-    clock: Clock,
-    events: EvictionEvents,
-    port: CanisterPort,
+    { clock, port, changes, log }: EvictionNeeds,
     execution?: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
   ) {
     this.#places = new LivePlaces(options, ({ handle }) => port.loader.bytesOf(handle));
     const { cap, bytesMax } = this.#places;
     this.isBounded = cap > 0 || bytesMax > 0 || execution !== undefined;
     this.#clock = clock;
-    this.#events = events;
+    this.#changes = changes;
     this.#port = port;
-    this.#crowd = new TickCrowd(this.#places, clock, events.warn);
+    this.#crowd = new TickCrowd(this.#places, clock, log);
     const newGate = (): TickGate =>
       new TickGate(
         clock,
@@ -406,7 +401,7 @@ export class Eviction {
       const node = lruNodeOf(canister);
       node.sinceMs = this.#clock.nowMs();
       node.isUsed = !isFree(canister);
-      this.#events.awake(canister, state.isStatusNew);
+      this.#changes.awake(canister, state.isStatusNew);
       this.stepEnded(canister);
     }
     this.#ungate(canister);
@@ -426,7 +421,7 @@ export class Eviction {
       const isMissing = error instanceof ServerError && error.kind === 'missing';
       if (isMissing) canister.enter({ kind: 'unloadable', problem: error });
       else canister.enter({ kind: 'evicted', pause: this.#clock.after(RETRY_MS, () => this.#retry(canister)) });
-      this.#events.failed(canister, error);
+      this.#changes.wakeFailed(canister, error);
     }
     this.#ungate(canister);
     this.#advance();

@@ -31,6 +31,7 @@ import { type Calls, THREAD_STOPPED } from './calls.ts';
 import type { ExecutorQueue } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
+import type { Tasks } from './tasks.ts';
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 
 export const INSPECT = 'canister_inspect_message';
@@ -43,28 +44,17 @@ interface ExecutionsNeeds {
   readonly ticking: Ticking;
   readonly eviction: Eviction;
   readonly port: CanisterPort;
-}
-
-export interface ExecutionsEvents {
-  /** Something new waits for a canister. */
-  readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
-  /** Takes back tasks that an executor was given and has not begun, in order: they wait again, or will never begin. */
-  readonly takenBack: (canister: ScheduledCanister, tasks: readonly QueuedTask[]) => void;
-  /** Starts tasks that wait for the canister, if they may start. */
-  readonly schedule: (canister: ScheduledCanister) => void;
+  readonly tasks: Pick<Tasks, 'enqueue' | 'takeBack' | 'schedule' | 'isDraining'>;
 }
 
 export class Executions {
   readonly #needs: ExecutionsNeeds;
-  readonly #events: ExecutionsEvents;
   /** Tasks at executors. */
   #executing = 0;
-  #isDraining = false;
   #drained: (() => void) | undefined;
 
-  constructor(needs: ExecutionsNeeds, events: ExecutionsEvents) {
+  constructor(needs: ExecutionsNeeds) {
     this.#needs = needs;
-    this.#events = events;
   }
 
   start(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask): void {
@@ -187,7 +177,7 @@ export class Executions {
     if (context.isDeleted) return;
     const entry = canister.entry(INSPECT);
     const enqueueCall = (): void =>
-      this.#events.enqueue(canister, { kind: 'start', context, call: 'update', method, argument, order: 0 });
+      this.#needs.tasks.enqueue(canister, { kind: 'start', context, call: 'update', method, argument, order: 0 });
     if (entry === undefined) {
       enqueueCall();
       return;
@@ -270,9 +260,9 @@ export class Executions {
     if (work.recall !== 'nothing') {
       work.recall = 'nothing';
       this.#needs.execution.recall?.(canister.handle, 'nothing');
-      if (work.takenBack.length > 0) this.#events.takenBack(canister, work.takenBack.splice(0));
+      if (work.takenBack.length > 0) this.#needs.tasks.takeBack(canister, work.takenBack.splice(0));
       // Cycles that were on their way may be the last to end, and give no turn.
-      this.#events.schedule(canister);
+      this.#needs.tasks.schedule(canister);
     }
     if (work.restWaiters.length > 0) for (const waiter of work.restWaiters.splice(0)) waiter();
   }
@@ -304,7 +294,7 @@ export class Executions {
     const { work } = canister;
     const context = source.kind === 'start' ? source.context : source.call.context;
     context.isExecuting = false;
-    if (this.#isDraining) {
+    if (this.#needs.tasks.isDraining) {
       this.#needs.calls.answerStopping(context);
       return;
     }
@@ -314,7 +304,7 @@ export class Executions {
       if (at < 0) return;
       work.interrupted.splice(at, 1);
       giveUp();
-      this.#events.schedule(canister);
+      this.#needs.tasks.schedule(canister);
     });
   }
 
@@ -329,7 +319,7 @@ export class Executions {
     }
     if (canister.state.kind === 'unloadable') return;
     if (canister.isAsleep) {
-      this.#events.enqueue(canister, { kind: 'credit', credit });
+      this.#needs.tasks.enqueue(canister, { kind: 'credit', credit });
       return;
     }
     canister.work.executing++;
@@ -341,7 +331,7 @@ export class Executions {
         journal.changed(canister);
       } else if (journal.isDurable) {
         // The executor has died before.
-        this.#events.enqueue(canister, { kind: 'credit', credit });
+        this.#needs.tasks.enqueue(canister, { kind: 'credit', credit });
       }
       this.rests(canister);
       eviction.stepEnded(canister);
@@ -370,11 +360,6 @@ export class Executions {
     this.#needs.eviction.stepEnded(canister);
     queue.giveTurn(canister);
     queue.fill();
-  }
-
-  /** Leaves tasks that are handed back from now on where they are stored. */
-  beginDraining(): void {
-    this.#isDraining = true;
   }
 
   /** Resolves when nothing executes. */

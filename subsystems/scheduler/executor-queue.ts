@@ -7,20 +7,27 @@
  * Main thread; counts and lists.
  */
 import type { ScheduledCanister, QueuedTask } from './scheduled-canister.ts';
+import { at } from '../../kernel/index.ts';
 import { Queue } from './queue.ts';
+import type { ScheduledExecution } from './scheduled-execution.ts';
 
 /** Tasks handed to one executor and not yet ended. A task of a few µs each: about a millisecond of work ahead. */
 const EXECUTOR_WINDOW = 128;
+
+interface Starter {
+  /** Hands a task to its executor. */
+  start(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask): void;
+}
 
 /** One executor thread as the scheduler sees it. */
 export class ExecutorQueue {
   executing = 0;
   /** Canisters with something to do, in the order of their turns. */
   readonly #turns = new Queue<ScheduledCanister>();
-  readonly #start: (canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask) => void;
+  readonly #starter: Starter;
 
-  constructor(start: (canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask) => void) {
-    this.#start = start;
+  constructor(starter: Starter) {
+    this.#starter = starter;
   }
 
   giveTurn(canister: ScheduledCanister): void {
@@ -38,8 +45,23 @@ export class ExecutorQueue {
       const waiting = canister.take();
       // Undefined: what comes first waits for an execution that is under way; its end gives the next turn.
       if (waiting === undefined) continue;
-      this.#start(canister, this, waiting);
+      this.#starter.start(canister, this, waiting);
       this.giveTurn(canister);
     }
+  }
+}
+
+/** Queues of all executors, in the order of their numbers. */
+export class ExecutorQueues {
+  readonly #execution: Pick<ScheduledExecution, 'executorOf'>;
+  readonly #queues: readonly ExecutorQueue[];
+
+  constructor(execution: Pick<ScheduledExecution, 'executorOf' | 'executorCount'>, starter: Starter) {
+    this.#execution = execution;
+    this.#queues = Array.from({ length: execution.executorCount }, () => new ExecutorQueue(starter));
+  }
+
+  of({ handle }: ScheduledCanister): ExecutorQueue {
+    return at(this.#queues, this.#execution.executorOf(handle), 'queue');
   }
 }

@@ -14,19 +14,17 @@ import type { Calls, Refusal } from './calls.ts';
 import { contextOf, type Executions } from './executions.ts';
 import type { Queue } from './queue.ts';
 import { type PendingWork, queueOf, type QueuedTask, type ScheduledCanister } from './scheduled-canister.ts';
+import type { Stopping } from './stopping.ts';
+import type { Tasks } from './tasks.ts';
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 
-export interface NotBegunNeeds {
+interface NotBegunNeeds {
   readonly executions: Pick<Executions, 'recall'>;
   readonly calls: Calls;
   readonly journal: Pick<CallJournal, 'paid'>;
   readonly ticking: Ticking;
-  /** Tells whether a task may wait; if not, the task has been seen to. */
-  readonly mayWait: (canister: ScheduledCanister, waiting: QueuedTask) => boolean;
-  /** Lets what waits go on, if it may. */
-  readonly schedule: (canister: ScheduledCanister) => void;
-  /** A canister that stops may have nothing left to wait for. */
-  readonly stopIfDone: (canister: ScheduledCanister) => void;
+  readonly tasks: Pick<Tasks, 'mayWait' | 'schedule'>;
+  readonly stopping: Pick<Stopping, 'stopIfDone'>;
 }
 
 export class NotBegun {
@@ -40,7 +38,7 @@ export class NotBegun {
   takenBack(canister: ScheduledCanister, tasks: readonly QueuedTask[]): void {
     putAhead(
       canister.work,
-      tasks.filter((waiting) => this.#needs.mayWait(canister, waiting)),
+      tasks.filter((waiting) => this.#needs.tasks.mayWait(canister, waiting)),
     );
     this.sort(canister);
   }
@@ -87,7 +85,7 @@ export class NotBegun {
       if (context !== undefined && queueOf(work, waiting) === work.input) work.contexts.add(context);
     }
     putAhead(work, held);
-    this.#needs.schedule(canister);
+    this.#needs.tasks.schedule(canister);
   }
 
   #keepOut(canister: ScheduledCanister, work: PendingWork): void {
@@ -101,7 +99,7 @@ export class NotBegun {
       if (isPaused && isOfClient(waiting)) hold(work, waiting);
       else this.refuse(waiting, { code: REJECT_CODE.CANISTER_ERROR, message });
     }
-    this.#needs.stopIfDone(canister);
+    this.#needs.stopping.stopIfDone(canister);
   }
 }
 

@@ -1,24 +1,28 @@
 /**
- * Builds the parts of a scheduler, in an order in which each part finds the parts that it uses. The way of messages,
- * which goes through all of them, is one interface: the scheduler itself has it.
+ * Builds the parts of a scheduler. Each names the parts that it needs in an interface of its own, and finds them here.
+ * Whatever a part reads while it is built has been built before it; the rest is read when something comes, because
+ * tasks go through the parts in a circle.
  *
  * Main thread; once.
  */
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { CallJournal, type KeptUnits } from './call-journal.ts';
-import { Calls, type CallsHost } from './calls.ts';
-import type { CanisterPort } from './canister-port.ts';
+import { Calls } from './calls.ts';
+import { CanisterChanges } from './canister-changes.ts';
+import { CanisterPort } from './canister-port.ts';
+import { CanisterTable } from './canister-table.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
-import { DrainReport, type DrainReportNeeds } from './drain-report.ts';
-import { Eviction, type EvictionEvents, type EvictionOptions } from './eviction.ts';
-import { Executions, type ExecutionsEvents } from './executions.ts';
-import { ExecutorQueue } from './executor-queue.ts';
-import { Idempotency, type IdempotencyNeeds, type IdempotencyOptions } from './idempotency/idempotency.ts';
-import { NotBegun, type NotBegunNeeds } from './not-begun.ts';
-import type { ScheduledCanister } from './scheduled-canister.ts';
+import { DrainReport } from './drain-report.ts';
+import { Eviction, type EvictionOptions } from './eviction.ts';
+import { Executions } from './executions.ts';
+import { ExecutorQueues } from './executor-queue.ts';
+import { Idempotency, type IdempotencyOptions } from './idempotency/idempotency.ts';
+import { Intake } from './intake.ts';
+import { NotBegun } from './not-begun.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
 import { Stopping } from './stopping.ts';
-import { Ticking, type TickingHost, type TickingOptions } from './ticking.ts';
+import { TaskFlow } from './task-flow.ts';
+import { Ticking, type TickingOptions } from './ticking.ts';
 
 /** Seconds for which keys of calls are known, if nothing else is said: a day. */
 const IDEMPOTENCY_SECS = 86_400;
@@ -36,73 +40,46 @@ export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions, 
   readonly queryInstructionsMax: number;
 }
 
-/** The way of messages and canisters through the scheduler, as its parts use it. */
-interface SchedulerFlow
-  extends
-    Pick<CallsHost, 'find' | 'enqueue' | 'credit' | 'answer'>,
-    Pick<TickingHost, 'due' | 'timerChanged'>,
-    Pick<EvictionEvents, 'awake' | 'failed'>,
-    ExecutionsEvents,
-    Pick<NotBegunNeeds, 'mayWait'>,
-    Pick<DrainReportNeeds, 'moduleOf'> {
-  /** A call with a key is let in. */
-  readonly accept: IdempotencyNeeds['begin'];
-  readonly statusChanged: (canister: ScheduledCanister) => void;
-}
-
 export class SchedulerParts {
+  readonly execution: ScheduledExecution;
+  readonly clock: Clock;
+  readonly storage: KeptUnits;
+  readonly log: Pick<Logger, 'info' | 'warn'> | undefined;
+  readonly port = new CanisterPort();
+  readonly canisters = new CanisterTable();
   readonly journal: CallJournal;
+  readonly tasks: TaskFlow;
+  readonly changes: CanisterChanges;
+  readonly intake: Intake;
   readonly idempotency: Idempotency;
   readonly stopping: Stopping;
   readonly calls: Calls;
   readonly ticking: Ticking;
   readonly eviction: Eviction;
   readonly executions: Executions;
-  readonly queues: readonly ExecutorQueue[];
+  readonly queues: ExecutorQueues;
   readonly notBegun: NotBegun;
   readonly codeChangeLock: CodeChangeLock;
   readonly report: DrainReport;
 
-  constructor(granted: SchedulerGrants, options: RoundSchedulerOptions, port: CanisterPort, flow: SchedulerFlow) {
-    const { execution, clock, storage, log } = granted;
-    const aheadOf = ({ handle }: ScheduledCanister): number => execution.aheadOf(handle);
-    const journal = new CallJournal(storage);
-    this.idempotency = new Idempotency(
-      { storage, journal, clock, begin: flow.accept },
-      { idempotencySecs: IDEMPOTENCY_SECS, ...options },
-    );
-    const stopping = new Stopping(clock, flow.statusChanged);
-    const stopIfDone = (canister: ScheduledCanister): void => stopping.stopIfDone(canister);
-    const calls = new Calls({ ...flow, nowMs: () => clock.nowMs(), aheadOf, contextEnded: stopIfDone, port }, journal);
-    const ticking = new Ticking(options, { ...flow, clock, aheadOf, expire: (nowMs) => calls.expire(nowMs) });
-    const eviction = new Eviction(
-      options,
-      clock,
-      { ...flow, warn: (text) => log?.warn(text) },
-      port,
-      journal.isDurable ? execution : undefined,
-    );
-    const shared = { execution, journal, calls, ticking, eviction, port };
-    const executions = new Executions(shared, flow);
-    const queues = Array.from(
-      { length: execution.executorCount },
-      () => new ExecutorQueue((canister, queue, waiting) => executions.start(canister, queue, waiting)),
-    );
-    this.notBegun = new NotBegun({ ...flow, executions, calls, journal, ticking, stopIfDone });
-    this.codeChangeLock = new CodeChangeLock({ ...shared, executions, queues, stopping });
-    this.report = new DrainReport({
-      ...flow,
-      clock,
-      executing: () => execution.executing(),
-      nameOf: (handle) => port.listener.nameOf(handle),
-      say: (line) => log?.info(line),
-    });
-    this.journal = journal;
-    this.stopping = stopping;
-    this.calls = calls;
-    this.ticking = ticking;
-    this.eviction = eviction;
-    this.executions = executions;
-    this.queues = queues;
+  constructor({ execution, clock, storage, log }: SchedulerGrants, options: RoundSchedulerOptions) {
+    this.execution = execution;
+    this.clock = clock;
+    this.storage = storage;
+    this.log = log;
+    this.journal = new CallJournal(storage);
+    this.tasks = new TaskFlow(this);
+    this.changes = new CanisterChanges(this);
+    this.intake = new Intake(this, options.queryInstructionsMax);
+    this.idempotency = new Idempotency(this, { idempotencySecs: IDEMPOTENCY_SECS, ...options });
+    this.stopping = new Stopping(clock, this.changes);
+    this.calls = new Calls(this);
+    this.ticking = new Ticking(options, this);
+    this.eviction = new Eviction(options, this, this.journal.isDurable ? execution : undefined);
+    this.executions = new Executions(this);
+    this.queues = new ExecutorQueues(execution, this.executions);
+    this.notBegun = new NotBegun(this);
+    this.codeChangeLock = new CodeChangeLock(this);
+    this.report = new DrainReport(this);
   }
 }

@@ -5,18 +5,18 @@
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterStatus } from '../ic/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
+import type { StateChanges } from './tasks.ts';
 
 /** As the IC's replica: a canister that still has open calls then stays stopping. */
 const STOP_DEADLINE_MS = 5 * 60_000;
 
 export class Stopping {
   readonly #clock: Clock;
-  readonly #changed: (canister: ScheduledCanister) => void;
+  readonly #changes: Pick<StateChanges, 'statusChanged'>;
 
-  /** `changed` is called with every new state. */
-  constructor(clock: Clock, changed: (canister: ScheduledCanister) => void) {
+  constructor(clock: Clock, changes: Pick<StateChanges, 'statusChanged'>) {
     this.#clock = clock;
-    this.#changed = changed;
+    this.#changes = changes;
   }
 
   start(canister: ScheduledCanister): void {
@@ -31,7 +31,7 @@ export class Stopping {
   stop(canister: ScheduledCanister): Promise<void> {
     if (canister.isPaused) {
       canister.isPaused = false;
-      this.#changed(canister);
+      this.#changes.statusChanged(canister);
     }
     return this.#stop(canister, false);
   }
@@ -46,7 +46,7 @@ export class Stopping {
     } catch (error) {
       if (canister.isPaused) {
         canister.isPaused = false;
-        this.#changed(canister);
+        this.#changes.statusChanged(canister);
       }
       throw error;
     }
@@ -97,7 +97,7 @@ export class Stopping {
 
   #become(canister: ScheduledCanister, status: CanisterStatus): void {
     canister.status = status;
-    this.#changed(canister);
+    this.#changes.statusChanged(canister);
   }
 }
 

@@ -4,7 +4,7 @@
  *
  * Main thread; reads the clock.
  */
-import type { Clock } from '../../kernel/index.ts';
+import type { Clock, Logger } from '../../kernel/index.ts';
 import type { LivePlaces } from './live-places.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
@@ -14,16 +14,16 @@ const WINDOW_MS = 10_000;
 export class TickCrowd {
   readonly #places: LivePlaces;
   readonly #clock: Clock;
-  readonly #warn: (text: string) => void;
+  readonly #log: Pick<Logger, 'warn'> | undefined;
   /** Canisters whose heartbeats or timers came in this window. */
   readonly #seen = new Set<ScheduledCanister>();
   #sinceMs: number | undefined;
   #isOver: boolean;
 
-  constructor(places: LivePlaces, clock: Clock, warn: (text: string) => void) {
+  constructor(places: LivePlaces, clock: Clock, log: Pick<Logger, 'warn'> | undefined) {
     this.#places = places;
     this.#clock = clock;
-    this.#warn = warn;
+    this.#log = log;
     this.#isOver = places.cap === 0 && places.bytesMax === 0;
   }
 
@@ -53,7 +53,7 @@ export class TickCrowd {
       flags.push(`--live-bytes ${bytesMax}: raise --live-bytes to ${bytes} at least`);
     if (flags.length === 0) return;
     this.#isOver = true;
-    this.#warn(
+    this.#log?.warn(
       `${seen.length} actors have had heartbeats or timers within ${WINDOW_MS / 1000} s, which is more than may be live at once by ` +
         `${flags.join(', and ')}, or let heartbeats (--heartbeat-ms) and timers come more seldom. ` +
         'Until then actors are put to sleep and woken for them all the time, which takes from all, and they come late',

@@ -10,7 +10,10 @@
  */
 import type { Clock } from '../../kernel/index.ts';
 import { NS_PER_MS } from '../ic/index.ts';
+import type { Calls } from './calls.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
+import type { ScheduledExecution } from './scheduled-execution.ts';
+import type { StateChanges, Tasks } from './tasks.ts';
 
 const HEARTBEAT = 'canister_heartbeat';
 export const GLOBAL_TIMER = 'canister_global_timer';
@@ -22,16 +25,14 @@ export interface TickingOptions {
   readonly timerMs: number;
 }
 
-export interface TickingHost {
+interface TickingNeeds {
   readonly clock: Clock;
-  /** Ms by which what the canister sees as time is ahead of that. */
-  readonly aheadOf: (canister: ScheduledCanister) => number;
-  /** A canister's hook is due. */
-  readonly due: (canister: ScheduledCanister, exported: string) => void;
+  readonly execution: Pick<ScheduledExecution, 'aheadOf'>;
+  readonly tasks: Pick<Tasks, 'enqueueHook'>;
   /** Calls with a deadline are looked at as often as timers are. */
-  readonly expire: (nowMs: number) => void;
-  /** A timer has been turned off, or put back, without a step of its canister's. */
-  readonly timerChanged: (canister: ScheduledCanister) => void;
+  readonly calls: Pick<Calls, 'expire'>;
+  /** Told of a timer that has been turned off, or put back, without a step of its canister's. */
+  readonly changes: Pick<StateChanges, 'recordChanged'>;
 }
 
 /** Interval at which deadlines of calls are looked at when timers are not, in ms. */
@@ -39,24 +40,24 @@ const EXPIRY_CHECK_MS = 100;
 
 export class Ticking {
   readonly #options: TickingOptions;
-  readonly #host: TickingHost;
+  readonly #needs: TickingNeeds;
   /** Canisters with a heartbeat, and with a timer that is set. */
   readonly #beating = new Set<ScheduledCanister>();
   readonly #armed = new Set<ScheduledCanister>();
   readonly #intervals: Disposable[] = [];
 
-  constructor(options: TickingOptions, host: TickingHost) {
+  constructor(options: TickingOptions, needs: TickingNeeds) {
     this.#options = options;
-    this.#host = host;
+    this.#needs = needs;
   }
 
   begin(): void {
     const { heartbeatMs, timerMs } = this.#options;
     if (heartbeatMs > 0) this.#every(heartbeatMs, () => this.#beat());
     this.#every(timerMs > 0 ? timerMs : EXPIRY_CHECK_MS, () => {
-      const nowMs = this.#host.clock.nowMs();
+      const nowMs = this.#needs.clock.nowMs();
       if (timerMs > 0) this.#fire(nowMs);
-      this.#host.expire(nowMs);
+      this.#needs.calls.expire(nowMs);
     });
   }
 
@@ -104,7 +105,7 @@ export class Ticking {
     if (exported === HEARTBEAT) work.isBeating = false;
     else if (exported === GLOBAL_TIMER && work.firingMs !== undefined) {
       work.firingMs = undefined;
-      this.#host.timerChanged(canister);
+      this.#needs.changes.recordChanged(canister);
     }
   }
 
@@ -114,7 +115,7 @@ export class Ticking {
       const { work } = canister;
       if (work.isBeating) continue;
       work.isBeating = true;
-      this.#host.due(canister, HEARTBEAT);
+      this.#needs.tasks.enqueueHook(canister, HEARTBEAT);
     }
   }
 
@@ -122,21 +123,26 @@ export class Ticking {
     for (const canister of this.#armed) {
       const firingMs = canister.timerMs;
       // A deadline is one in the canister's own time.
-      if (firingMs === undefined || firingMs > nowMs + this.#host.aheadOf(canister) || !mayBegin(canister)) continue;
+      if (
+        firingMs === undefined ||
+        firingMs > nowMs + this.#needs.execution.aheadOf(canister.handle) ||
+        !mayBegin(canister)
+      )
+        continue;
       this.#armed.delete(canister);
       canister.timerMs = undefined;
       if (canister.entry(GLOBAL_TIMER) === undefined) {
-        this.#host.timerChanged(canister);
+        this.#needs.changes.recordChanged(canister);
       } else {
         // Until the hook has ended it is stored as due.
         canister.work.firingMs = firingMs;
-        this.#host.due(canister, GLOBAL_TIMER);
+        this.#needs.tasks.enqueueHook(canister, GLOBAL_TIMER);
       }
     }
   }
 
   #every(ms: number, work: () => void): void {
-    this.#intervals.push(this.#host.clock.every(ms, work));
+    this.#intervals.push(this.#needs.clock.every(ms, work));
   }
 }
 

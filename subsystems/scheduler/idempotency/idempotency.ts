@@ -62,12 +62,17 @@ const WAITING_REPEATS_MAX = 100;
 /** Rows that have ended and are used again. */
 const SPARE_ROWS_MAX = 64;
 
-export interface IdempotencyNeeds {
+/** Who lets in a call whose key is new. */
+export interface KeyedCalls {
+  /** The answer goes to `underWay`, as soon as it is known and once. */
+  letIn(asked: Asked, underWay: UnderWay): void;
+}
+
+interface IdempotencyNeeds {
   readonly storage: RowStorage;
   readonly journal: Pick<CallJournal, 'tell' | 'newest'>;
   readonly clock: Clock;
-  /** A key is new: its call is to be let in. The answer goes to `underWay`, as soon as it is known and once. */
-  readonly begin: (asked: Asked, underWay: UnderWay) => void;
+  readonly intake: KeyedCalls;
   /** For tests: what the index looks for, below 2^32. */
   readonly hashOf?: (caller: Uint8Array, key: string) => number;
 }
@@ -203,7 +208,7 @@ export class Idempotency {
     const { key, digest, message, answer } = asked;
     const underWay = new UnderWay(message, key, digest, hash, keys, answer, this.#ended);
     this.#enter(keys, underWay);
-    this.#needs.begin(asked, underWay);
+    this.#needs.intake.letIn(asked, underWay);
   }
 
   #enter(keys: CanisterKeys, underWay: UnderWay): void {

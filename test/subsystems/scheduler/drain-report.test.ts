@@ -21,10 +21,10 @@ test('whoever is waited for is named, the longest first, after a second and then
   const lines: string[] = [];
   const report = new DrainReport({
     clock,
-    executing: () => executing,
-    moduleOf: () => MODULE,
-    nameOf: (handle) => `actor-${handle}`,
-    say: (line) => lines.push(line),
+    execution: { executing: () => executing },
+    canisters: { ifAny: () => ({ module: MODULE }) },
+    port: { listener: { nameOf: (handle) => `actor-${handle}` } },
+    log: { info: (line) => void lines.push(line) },
   });
   const pass = (ms: number): number => {
     clock.advance(ms);

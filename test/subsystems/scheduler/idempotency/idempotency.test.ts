@@ -404,14 +404,17 @@ test('keys of the same hash are told apart by their rows', async () => {
   const storage = new RecordedStorage();
   const clock = new FakeClock();
   const journal = { tell: (_: number, done: (outcome: Outcome) => void, outcome: Outcome) => done(outcome), newest: 0 };
-  const begin = ({ message: { argument: data } }: Asked, underWay: UnderWay): void => {
+  const letIn = ({ message: { argument: data } }: Asked, underWay: UnderWay): void => {
     executions++;
     underWay.ran(STEP);
     const outcome = { kind: 'reply', data, instructions: 0, charge: 0 } as const;
     keys.answered(underWay, outcome);
     underWay.tell(outcome);
   };
-  const keys = new Idempotency({ storage, journal, clock, begin, hashOf: () => 7 }, { idempotencySecs: 10 });
+  const keys = new Idempotency(
+    { storage, journal, clock, intake: { letIn }, hashOf: () => 7 },
+    { idempotencySecs: 10 },
+  );
   const canister = { id: idOf(0), idText: idToText(idOf(0)) };
   let executions = 0;
   const call = (key: string): Promise<Outcome> =>
@@ -442,8 +445,8 @@ test('keys of the same hash that are under way are told apart, in whatever order
     [2, 0, 3, 1],
   ]) {
     const underWays: UnderWay[] = [];
-    const begin = (_: Asked, underWay: UnderWay): void => void underWays.push(underWay);
-    const needs = { storage: new RecordedStorage(), journal, clock: new FakeClock(), begin, hashOf: () => 7 };
+    const intake = { letIn: (_: Asked, underWay: UnderWay): void => void underWays.push(underWay) };
+    const needs = { storage: new RecordedStorage(), journal, clock: new FakeClock(), intake, hashOf: () => 7 };
     const keys = new Idempotency(needs, { idempotencySecs: 10 });
     const told = new Map<string, string>();
     const ask = (name: string, at: number): void => {
