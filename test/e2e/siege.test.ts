@@ -151,17 +151,19 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   const judged = answers.map(({ sentMs, ms }) => {
     const sentAtMs = performance.timeOrigin + sentMs;
     const hinderedMs = hindrances.within(sentAtMs, sentAtMs + ms);
-    return { atMs: sentMs - startMs, totalMs: ms, hinderedMs, ms: ms - hinderedMs };
+    const during = giant?.methodAt(sentMs) ?? 'nothing';
+    return { atMs: sentMs - startMs, totalMs: ms, hinderedMs, ms: ms - hinderedMs, during };
   });
   const all = quantilesOf(judged.map(({ totalMs }) => totalMs));
   const served = quantilesOf(judged.map(({ ms }) => ms));
+  t.diagnostic(`${giant?.rounds ?? 0} rounds of the giant, ${deletions} storms ended`);
   t.diagnostic(`${answers.length} answers in ${seconds} s, ${refused.length} growths refused; ${all.text}`);
   t.diagnostic(
     `hindered for ${(hindrances.totalMs / 1000).toFixed(1)} s, ${hindrances.flushes.length} times by the disk; without that ${served.text}`,
   );
-  for (const { atMs, totalMs, hinderedMs, ms } of judged.toSorted((a, b) => b.ms - a.ms).slice(0, 5))
+  for (const { atMs, totalMs, hinderedMs, ms, during } of judged.toSorted((a, b) => b.ms - a.ms).slice(0, 5))
     t.diagnostic(
-      `at ${(atMs / 1000).toFixed(2)} s: ${totalMs.toFixed(1)} ms, hindered for ${hinderedMs.toFixed(1)}, and ${ms.toFixed(1)} the rest`,
+      `at ${(atMs / 1000).toFixed(2)} s: ${totalMs.toFixed(1)} ms, hindered for ${hinderedMs.toFixed(1)}, and ${ms.toFixed(1)} the rest; the giant did ${during}`,
     );
   assert.ok(answers.length >= seconds * 50, `only ${answers.length} calls in ${seconds} s`);
   if (isProof) {

@@ -106,6 +106,8 @@ type Post = (path: string, body: string | Uint8Array) => Promise<Answer>;
 export class Giant {
   /** Rounds that have ended. */
   rounds = 0;
+  /** Methods in the order in which they were called, with the moment of each, by `performance.now()`. */
+  readonly #begun: { readonly method: string; readonly atMs: number }[] = [];
   readonly #post: Post;
   readonly #principal: string;
   readonly #first = Promise.withResolvers<void>();
@@ -135,11 +137,13 @@ export class Giant {
     try {
       while (!isOver()) {
         for (const method of GIANT_METHODS) {
+          this.#begin(method);
           const answer = await this.#post(`/call/${this.#principal}/${method}`, '');
           if (isOver()) return;
           this.#check(method, answer, method.endsWith('_and_trap') ? 400 : 200);
         }
         for (const method of ['take', 'load']) {
+          this.#begin(method);
           const answer = await this.#post(`/call-json/keeper/${method}`, JSON.stringify([this.#principal]));
           if (isOver()) return;
           this.#check(method, answer, 200);
@@ -152,6 +156,15 @@ export class Giant {
     } finally {
       this.#first.resolve();
     }
+  }
+
+  /** Returns the method that the giant was executing at that moment. */
+  methodAt(atMs: number): string {
+    return this.#begun.findLast((each) => each.atMs <= atMs)?.method ?? 'nothing';
+  }
+
+  #begin(method: string): void {
+    this.#begun.push({ method, atMs: performance.now() });
   }
 
   #check(method: string, { status, text }: Answer, expected: number): void {
