@@ -51,7 +51,7 @@ export const FLAGS = {
     group: 'manifest',
     summary:
       "Upgrade the manifest's actors when their files change (sources with all imports, modules, interfaces). They keep their state; " +
-      'what does not compile or fit is told, and the code before serves on.',
+      'a change that does not compile or does not fit is reported, and the code from before goes on serving.',
   }),
   listen: text({
     group: 'http',
@@ -86,7 +86,7 @@ export const FLAGS = {
   'browser-guard': toggle({
     group: 'auth',
     summary:
-      "Refuse what browsers send for pages of other sites, and under host names that are not this server's, where no token is configured (docs/security.md).",
+      "Where no token is configured, refuse requests that browsers send for pages of other sites, or under host names that are not this server's (docs/security.md).",
   }),
   executors: integer({
     group: 'execution',
@@ -202,7 +202,7 @@ export const FLAGS = {
     unit: 'bytes',
     min: 0,
     summary:
-      'Heap size up to which each message stores the bytes that it changed; larger actors are kept by a log. 0: all by the log.',
+      'Heap size up to which each message stores the bytes that it changed; larger actors are stored by a log of their messages. 0: all by the log.',
   }),
   fsync: choice({
     group: 'storage',
@@ -246,7 +246,8 @@ export const FLAGS = {
     group: 'outcalls',
     placeholder: 'FILE',
     defaultValue: undefined,
-    summary: 'Answer outcalls from a recorded file; what is not in it is refused, and nothing is sent.',
+    summary:
+      'Answer outcalls from a recorded file and send nothing; an outcall that the file does not have is refused.',
   }),
   'outcalls-deny-private': toggle({
     group: 'outcalls',
@@ -291,7 +292,7 @@ export const VARIABLES = {
     defaultValue: undefined,
     defaultText: 'a moc beside the server, else the bundled compiler',
     summary:
-      'Motoko compiler (moc) that is asked on an upgrade whether the new module takes over the stable variables. If it cannot be used, nobody else is asked.',
+      'Motoko compiler (moc) that is asked on an upgrade whether the new module takes over the stable variables. If that one cannot be used, no other compiler is asked.',
   }),
 };
 

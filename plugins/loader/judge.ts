@@ -131,7 +131,7 @@ function requirementProblems({ requires, alsoProvides }: Fields): string[] {
     for (const [key, capability] of Object.entries(requires ?? {})) {
       if (!isCapability(capability))
         problems.push(
-          `requires under '${key}' what is no capability but ${kindOf(capability)}: import one from svc/plugin`,
+          `requires under '${key}' ${kindOf(capability)} instead of a capability: import one from svc/plugin`,
         );
     }
   }

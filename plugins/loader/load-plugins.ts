@@ -105,7 +105,7 @@ function targetOf(key: string, builtin: readonly Plugin[]): Target {
   const reason = NOT_REPLACEABLE[own.provides.name];
   throw new Unusable(
     `the server's own '${own.name}' cannot be replaced${reason === undefined ? '' : `: ${reason}`}; ` +
-      `what can be is ${REPLACEABLE.join(', ')}`,
+      `these can be replaced: ${REPLACEABLE.join(', ')}`,
   );
 }
 

@@ -151,7 +151,7 @@ export const NOT_REPLACEABLE: Readonly<Record<string, string>> = {
   management: NO_SUITE,
   scheduler: 'its faces are made anew, and it comes back with a contract suite and an example',
   http: 'routes are added by a plugin (routes: […]), and the listener is always the same',
-  'hot-reload': 'it does nothing without --watch, and nobody requires it',
+  'hot-reload': 'the plugin does nothing without --watch, and no other plugin requires it',
 };
 
 /**

@@ -42,12 +42,12 @@ export function checkedUrl(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed?.protocol !== 'postgres:' && parsed?.protocol !== 'postgresql:')
     throw badUrl(
-      'is no URL like postgres://user:password@host:5432/database: correct it; what has a meaning in URLs (@ : / ? # %) is percent-encoded in names and passwords',
+      'is no URL like postgres://user:password@host:5432/database: correct it; in names and passwords, percent-encode the characters that have a meaning in URLs (@ : / ? # %)',
     );
   // A name that is not known may be a password that was not encoded.
   if ([...parsed.searchParams.keys()].some((name) => !URL_PARAMETERS.includes(name)))
     throw badUrl(
-      `has a parameter behind ? that is none of ${URL_PARAMETERS.join(', ')}: correct its name, or take it out`,
+      `has a parameter behind ? that is not one of ${URL_PARAMETERS.join(', ')}: correct its name, or take it out`,
     );
   if (parsed.searchParams.getAll('sslmode').some((mode) => !SSL_MODES.includes(mode)))
     throw badUrl(`has a sslmode, of its own or of PGSSLMODE, that is none of ${SSL_MODES.join(', ')}: correct it`);

@@ -229,7 +229,7 @@ export class Database {
     return new OtherDatabase(
       'unavailable',
       'state-corrupt',
-      `${placeOf(this.#options.url)} has ${found} of namespace '${this.namespace}', and ${expected}: it is not the database of before; started again, svc goes on with what is there`,
+      `${placeOf(this.#options.url)} has ${found} of namespace '${this.namespace}', and ${expected}: the database is not the one of before; started again, svc goes on with the state that this one holds`,
     );
   }
 
@@ -277,7 +277,7 @@ export class Database {
     return new ServerError(
       'unavailable',
       'state-unwritable',
-      `${placeOf(url)} refuses what is written: ${wordsOf(error, url)}`,
+      `${placeOf(url)} refuses a write: ${wordsOf(error, url)}`,
       { cause: error },
     );
   }

@@ -275,7 +275,7 @@ export class Lease {
       new ServerError(
         'unavailable',
         'namespace-lost',
-        `the namespace '${namespace}' is owned by ${holder} now: nothing was heard of this process for ${leaseMs} ms; what it has answered is kept`,
+        `the namespace '${namespace}' is owned by ${holder} now: this process did not renew its lease for ${leaseMs} ms; all answered calls are stored`,
       ),
     );
   }

@@ -2,7 +2,7 @@
 import type { Logger } from '../api/plugin.ts';
 
 export const NO_ANSWER = 'does not answer';
-/** The database answers, and refuses what is written: a replica that is not promoted yet, a full disk. */
+/** The database answers, and refuses a write: a replica that is not promoted yet, a full disk. */
 export const NO_WRITES = 'takes no writes';
 type Kind = typeof NO_ANSWER | typeof NO_WRITES;
 

@@ -164,7 +164,7 @@ export class PostgresPort implements StoragePort {
         new ServerError(
           'unavailable',
           'state-unwritable',
-          `${most >> 20} MiB wait for the database, which does not take them: start svc again when it does; what was answered is kept`,
+          `${most >> 20} MiB wait for the database, which does not take them: start svc again when the database takes them; all answered calls are stored`,
         ),
       );
   }

@@ -99,7 +99,7 @@ function writeText(output: SizedOutput, text: string, what: string): void {
   throw new ServerError(
     'invalid',
     'request-not-text',
-    `${where} is not UTF-8: an actor gets text, and these bytes are none`,
+    `${where} is not UTF-8: an actor gets text, and these bytes are not text`,
   );
 }
 

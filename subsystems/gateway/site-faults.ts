@@ -38,7 +38,7 @@ export function siteMissing(reference: string, error: unknown): ServerError {
   return new ServerError(
     error.kind,
     'actor-rejected',
-    `actor ${reference} was rejected: what the server has printed says why`,
+    `actor ${reference} was rejected: the output of the server has the reason`,
     {
       cause: error,
     },

@@ -125,7 +125,7 @@ export class WatchedFiles implements Disposable {
     if (this.#refused.has(path)) return;
     this.#refused.add(path);
     this.#log.warn(
-      `cannot watch ${path}: ${reason}; POST /upgrade/<ACTOR> with an empty body takes up what changes there`,
+      `cannot watch ${path}: ${reason}; POST /upgrade/<ACTOR> with an empty body takes up changes of these files`,
     );
   }
 

@@ -90,7 +90,7 @@ export class ChunkStore {
     if (this.#chunks.has(key) || this.#unread.has(key)) return hash;
     if (this.#chunks.size + this.#unread.size >= CHUNKS_MAX)
       throw REFUSE.wrongState(
-        `the chunk store holds ${CHUNKS_MAX} of ${CHUNKS_MAX} chunks: install what is there, or clear the store`,
+        `the chunk store holds ${CHUNKS_MAX} of ${CHUNKS_MAX} chunks: install a module from them, or clear the store`,
       );
     this.#stored.take(chunk.length);
     this.#chunks.set(key, chunk);

@@ -67,7 +67,7 @@ export function mendParser(socket: Socket): void {
 function expectStatus(status: number): void {
   if (status === 101)
     throw OUTCALL_FAILURES['outcall-failed'](
-      'the server switches to another protocol (status 101), which nobody asked for',
+      'the server switches to another protocol (status 101), which the actor has not asked for',
     );
   if (status < 100) throw malformed(`its status is ${String(status).padStart(3, '0')}, and the least is 100`);
 }

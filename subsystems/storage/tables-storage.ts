@@ -83,7 +83,7 @@ class TablesPort implements StoragePort {
       throw new ServerError(
         'unavailable',
         'state-corrupt',
-        'the store has what a restore has left that was broken off, or what is no state: restore again (--restore FILE), or take an empty one',
+        'the store holds the rest of a restore that was broken off, or something that is not a state: restore again (--restore FILE), or name an empty store',
       );
     this.#last = last === undefined ? 0 : Number(Buffer.from(last).readBigUInt64BE());
     this.#receiver?.receive({ kind: 'opened', last: this.#last });

@@ -113,7 +113,7 @@ suite('websites', () => {
     const bad = await send(server.origin, 'GET', '/site/mirror/', { headers: { 'x-bad': '\xff' } });
     assert.deepEqual(
       [bad.status, bad.text],
-      [400, 'header x-bad is not UTF-8: an actor gets text, and these bytes are none'],
+      [400, 'header x-bad is not UTF-8: an actor gets text, and these bytes are not text'],
     );
 
     assert.match((await server.get('/metrics')).body, /svc_http_requests_total\{endpoint="site"\} 11\n/);

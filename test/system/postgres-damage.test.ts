@@ -48,7 +48,7 @@ async function failureOf({ storage, failures }: MadeStorage): Promise<string> {
 
 test('a commit that meets damage or a limit ends the process', async (t) => {
   assert.match(await failureOf(await databaseWith(t, raised('XX001'))), /^state-corrupt: .*is damaged \(raised\)/);
-  assert.match(await failureOf(await databaseWith(t, raised('54000'))), /^state-unwritable: .*refuses what is written/);
+  assert.match(await failureOf(await databaseWith(t, raised('54000'))), /^state-unwritable: .*refuses a write/);
 });
 
 test('a read that meets a damaged block is refused, and all others go on', async (t) => {

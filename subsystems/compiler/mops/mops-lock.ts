@@ -47,7 +47,7 @@ export function readMopsLock(text: string, file: string): LockReading {
     new ServerError(
       'invalid',
       'mops-invalid',
-      `cannot use ${file}: it has more than ${what}; remove it: then mops.toml is asked`,
+      `cannot use ${file}: it has more than ${what}; remove the file: then mops.toml is read`,
     );
   if (text.length > LOCK_CHARACTERS_MAX) throw tooLarge(`${LOCK_CHARACTERS_MAX} characters`);
   if (hasMore(text, /[[{]/gu, LOCK_TABLES_MAX)) throw tooLarge(`${LOCK_TABLES_MAX} lists and tables`);

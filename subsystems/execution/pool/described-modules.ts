@@ -57,6 +57,6 @@ function otherThanKept({ hash }: ModuleInfo): ServerError {
   return new ServerError(
     'invalid',
     'state-unfit',
-    `what was kept of its module is not what the module has, and has been put right: start the server again: modules/${hash}.info`,
+    `the stored facts of its module did not equal the module, and have been corrected: start the server again: modules/${hash}.info`,
   );
 }

@@ -161,14 +161,14 @@ export class OutcallService {
     if (data.length > bytesMax)
       throw new TransformFailure(
         1,
-        `what the transform ${shown} answered has ${data.length} bytes, and max_response_bytes is ${bytesMax}`,
+        `the response of the transform ${shown} has ${data.length} bytes, and max_response_bytes is ${bytesMax}`,
       );
     try {
       await types.results.decodeAnySize(data, PLAIN);
     } catch (error) {
       throw new TransformFailure(
         5,
-        `what the transform ${shown} answered is no http_request_result: ${messageOf(error)}`,
+        `the response of the transform ${shown} is not an http_request_result: ${messageOf(error)}`,
       );
     }
     return data;

@@ -210,12 +210,12 @@ test('a plugin for another capability is refused, and so is one for what cannot 
   await write('http.mjs', `${HEAD}export default definePlugin({ ${GOOD} });`);
   assert.match(
     (await load('http', './http.mjs')).problems.join(),
-    /the server's own 'http' cannot be replaced: routes are added by a plugin \(routes: \[…\]\), .*; what can be is auth, /,
+    /the server's own 'http' cannot be replaced: routes are added by a plugin \(routes: \[…\]\), .*; these can be replaced: auth, /,
   );
   for (const capability of ['canisters', 'compatibility', 'compiler', 'management', 'canister-host'])
     assert.match(
       (await load(capability, './http.mjs')).problems.join(),
-      /cannot be replaced: no contract suite says yet what another one would have to do; what can be is auth, codec, /,
+      /cannot be replaced: no contract suite says yet what another one would have to do; these can be replaced: auth, codec, /,
     );
   for (const capability of ['scheduler', 'scheduler-setup'])
     assert.match(

@@ -101,7 +101,7 @@ test('why an actor was rejected is not for visitors', () => {
     new CanisterGateway({ canisters: { ...others, resolveIfAny: refusing(code) }, codec, nowMs: () => 0 });
   assert.throws(() => gatewayOf('actor-rejected').find('blog'), {
     kind: 'missing',
-    message: 'actor blog was rejected: what the server has printed says why',
+    message: 'actor blog was rejected: the output of the server has the reason',
   });
   assert.throws(() => gatewayOf('no-such-actor').find('blog'), /secret/, 'others are as they are');
 });
@@ -115,7 +115,7 @@ test('nor when it was found out only now that it cannot be woken', async () => {
     );
   });
   assert.deepEqual([refusal.kind, refusal.code], ['missing', 'actor-rejected']);
-  assert.equal(refusal.message, 'actor counter was rejected: what the server has printed says why');
+  assert.equal(refusal.message, 'actor counter was rejected: the output of the server has the reason');
 });
 
 test('an actor that is not there is told as that, and nothing of others', () => {

@@ -421,8 +421,8 @@ describe('transforms', () => {
       [{ ...failed, kind: 'limit', code: 5 }, 5, /failed: words/],
       [{ ...failed, kind: 'reject', code: 4 }, 5, /failed: words/],
       [{ ...failed, kind: 'unavailable', code: 2 }, 2, /failed: words/],
-      [reply(Buffer.from('DIDL\0\0')), 5, /answered is no http_request_result/],
-      [reply(Buffer.alloc(100, 0xff)), 5, /answered is no http_request_result/],
+      [reply(Buffer.from('DIDL\0\0')), 5, /is not an http_request_result/],
+      [reply(Buffer.alloc(100, 0xff)), 5, /is not an http_request_result/],
       [
         reply(encode({ status: 200, headers: [], body: base64(Buffer.alloc(1000)) })),
         1,
