@@ -235,7 +235,7 @@ test('every mistake in a definition is named, with what to write', async () => {
     /has no create/,
     /a start that is a value of type boolean: make it a function/,
     /a stopDeadlineMs that is no number of milliseconds/,
-    /requires under 'log' what is no capability/,
+    /requires under 'log' .* instead of a capability/,
     /isDurable that is neither true nor false/,
   ])
     assert.match(said, part);
