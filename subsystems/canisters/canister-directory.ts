@@ -26,7 +26,10 @@ interface CanisterDirectoryNeeds {
 }
 
 /** A canister that an executor is told of. */
-export type SpecifiedCanister = Pick<CanisterRecord, 'id' | 'controllers' | 'environment' | 'hasCertificate' | 'steps'>;
+export interface SpecifiedCanister extends Pick<CanisterIdentity, 'id' | 'controllers' | 'environment'> {
+  readonly hasCertificate: boolean;
+  readonly steps: { readonly balance: bigint };
+}
 
 export class CanisterDirectory {
   readonly ids: CanisterIds;
@@ -122,9 +125,9 @@ export class CanisterDirectory {
     return { id, balance: steps.balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
   }
 
-  /** `isUnfinished`: it is there together with its code. */
-  recordFor(identity: CanisterIdentity, isUnfinished?: boolean): CanisterRecord {
-    return new CanisterRecord(identity, this.#needs.recordContext, isUnfinished);
+  /** Makes the record of a canister that executors have, or will have. `isUnfinished`: it is there with its code. */
+  recordFor(handle: number, identity: CanisterIdentity, isUnfinished?: boolean): CanisterRecord {
+    return new CanisterRecord(handle, identity, this.#needs.recordContext, isUnfinished);
   }
 
   /** Makes the canister findable by its name; by its id it is found when the scheduler has it. */

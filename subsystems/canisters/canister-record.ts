@@ -67,7 +67,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   readonly #name: string | undefined;
   readonly idText: string;
   /** The executors' and the scheduler's name for it. */
-  handle = -1;
+  readonly handle: number;
   #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest or a client gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
@@ -91,7 +91,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   readonly #context: RecordContext;
   #output: CanisterOutput | undefined = undefined;
 
-  constructor(identity: CanisterIdentity, context: RecordContext, isUnfinished = false) {
+  constructor(handle: number, identity: CanisterIdentity, context: RecordContext, isUnfinished = false) {
+    this.handle = handle;
     this.idText = idToText(identity.id);
     this.#name = identity.name === hexOf(this.idText) ? undefined : identity.name;
     this.#context = context;

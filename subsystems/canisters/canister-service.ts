@@ -76,10 +76,10 @@ export interface CanisterServiceOptions extends CheckpointOptions {
 }
 
 export class CanisterService implements Canisters {
-  readonly directory: CanisterDirectory;
   readonly backend: HostBackend;
   readonly started: StartedActors;
   readonly #needs: CanisterServiceDependencies;
+  readonly #directory: CanisterDirectory;
   readonly #histories: MessageHistories;
   readonly #replayBudget: ReplayBudget<LoggedCanister>;
   readonly #accounting: Accounting;
@@ -109,7 +109,7 @@ export class CanisterService implements Canisters {
       outputBudget: new SharedBudget(OUTPUT_BYTES_MAX),
     };
     const directory = new CanisterDirectory({ ...dependencies, ...options, ids, store, recordContext });
-    this.directory = directory;
+    this.#directory = directory;
     this.#interfaces = new CandidInterfaces(dependencies);
     this.#prepared = new PreparedModules(execution, dependencies.log);
     const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces };
@@ -143,19 +143,19 @@ export class CanisterService implements Canisters {
   // ---- finding
 
   resolveIfAny(reference: string): CanisterRecord | undefined {
-    return this.directory.resolveIfAny(reference);
+    return this.#directory.resolveIfAny(reference);
   }
 
   resolve(reference: string): CanisterRecord {
-    return this.directory.resolve(reference);
+    return this.#directory.resolve(reference);
   }
 
   referenceOfHost(label: string): string | undefined {
-    return this.directory.referenceOfHost(label);
+    return this.#directory.referenceOfHost(label);
   }
 
   list(): readonly CanisterRecord[] {
-    return this.directory.list();
+    return this.#directory.list();
   }
 
   // ---- interfaces

@@ -239,14 +239,15 @@ export class Deployments {
 
   /** An empty canister. */
   create(spec: NewRecord): CanisterRecord {
-    const { execution, scheduler, metering } = this.#needs;
-    const id = spec.id ?? this.#needs.directory.ids.next();
+    const { execution, scheduler, metering, directory } = this.#needs;
+    const id = spec.id ?? directory.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
-    const record = this.#needs.directory.recordFor({ name, id, balance, controllers, environment }, spec.isInstalled);
-    record.handle = execution.create(this.#needs.directory.specOf(record));
+    const facts = { id, controllers, environment, hasCertificate: false, steps: { balance } };
+    const handle = execution.create(directory.specOf(facts));
+    const record = directory.recordFor(handle, { name, id, balance, controllers, environment }, spec.isInstalled);
     // Before it is admitted: the scheduler asks for its size then.
-    this.#needs.directory.enter(record);
+    directory.enter(record);
     scheduler.admit(record.handle, record.idText);
     this.#needs.store.identityChanged(record);
     return record;

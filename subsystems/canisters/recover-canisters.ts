@@ -78,7 +78,9 @@ export async function recoverCanisters(
     if (stored === undefined) throw lost(identity.name, key);
     const its = readNumbers(stored.value, stored.key);
     const { name, controllers, environment } = identity;
-    const record = directory.recordFor({ name, id: key.slice(1), balance: its.balance, controllers, environment });
+    const handle = execution.createAsleep(its.instantMs);
+    const known = { name, id: key.slice(1), balance: its.balance, controllers, environment };
+    const record = directory.recordFor(handle, known);
     let code: RecordedCode | undefined;
     try {
       code = await codes.of(record, identity);
@@ -87,7 +89,6 @@ export async function recoverCanisters(
       directory.quarantine(record, messageOf(error));
     }
     record.recovered(code, identity, its);
-    record.handle = execution.createAsleep(its.instantMs);
     ahead.saw(record.name, execution.aheadOf(record.handle));
     const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
     scheduler.admit(record.handle, record.idText, {

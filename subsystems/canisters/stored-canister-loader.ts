@@ -22,7 +22,7 @@ const TIMER_NS_MAX = 2n ** 64n - 1n;
 type StoredRecord = SpecifiedCanister &
   Pick<
     CanisterRecord,
-    'name' | 'handle' | 'settings' | 'module' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
+    'name' | 'handle' | 'steps' | 'settings' | 'module' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
   >;
 
 interface StoredCanisterLoaderDependencies {

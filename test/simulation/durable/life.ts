@@ -197,7 +197,7 @@ export class Life {
   }
 
   named(name: string): CanisterRecord | undefined {
-    return this.registry.directory.findByName(name);
+    return this.registry.resolveIfAny(name);
   }
 
   /** Sends a client's message. */
