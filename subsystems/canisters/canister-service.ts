@@ -22,6 +22,7 @@ import { CanisterDirectory } from './canister-directory.ts';
 import { OUTPUT_BYTES_MAX } from './canister-output.ts';
 import { CanisterStore } from './canister-store.ts';
 import { CanisterWatches } from './canister-watches.ts';
+import { ChangeTurns } from './change-turns.ts';
 import { type CheckpointOptions, newReplayBudget } from './checkpoints.ts';
 import { ClientMessages } from './client-messages.ts';
 import { Deployments, refuseUnmetered } from './deployments.ts';
@@ -112,7 +113,8 @@ export class CanisterService implements Canisters {
     this.#directory = directory;
     this.#interfaces = new CandidInterfaces(dependencies);
     this.#prepared = new PreparedModules(execution, dependencies.log);
-    const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces };
+    const turns = new ChangeTurns();
+    const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces, turns };
     this.#accounting = new Accounting(parts);
     this.#messages = new ClientMessages({ ...dependencies, accounting: this.#accounting });
     this.#deployments = new Deployments(parts);

@@ -1,6 +1,6 @@
 /**
  * Actors come, change and go, as operators and other actors ask for it: installed, upgraded, reinstalled, deleted. One
- * change of an actor at a time, in turn with the changes that the management canister makes.
+ * change of an actor at a time, in turn with the changes that the management canister makes (change-turns.ts).
  *
  * Main thread. Touches records, and has executors and scheduler follow.
  */
@@ -15,6 +15,7 @@ import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterRecord, NewRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
+import type { ChangeTurns } from './change-turns.ts';
 import { type CodeChangesDependencies, CodeChanges, type GivenInterface } from './code-changes.ts';
 import {
   type InstallOptions,
@@ -36,6 +37,7 @@ interface DeploymentsNeeds extends CodeChangesDependencies {
   readonly store: Pick<CanisterStore, 'identityChanged' | 'removed' | 'settled'>;
   readonly interfaces: CandidInterfaces;
   readonly compatibility: Compatibility;
+  readonly turns: ChangeTurns;
 }
 
 export class Deployments {
@@ -56,7 +58,7 @@ export class Deployments {
     this.#management = management;
   }
 
-  /** Keeps the canisters' histories, and one change of a canister at a time. */
+  /** Keeps the canisters' histories. */
   get management(): ManagementHooks {
     assert(this.#management !== undefined, 'the management canister was not handed over before the start');
     return this.#management;
@@ -228,7 +230,7 @@ export class Deployments {
       if (this.#needs.directory.find(record.id) === record) return await change();
       throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
     };
-    return this.management.exclusive(record, changeIfPresent);
+    return this.#needs.turns.take(record, changeIfPresent);
   }
 
   #noteDeployment(record: CanisterRecord, mode: 'install' | 'reinstall' | 'upgrade', caller: Uint8Array): void {

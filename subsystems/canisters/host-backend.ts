@@ -21,6 +21,7 @@ import type {
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import type { Accounting } from './accounting.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
+import type { ChangeTurns } from './change-turns.ts';
 import type { Deployments } from './deployments.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
 
@@ -34,6 +35,7 @@ interface HostBackendDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly schedulerSetup: SchedulerSetup;
+  readonly turns: ChangeTurns;
 }
 
 export class HostBackend implements ManagementBackend {
@@ -43,6 +45,7 @@ export class HostBackend implements ManagementBackend {
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
   readonly #schedulerSetup: SchedulerSetup;
+  readonly #turns: ChangeTurns;
 
   constructor(needs: HostBackendDependencies) {
     this.#directory = needs.directory;
@@ -51,6 +54,7 @@ export class HostBackend implements ManagementBackend {
     this.#execution = needs.execution;
     this.#scheduler = needs.scheduler;
     this.#schedulerSetup = needs.schedulerSetup;
+    this.#turns = needs.turns;
   }
 
   attach(management: ManagementHooks): void {
@@ -113,6 +117,10 @@ export class HostBackend implements ManagementBackend {
     // A message that executes ends with the same version.
     record.noteChange();
     this.#execution.configure(record.handle, { version: record.version });
+  }
+
+  inTurn<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T> {
+    return this.#turns.take(recordOf(canister), change);
   }
 
   prepare(wasm: Uint8Array): Promise<ModuleInfo> {

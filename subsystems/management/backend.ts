@@ -151,6 +151,13 @@ export interface ManagementBackend {
   create(spec: NewCanister): HostedCanister;
   configure(canister: HostedCanister, settings: EnforcedSettings): void;
 
+  /**
+   * Runs a change of the canister in turn with all others, whoever makes them: one at a time for each canister, in the
+   * order in which they came. Must not be used within such a change of the same canister: it would wait for itself.
+   * `change` finds out itself if the canister is still there.
+   */
+  inTurn<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T>;
+
   /** Prepares a module like `Execution.prepare`. */
   prepare(wasm: Uint8Array): Promise<ModuleInfo>;
   /**
@@ -215,9 +222,4 @@ export interface ManagementHooks {
   forget(canister: HostedCanister): void;
   /** Adds to a canister's history a change that was not made by `call` (over HTTP, from the manifest). */
   record(canister: HostedCanister, change: Change): void;
-  /**
-   * Runs such a change in turn with those of calls, one at a time for each canister. Must not be used within a method
-   * of `ManagementBackend`: the change would wait for itself.
-   */
-  exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T>;
 }

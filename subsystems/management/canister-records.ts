@@ -33,9 +33,8 @@ export class CanisterRecordExtras {
   readonly #store: RecordStore;
   readonly #stored: StoredBytes;
   #settings: OwnSettings = DEFAULT_SETTINGS;
-  #last: Promise<unknown> = Promise.resolve();
-  /** Number of changes that are under way or wait. */
-  #changes = 0;
+  /** Number of changes that use the object. */
+  #uses = 0;
 
   constructor({ id }: HostedCanister, store: RecordStore, stored: StoredBytes) {
     this.#id = id;
@@ -55,18 +54,20 @@ export class CanisterRecordExtras {
     unitOf(this.#store)?.put('meta', settingsKey(this.#id), writeSettings(this.#settings));
   }
 
-  /** Runs one change of the canister at a time: an upgrade must not see the module of a half-finished one. */
-  exclusive<T>(change: () => Promise<T>): Promise<T> {
-    this.#changes++;
-    const result = this.#last.then(change).finally(() => this.#changes--);
-    this.#last = result.catch(() => undefined);
-    return result;
+  /** Does something that needs this object until it has ended. */
+  async use<T>(change: () => Promise<T>): Promise<T> {
+    this.#uses++;
+    try {
+      return await change();
+    } finally {
+      this.#uses--;
+    }
   }
 
   /** True if the object equals a new one and no change uses it. */
   get isNeedless(): boolean {
     const { chunkStore, snapshots } = this;
-    return this.#changes === 0 && this.#settings === DEFAULT_SETTINGS && chunkStore.isEmpty && snapshots.isUnused;
+    return this.#uses === 0 && this.#settings === DEFAULT_SETTINGS && chunkStore.isEmpty && snapshots.isUnused;
   }
 
   /** Takes over a record of this canister from storage. Throws ServerError `state-corrupt`. */
@@ -118,7 +119,7 @@ export class CanisterRecords {
   }
 
   /**
-   * Returns the canister's object, to be used at once or within `exclusive`: an object with nothing to remember is
+   * Returns the canister's object, to be used at once or within `use`: an object with nothing to remember is
    * dropped later, and made anew when needed.
    */
   of(canister: HostedCanister): CanisterRecordExtras {
@@ -131,11 +132,11 @@ export class CanisterRecords {
     return record;
   }
 
-  /** Runs one change of a canister at a time. */
-  async exclusive<T>(canister: HostedCanister, change: (record: CanisterRecordExtras) => Promise<T>): Promise<T> {
+  /** Does something with the canister's object, which is not dropped meanwhile. */
+  async use<T>(canister: HostedCanister, change: (record: CanisterRecordExtras) => Promise<T>): Promise<T> {
     const record = this.of(canister);
     try {
-      return await record.exclusive(() => change(record));
+      return await record.use(() => change(record));
     } finally {
       this.#dropNeedless(canister);
     }

@@ -204,10 +204,6 @@ export class ManagementCanister implements Management {
     this.#context.record(canister, change);
   }
 
-  exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T> {
-    return this.#context.records.exclusive(canister, change);
-  }
-
   forget(canister: HostedCanister): void {
     this.#context.records.forget(canister);
   }

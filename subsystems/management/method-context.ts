@@ -107,10 +107,10 @@ export class MethodContext {
     work: (canister: HostedCanister, record: CanisterRecordExtras) => Promise<T>,
   ): Promise<T> {
     const canister = this.controlled(call, id, also);
-    return this.records.exclusive(canister, (record) => {
+    return this.host.inTurn(canister, () => {
       this.expectPresent(canister);
       this.expectControl(call, canister, also);
-      return work(canister, record);
+      return this.records.use(canister, (record) => work(canister, record));
     });
   }
 

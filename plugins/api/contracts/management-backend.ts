@@ -76,6 +76,29 @@ export function describeManagementBackend(
       assert.equal(it.version, version + 3);
     });
 
+    test('changes of a canister take turns, after one that fails too, and another canister does not wait', async (t) => {
+      const { backend } = await make(t);
+      const [one, other] = [create(backend), create(backend)];
+      const steps: string[] = [];
+      let end = (): void => undefined;
+      const first = backend.inTurn(one, async () => {
+        steps.push('first');
+        await new Promise<void>((resolve) => (end = resolve));
+        steps.push('first has ended');
+        throw new Error('it fails');
+      });
+      const second = backend.inTurn(one, async () => {
+        steps.push('second');
+        return 2;
+      });
+      assert.equal(await backend.inTurn(other, async () => steps.push('other')), 2);
+      assert.deepEqual(steps, ['first', 'other']);
+      end();
+      await assert.rejects(first, /it fails/);
+      assert.equal(await second, 2);
+      assert.deepEqual(steps, ['first', 'other', 'first has ended', 'second']);
+    });
+
     test('a module is prepared once, and what is none is refused as invalid', async (t) => {
       const { backend, wasm } = await make(t);
       const module = await backend.prepare(wasm);

@@ -168,7 +168,7 @@ describe('install_code', () => {
     const bench = new ManagementBench();
     const canister = bench.canister();
     const steps: string[] = [];
-    const elsewhere = bench.management.exclusive(canister, async () => {
+    const elsewhere = bench.host.inTurn(canister, async () => {
       await new Promise((resolve) => setImmediate(resolve));
       steps.push('elsewhere');
     });

@@ -35,7 +35,6 @@ function hooksFor(host: ManagementBackend, calls: (() => void)[]) {
     restore: () => Promise.resolve(new Map()),
     forget: (canister) => void forgotten.push(canister),
     record: () => undefined,
-    exclusive: (_canister, change) => change(),
   };
   host.attach(hooks);
   return { hooks, forgotten };
@@ -162,6 +161,7 @@ test('the suite finds a backend that forgets to say it, one that lends its buffe
         },
       };
     },
+    'changes of a canister take turns': () => ({ inTurn: (_it, change) => change() }),
     'an id is given once': ({ backend }) => ({ create: (spec) => backend.create({ ...spec, id: undefined }) }),
   };
   for (const [title, mistake] of Object.entries(planted)) {

@@ -21,6 +21,7 @@ import type {
   NewCanister,
   RestoredState,
 } from '../../../subsystems/management/index.ts';
+import { ChangeTurns } from '../../../subsystems/canisters/change-turns.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 
 const PAGE_BYTES = 65_536;
@@ -112,6 +113,7 @@ export class FakeHost implements ManagementBackend {
   management: ManagementHooks | undefined;
   readonly #canisters = new Map<string, FakeCanister>();
   readonly #usedIds = new Set<string>();
+  readonly #turns = new ChangeTurns();
   #nextNumber = FIRST_NUMBER;
   /** Awaited in the middle of a code change, so that tests can look at the state then. */
   duringChange: () => Promise<void> = () => Promise.resolve();
@@ -158,6 +160,10 @@ export class FakeHost implements ManagementBackend {
     canister.controllers = settings.controllers ?? canister.controllers;
     canister.environment = settings.environment ?? canister.environment;
     canister.version++;
+  }
+
+  inTurn<T>(hosted: HostedCanister, change: () => Promise<T>): Promise<T> {
+    return this.#turns.take(hosted, change);
   }
 
   async prepare(wasm: Uint8Array): Promise<ModuleInfo> {
