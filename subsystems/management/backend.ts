@@ -204,7 +204,7 @@ export interface ManagementBackend {
   /** Returns the canister's debug output and its traps, oldest first; the host limits their number. */
   logs(canister: HostedCanister): readonly CanisterLogRecord[];
 }
-export const ManagementBackend = defineCapability<ManagementBackend>('canister-host');
+export const ManagementBackend = defineCapability<ManagementBackend>('management-backend');
 
 /** The part of the management canister that the host calls. */
 export interface ManagementHooks {

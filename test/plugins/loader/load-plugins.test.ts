@@ -212,7 +212,7 @@ test('a plugin for another capability is refused, and so is one for what cannot 
     (await load('http', './http.mjs')).problems.join(),
     /the server's own 'http' cannot be replaced: routes are added by a plugin \(routes: \[…\]\), .*; these can be replaced: auth, /,
   );
-  for (const capability of ['canisters', 'compatibility', 'compiler', 'management', 'canister-host'])
+  for (const capability of ['canisters', 'compatibility', 'compiler', 'management', 'management-backend'])
     assert.match(
       (await load(capability, './http.mjs')).problems.join(),
       /cannot be replaced: no contract suite says yet what another one would have to do; these can be replaced: auth, codec, /,
