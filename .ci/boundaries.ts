@@ -51,8 +51,8 @@ async function check(rules: readonly IForbiddenRuleType[], withTypes: boolean): 
     tsPreCompilationDeps: true,
     doNotFollow: { path: 'node_modules' },
     // The bundler of the inspector's page checks the page's imports (build-inspector.ts); swc is not asked to read JSX
-    // here.
-    exclude: { path: '^test/fixtures/|[.]tsx$' },
+    // here. Plugins to copy import the package, as fixtures do.
+    exclude: { path: '^test/fixtures/|^config/examples/|[.]tsx$' },
     enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'default'] },
   });
   if (typeof output === 'string') throw new Error(`dependency-cruiser answered with text: ${output}`);

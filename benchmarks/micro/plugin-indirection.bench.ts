@@ -142,7 +142,8 @@ async function byPlugins(): Promise<Wired> {
   ];
   const loaded = guests.map((definition): LoadedPlugin => {
     const capability = definition.provides.name;
-    return { capability, module: capability, file: capability, definition, wraps: false, replaces: capability };
+    const [module, file, replaces] = [capability, capability, capability];
+    return { capability, module, file, definition, wraps: false, replaces, inherits: [] };
   });
   const { plugins } = composePlugins({ builtin: builtinPlugins.filter(({ name }) => name !== 'http'), loaded });
   const ambient = { clock: systemClock, random: systemRandom, logger: log };

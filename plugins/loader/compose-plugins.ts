@@ -60,7 +60,7 @@ class ExternalPlugin {
   #made: unknown;
 
   constructor(loaded: LoadedPlugin, backup: BackupFile | undefined) {
-    const { file, definition, replaces } = loaded;
+    const { file, definition, replaces, inherits } = loaded;
     const { name, provides, alsoProvides = [], requires = {}, isDurable = false, routes = [] } = definition;
     const { startSilenceMs = START_SILENCE_MS, stopDeadlineMs = STOP_DEADLINE_MS } = definition;
     this.#loaded = loaded;
@@ -69,14 +69,15 @@ class ExternalPlugin {
       name,
       origin: file,
       provides,
-      alsoProvides,
+      alsoProvides: [...alsoProvides, ...inherits],
       requires,
       startSilenceMs,
       stopDeadlineMs,
       drainDeadlineMs: stopDeadlineMs,
       create: (granted, context) => {
         const made = inNameOf(loaded, () => definition.create(granted, context as CreateContext<never>));
-        const problem = shapeProblem(provides.name, made);
+        const narrow = inherits.map(({ capability }) => capability.name);
+        const problem = shapeProblem(provides.name, made, narrow);
         if (problem !== undefined) throw new Error(problem);
         this.#made = made;
         return made;

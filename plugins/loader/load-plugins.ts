@@ -6,6 +6,7 @@ import type { PluginDefinition } from '../api/definition.ts';
 import * as api from '../api/plugin.ts';
 import {
   Clock,
+  type Face,
   Logger,
   messageOf,
   type Plugin,
@@ -73,11 +74,18 @@ async function load(request: PluginRequest, options: LoadPluginsOptions): Promis
   const [first, ...more] = judged(definition, file, { capability: target.capability, key: request.capability });
   if (first !== undefined) throw new Unusable(`${file} ${[first, ...more].join('; it ')}`);
   const checked = definition as PluginDefinition;
-  return { ...request, file, definition: checked, replaces: target.replaces, wraps: wraps(checked, target) };
+  const wrapping = wraps(checked, target);
+  const inherits = wrapping ? [] : inherited(checked, target);
+  return { ...request, file, definition: checked, replaces: target.replaces, wraps: wrapping, inherits };
 }
 
 function wraps({ requires = {} }: PluginDefinition, { capability, replaces }: Target): boolean {
   return replaces !== undefined && Object.values(requires).some(({ name }) => name === capability);
+}
+
+function inherited({ alsoProvides = [] }: PluginDefinition, { narrow }: Target): readonly Face<unknown>[] {
+  const named = new Set(alsoProvides.map(({ capability }) => capability.name));
+  return narrow.filter(({ capability }) => !named.has(capability.name));
 }
 
 /** Judges the definition, whose getters may throw. */
@@ -92,6 +100,8 @@ function judged(definition: object, file: string, options: JudgeOptions): readon
 interface Target {
   readonly capability: string;
   readonly replaces: string | undefined;
+  /** Narrow capabilities of the plugin that provides it now. */
+  readonly narrow: readonly Face<unknown>[];
 }
 
 /** Returns the capability that the word before `=` means, and the plugin that provides it now. */
@@ -100,8 +110,9 @@ function targetOf(key: string, builtin: readonly Plugin[]): Target {
     ({ name, provides, alsoProvides = [] }) =>
       name === key || [provides, ...alsoProvides.map(({ capability }) => capability)].some((each) => each.name === key),
   );
-  if (own === undefined) return { capability: key, replaces: undefined };
-  if (REPLACEABLE.includes(own.provides.name)) return { capability: own.provides.name, replaces: own.name };
+  if (own === undefined) return { capability: key, replaces: undefined, narrow: [] };
+  const { alsoProvides: narrow = [] } = own;
+  if (REPLACEABLE.includes(own.provides.name)) return { capability: own.provides.name, replaces: own.name, narrow };
   const reason = NOT_REPLACEABLE[own.provides.name];
   throw new Unusable(
     `the server's own '${own.name}' cannot be replaced${reason === undefined ? '' : `: ${reason}`}; ` +
@@ -270,9 +281,9 @@ function problemsTogether(loaded: readonly LoadedPlugin[], { builtin }: LoadPlug
       .flatMap(({ provides, alsoProvides = [] }) => [provides, ...alsoProvides.map((each) => each.capability)])
       .map(({ name }) => name),
     ...loaded
-      .flatMap(({ definition: { provides, alsoProvides = [] } }) => [
+      .flatMap(({ definition: { provides, alsoProvides = [] }, inherits }) => [
         provides,
-        ...alsoProvides.map((each) => each.capability),
+        ...[...alsoProvides, ...inherits].map((each) => each.capability),
       ])
       .map(({ name }) => name),
   ]);

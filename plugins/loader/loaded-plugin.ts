@@ -1,4 +1,5 @@
 import type { PluginDefinition } from '../api/definition.ts';
+import type { Face } from '../../kernel/index.ts';
 
 /** A plugin that an operator asked for. */
 export interface PluginRequest {
@@ -18,4 +19,9 @@ export interface LoadedPlugin extends PluginRequest {
    * True if the plugin requires the capability that it provides: it is granted the server's own, which runs below it.
    */
   readonly wraps: boolean;
+  /**
+   * Narrow capabilities of a part that it replaces and does not wrap, in the order of that part: its object has them as
+   * the server's own has, unless the definition says otherwise.
+   */
+  readonly inherits: readonly Face<unknown>[];
 }

@@ -11,6 +11,7 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/plugin': new URL('../api/plugin.ts', import.meta.url),
   'svc/plugin/classes': new URL('../api/classes.ts', import.meta.url),
   'svc/plugin/storage': new URL('../api/storage.ts', import.meta.url),
+  'svc/plugin/scheduler': new URL('../api/scheduler.ts', import.meta.url),
   'svc/contracts/storage': new URL('../api/contracts/storage.ts', import.meta.url),
   'svc/contracts/tables': new URL('../api/contracts/tables.ts', import.meta.url),
   'svc/contracts/commit-queue': new URL('../api/contracts/commit-queue.ts', import.meta.url),
@@ -26,6 +27,7 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/contracts/metering': new URL('../api/contracts/metering.ts', import.meta.url),
   'svc/contracts/mops-closures': new URL('../api/contracts/mops-closures.ts', import.meta.url),
   'svc/contracts/openapi': new URL('../api/contracts/openapi.ts', import.meta.url),
+  'svc/contracts/scheduler': new URL('../api/contracts/scheduler.ts', import.meta.url),
   'svc/storage-postgres': new URL('../storage-postgres/index.ts', import.meta.url),
 };
 

@@ -13,6 +13,7 @@ import type { Metrics } from '../../subsystems/metrics/index.ts';
 import type { MopsClosures } from '../../subsystems/mops-closure/index.ts';
 import type { OpenApi } from '../../subsystems/openapi/index.ts';
 import type { Outcalls } from '../../subsystems/outcalls/index.ts';
+import type { Scheduler, SchedulerSetup } from '../../subsystems/scheduler/index.ts';
 import type { Storage } from '../../subsystems/storage/index.ts';
 
 type Member<V> = NonNullable<V> extends (...parameters: never[]) => unknown ? 'method' : 'value';
@@ -30,6 +31,7 @@ interface Faces {
   readonly 'mops-closures': MopsClosures;
   readonly openapi: OpenApi;
   readonly outcalls: Outcalls;
+  readonly scheduler: Scheduler;
   readonly storage: Storage;
 }
 
@@ -112,6 +114,31 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   outcalls: {
     send: 'method',
   },
+  scheduler: {
+    supports: 'value',
+    deliver: 'method',
+    live: 'value',
+    queuedMax: 'value',
+    idempotency: 'value',
+    admit: 'method',
+    withdraw: 'method',
+    beginDeletion: 'method',
+    restored: 'method',
+    handleOf: 'method',
+    stateOf: 'method',
+    setMinimumCycles: 'method',
+    lowMemory: 'method',
+    change: 'method',
+    uninstall: 'method',
+    endCalls: 'method',
+    lock: 'method',
+    lockBetweenMessages: 'method',
+    pin: 'method',
+    start: 'method',
+    stop: 'method',
+    pause: 'method',
+    resume: 'method',
+  },
   storage: {
     range: 'method',
     keys: 'method',
@@ -136,6 +163,19 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
 };
 
 /**
+ * Narrow capabilities of replaceable parts. A plugin that replaces such a part has their methods on the object that it
+ * makes, and need not name them.
+ */
+const NARROW_SHAPES: { readonly 'scheduler-setup': Shape<SchedulerSetup> } = {
+  'scheduler-setup': {
+    attachCanisters: 'method',
+    attach: 'method',
+    restore: 'method',
+    restoreAnswers: 'method',
+  },
+};
+
+/**
  * Capabilities that a plugin from outside may provide instead of the server's own: each has a contract suite and an
  * example.
  */
@@ -149,25 +189,23 @@ export const NOT_REPLACEABLE: Readonly<Record<string, string>> = {
   compatibility: NO_SUITE,
   compiler: NO_SUITE,
   management: NO_SUITE,
-  scheduler: 'its faces are made anew, and it comes back with a contract suite and an example',
   http: 'routes are added by a plugin (routes: […]), and the listener is always the same',
   'hot-reload': 'the plugin does nothing without --watch, and no other plugin requires it',
 };
 
 /**
- * Returns one sentence on what `made` lacks for the capability; undefined if it lacks nothing, or if there is no list
- * for that capability.
+ * Returns one sentence on what `made` lacks for the capability, or for a narrow one that comes with it; undefined if it
+ * lacks nothing, or if there is no list for these capabilities.
  */
-export function shapeProblem(capability: string, made: unknown): string | undefined {
+export function shapeProblem(capability: string, made: unknown, narrow: readonly string[] = []): string | undefined {
   if (typeof made !== 'object' || made === null)
     return `its create returned ${made === null ? 'null' : typeof made}, not an object for '${capability}'`;
   if ('then' in made && typeof made.then === 'function')
     return 'its create returned a promise: build the object at once, and wait in start';
-  const shapes: Readonly<Record<string, Readonly<Record<string, string>>>> = SHAPES;
-  if (!Object.hasOwn(shapes, capability)) return undefined;
+  const shapes: Readonly<Record<string, Readonly<Record<string, string>>>> = { ...SHAPES, ...NARROW_SHAPES };
   const members = made as Readonly<Record<string, unknown>>;
   const missing: string[] = [];
-  for (const [name, kind] of Object.entries(shapes[capability] ?? {})) {
+  for (const [name, kind] of [capability, ...narrow].flatMap((each) => Object.entries(shapes[each] ?? {}))) {
     if (kind === 'method' && typeof members[name] !== 'function') missing.push(`${name}()`);
     else if (kind === 'value' && !(name in made)) missing.push(name);
   }

@@ -14,7 +14,7 @@ import type { Execution } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
+import { notSupported, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { Accounting } from './accounting.ts';
 import { CandidInterfaces } from './candid-interfaces.ts';
@@ -127,11 +127,14 @@ export class CanisterService implements Canisters {
 
   /**
    * Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before
-   * anything starts.
+   * anything starts. Throws ServerError `scheduler-unsupported` if a state is kept and the scheduler cannot keep its
+   * own.
    */
   open(): void {
-    this.#needs.storage.readAhead?.('module', this.#prepared);
-    this.#needs.schedulerSetup.attachCanisters(this.#loader, this.#accounting);
+    const { storage, scheduler, schedulerSetup } = this.#needs;
+    if (storage.isKept && !scheduler.supports.durability) throw notSupported('durability');
+    storage.readAhead?.('module', this.#prepared);
+    schedulerSetup.attachCanisters(this.#loader, this.#accounting);
   }
 
   get wakeSeconds(): HistogramFigures {

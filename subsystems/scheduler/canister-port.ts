@@ -67,7 +67,8 @@ export interface Listener {
   /** The canister's executor has died, which the scheduler has seen to. */
   lost(handle: number): void;
   /**
-   * The canister's status or timer is another now, and no step brings that about. Both are to be stored with this unit.
+   * The canister's status or timer is another now, and no step brings that about. Both are to be stored with this unit;
+   * need not be told where nothing is kept.
    */
   recordChanged(handle: number): void;
   /** The low-memory hook has run, or the canister's code has none: to be stored with this unit. */

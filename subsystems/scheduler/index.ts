@@ -9,12 +9,13 @@ import type {
   RunKind,
   Step,
 } from '../ic/index.ts';
-import { defineCapability } from '../../kernel/index.ts';
+import { defineCapability, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import type { AsScheduled, Listener, Loader } from './canister-port.ts';
 
 export type { AsScheduled, Listener, Loader, StepCount } from './canister-port.ts';
+export type { ScheduledExecution } from './scheduled-execution.ts';
 export { TextIndex } from './text-index.ts';
 
 /** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
@@ -95,6 +96,40 @@ export interface ChangedCode {
   /** Lines that the hooks printed. */
   readonly lines: readonly OutputLine[];
 }
+
+/**
+ * Abilities that a scheduler may lack. An ability that is false is refused where it is asked for (`notSupported`), and
+ * never left out in silence.
+ */
+export interface SchedulerSupports {
+  /**
+   * Queued messages, open calls and their order are stored, and canisters that sleep are woken. Without it the server
+   * does not start with a state; `restore` refuses entries, and `admit` canisters that are asleep.
+   */
+  readonly durability: boolean;
+  /** Idle canisters are put to sleep when too many are live, or memory is short. Without it nobody is put to sleep. */
+  readonly eviction: boolean;
+  /** Clients may name updates. Without it `deliver` rejects a message that has a key. */
+  readonly idempotencyKeys: boolean;
+  /** Without it a composite query is rejected with code 1. */
+  readonly compositeQueries: boolean;
+}
+
+/** Returns the error for what a scheduler does not support. */
+export function notSupported(ability: keyof SchedulerSupports): ServerError {
+  return new ServerError(
+    'invalid',
+    'scheduler-unsupported',
+    `this server's scheduler does not support ${TOLD[ability]}`,
+  );
+}
+
+const TOLD: Readonly<Record<keyof SchedulerSupports, string>> = {
+  durability: 'a state that is kept: start without --state, and without a storage that keeps one',
+  eviction: 'putting actors to sleep',
+  idempotencyKeys: 'idempotency keys: send the call without one',
+  compositeQueries: 'composite queries',
+};
 
 /** Messages of clients come in; and the numbers that go with them. */
 export interface Messages {
@@ -201,7 +236,9 @@ export interface CodeLocks {
  * timers, states. Canisters are named by their handles. Where a state directory is, all of that is kept there: clients
  * are answered when what they are told is durable, and after a restart everything goes on where it was.
  */
-export interface Scheduler extends Messages, Admission, CodeLocks {}
+export interface Scheduler extends Messages, Admission, CodeLocks {
+  readonly supports: SchedulerSupports;
+}
 export const Scheduler = defineCapability<Scheduler>('scheduler');
 
 /** For whoever has the canisters: connects the scheduler with them, and hands over what another process has left. */

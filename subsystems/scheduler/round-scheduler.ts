@@ -35,6 +35,7 @@ import { type RoundSchedulerOptions, type SchedulerGrants, SchedulerParts } from
 import { SERVER_STOPPING, systemContext } from './task-flow.ts';
 
 export class RoundScheduler implements Scheduler, SchedulerSetup {
+  readonly supports = { durability: true, eviction: true, idempotencyKeys: true, compositeQueries: true };
   readonly queuedMax = QUEUE_MESSAGES_MAX;
   readonly #parts: SchedulerParts;
 

@@ -20,12 +20,14 @@ import { describeMetering } from '../../plugins/api/contracts/metering.ts';
 import { describeMetrics } from '../../plugins/api/contracts/metrics.ts';
 import { describeMopsClosures } from '../../plugins/api/contracts/mops-closures.ts';
 import { describeOpenApi } from '../../plugins/api/contracts/openapi.ts';
+import { describeScheduler } from '../../plugins/api/contracts/scheduler.ts';
 import type { PluginDefinition } from '../../plugins/api/definition.ts';
 import { loadPlugins } from '../../plugins/loader/index.ts';
 import { REPLACEABLE } from '../../plugins/loader/shapes.ts';
 import { builtinPlugins } from '../../plugins/index.ts';
 import type { Execution } from '../../subsystems/execution/index.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
+import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { listingsOf } from '../support/doc-listings.ts';
 import { RecordingLogger } from '../support/kernel.ts';
 import { startOutsideServer } from '../support/outside-server.ts';
@@ -49,6 +51,7 @@ const EXAMPLES: Readonly<Record<string, readonly [file: string, ...options: stri
   'mops-closures': ['published-sources.js'],
   openapi: ['public-address.js'],
   outcalls: ['cached-outcalls.js'],
+  scheduler: ['slow-answers.js', 'ms=0'],
   // The suites of storages run in test/system/packed-plugins.test.ts, as the page has them.
   storage: ['sqlite-storage.js', 'path=state.sqlite'],
 };
@@ -64,14 +67,18 @@ for (const file of ['src/Main.mo', 'Hidden.mo']) await writeFile(join(directory,
 
 const example = (file: string): { readonly main: string } => ({ main: join(ROOT, `config/examples/${file}.mo`) });
 
-/** Makes the example's object with the granted capabilities. */
-async function madeBy<T>(capability: string, granted: object, config: object = {}): Promise<T> {
+async function definitionFor(capability: string): Promise<PluginDefinition> {
   const module = `./${EXAMPLES[capability]?.[0]}`;
   const { loaded, problems } = await loadPlugins([{ capability, module }], { directory, builtin: builtinPlugins });
   assert.deepEqual(problems, []);
   const definition: PluginDefinition | undefined = loaded[0]?.definition;
   assert.ok(definition !== undefined);
-  return definition.create(granted as never, { config } as never) as T;
+  return definition;
+}
+
+/** Makes the example's object with the granted capabilities. */
+async function madeBy<T>(capability: string, granted: object, config: object = {}): Promise<T> {
+  return (await definitionFor(capability)).create(granted as never, { config } as never) as T;
 }
 
 test('the page has an example for each part that can be replaced, and names these parts', async () => {
@@ -120,10 +127,11 @@ describe('the examples of docs/plugins.md, in one server', { timeout: 300_000 },
       assert.equal((await server.get('/actors', { authorization: `Bearer ${token}` })).status, status, token);
   });
 
-  test('codec and execution: what is read and executed is told', async () => {
+  test('codec, execution and scheduler: what is read, executed and answered is told', async () => {
     await server.post('/call-json/counter/inc', '[]', RED);
     // The log is another pipe than the answer.
     for (const told of [
+      /warning: inc of actor \d+ was answered after \d+ ms/,
       /an interface of \d+ methods was read in \d+ ms/,
       /warning: a message of actor \d+ took \d+ ms/,
     ])
@@ -263,6 +271,12 @@ describeMopsClosures('published sources, as docs/plugins.md shows them', async (
 describeOpenApi('a public address, as docs/plugins.md shows it', async (_t, own) =>
   madeBy('openapi', { own: own() }, { url: 'https://a.example' }),
 );
+const slowAnswers = await definitionFor('scheduler');
+describeScheduler('a scheduler that tells what is late, as docs/plugins.md shows it', (_t, parts) => {
+  const own = new RoundScheduler(parts, { ...parts, liveBytes: 0, queryInstructionsMax: 1_000_000 });
+  const scheduler = slowAnswers.create({ own, clock: parts.clock, log }, { config: { ms: 0 } } as never);
+  return { scheduler: scheduler as RoundScheduler, begin: () => own.beginTicking(), drain: () => own.drain() };
+});
 // The page also has the test of this one.
 await madeBy('outcalls', { own: undefined, clock: systemClock }, { seconds: 1, answers: 1 });
 await import(pathToFileURL(join(directory, 'cached-outcalls.test.js')).href);

@@ -52,6 +52,16 @@ test('kinds of errors, and failures of outcalls, are those that there are', () =
   );
 });
 
+test('abilities that a scheduler may lack are those that there are', async () => {
+  const face = interfacesIn(await readFile(join(ROOT, 'subsystems/scheduler/index.ts'), 'utf8'));
+  const abilities = face.get('SchedulerSupports')?.matchAll(/readonly (\w+): boolean/g) ?? [];
+  const [, ...shown] = rowsOf('A scheduler of your own').map(([, ability]) => ability);
+  assert.deepEqual(
+    shown,
+    Array.from(abilities, ([, ability]) => ability),
+  );
+});
+
 test('what cannot be replaced, and every suite, is named', () => {
   const places = parts.get('Which, and from where') ?? '';
   for (const capability of Object.keys(NOT_REPLACEABLE)) assert.ok(places.includes(`\`${capability}\``), capability);

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import type { PluginDefinition } from '../../../plugins/api/definition.ts';
-import { defineCapability, definePlugin, face, Logger, Outcalls, Storage } from '../../../plugins/api/plugin.ts';
+import {
+  defineCapability,
+  definePlugin,
+  face,
+  Logger,
+  Outcalls,
+  SchedulerSetup,
+  Storage,
+} from '../../../plugins/api/plugin.ts';
 import { type CreateContext, definePlugin as defineOwn, type Kernel } from '../../../kernel/index.ts';
 import { composePlugins, type LoadedPlugin } from '../../../plugins/loader/index.ts';
 import { outcallsPlugin } from '../../../plugins/outcalls.ts';
@@ -20,7 +28,12 @@ interface Hosted {
 }
 
 /** Makes a kernel with this plugin in the place of the server's own. */
-function host(t: TestContext, definition: PluginDefinition, backup?: BackupFile): Hosted {
+function host(
+  t: TestContext,
+  definition: PluginDefinition,
+  backup?: BackupFile,
+  inherits: LoadedPlugin['inherits'] = [],
+): Hosted {
   const own = definition.provides.name === 'storage' ? storagePlugin : outcallsPlugin;
   const loaded: LoadedPlugin = {
     capability: definition.provides.name,
@@ -29,6 +42,7 @@ function host(t: TestContext, definition: PluginDefinition, backup?: BackupFile)
     definition,
     replaces: own.name,
     wraps: Object.values(definition.requires ?? {}).some(({ name }) => name === own.provides.name),
+    inherits,
   };
   const { plugins } = composePlugins({ builtin: [own], loaded: [loaded], backup });
   const ambient = fakeAmbient();
@@ -75,6 +89,18 @@ test('a plugin from outside is called through its whole life, with what it requi
   await kernel.stop();
   assert.deepEqual(calls, ['open', 'start', 'ready', 'drain', 'stop']);
   assert.deepEqual(ambient.logger.lines, ['info: created']);
+});
+
+test('narrow capabilities that come with a part are checked with it, and handed out', async (t) => {
+  const lacking = host(t, definePlugin({ ...MINE }), undefined, [face(SchedulerSetup, (made: SchedulerSetup) => made)]);
+  assert.match(
+    await failure(lacking),
+    /no 'outcalls': it lacks attachCanisters\(\), attach\(\), restore\(\), restoreAnswers\(\); the face/,
+  );
+  const Narrow = defineCapability<Outcalls>('narrow');
+  const { kernel } = host(t, definePlugin({ ...MINE }), undefined, [face(Narrow, (made: Outcalls) => made)]);
+  await kernel.start();
+  assert.equal(kernel.get(Narrow), kernel.get(Outcalls));
 });
 
 test('what create returns is checked: the members that it lacks are named, and so is its file', async (t) => {
@@ -214,7 +240,14 @@ function withThing(t: TestContext, definition: PluginDefinition, calls: string[]
     ...told('the user'),
   });
   const wraps = Object.values(definition.requires ?? {}).some(({ name }) => name === 'thing');
-  const mine = { capability: 'thing', module: './mine.js', file: '/srv/mine.js', replaces: 'thing', wraps };
+  const mine = {
+    capability: 'thing',
+    module: './mine.js',
+    file: '/srv/mine.js',
+    replaces: 'thing',
+    wraps,
+    inherits: [],
+  };
   const { plugins } = composePlugins({
     builtin: [user, own],
     loaded: [{ ...mine, definition: { ...definition, ...told('mine') } }],
@@ -290,7 +323,14 @@ test('a circle is one all the same: through another part, or of what is nobody e
     requires: { own },
     create: () => ({}),
   });
-  const loaded = { capability: 'own', module: './x.js', file: '/srv/x.js', replaces: undefined, wraps: false };
+  const loaded = {
+    capability: 'own',
+    module: './x.js',
+    file: '/srv/x.js',
+    replaces: undefined,
+    wraps: false,
+    inherits: [],
+  };
   const { plugins } = composePlugins({ builtin: [outcallsPlugin], loaded: [{ ...loaded, definition: selfish }] });
   assert.throws(() => createTestKernel(t, plugins), /in a circle: selfish → selfish; take one/);
 });

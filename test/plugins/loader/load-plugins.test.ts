@@ -217,11 +217,6 @@ test('a plugin for another capability is refused, and so is one for what cannot 
       (await load(capability, './http.mjs')).problems.join(),
       /cannot be replaced: no contract suite says yet what another one would have to do; these can be replaced: auth, codec, /,
     );
-  for (const capability of ['scheduler', 'scheduler-setup'])
-    assert.match(
-      (await load(capability, './http.mjs')).problems.join(),
-      /the server's own 'scheduler' cannot be replaced: its faces are made anew, and it comes back with a contract suite/,
-    );
 });
 
 test('every mistake in a definition is named, with what to write', async () => {
@@ -287,6 +282,27 @@ test('a plugin that requires what nothing provides is refused before anything st
     ),
     "FILE requires 'clok', which nothing provides: did you mean clock?: take it out of requires, or load a plugin that provides it (--plugin clok=…)",
   );
+});
+
+test('one that replaces the scheduler has its narrow capability, too, unless it wraps it or provides that itself', async () => {
+  const scheduler = "apiVersion: 1, name: 'mine', provides: Scheduler, create: () => ({})";
+  const head = "import { definePlugin, face, Scheduler, SchedulerSetup } from 'svc/plugin';\n";
+  for (const [more, inherited] of [
+    ['', ['scheduler-setup']],
+    [', requires: { own: Scheduler }', []],
+    [', alsoProvides: [face(SchedulerSetup, (made) => made)]', []],
+  ] as const) {
+    await write(
+      `scheduler${inherited.length}${more.length}.mjs`,
+      `${head}export default definePlugin({ ${scheduler}${more} });`,
+    );
+    const { loaded, problems } = await load('scheduler', `./scheduler${inherited.length}${more.length}.mjs`);
+    assert.deepEqual(problems, []);
+    assert.deepEqual(
+      loaded[0]?.inherits.map(({ capability }) => capability.name),
+      inherited,
+    );
+  }
 });
 
 test('one that requires what it replaces wraps it: it cannot have the name of what runs below it, nor be durable itself', async () => {

@@ -26,7 +26,15 @@ function loaded(name: string, file: string): LoadedPlugin {
     provides: defineCapability(name),
     create: () => ({}),
   });
-  return { capability: name, module: file, file: join(home, file), definition, replaces: undefined, wraps: false };
+  return {
+    capability: name,
+    module: file,
+    file: join(home, file),
+    definition,
+    replaces: undefined,
+    wraps: false,
+    inherits: [],
+  };
 }
 
 /** Makes an error whose stack has these places, from where it was thrown. */
