@@ -47,7 +47,7 @@ const LONG_FUNCTIONS: readonly string[] = [
   'subsystems/instrument/analyze/charge-pass.ts: run',
   'subsystems/instrument/analyze/frame-pass.ts: run',
   'subsystems/instrument/index.ts: instrument',
-  'subsystems/instrument/journal/delta.ts: addCompare',
+  'subsystems/instrument/journal/compare.ts: addCompare',
   'subsystems/instrument/journal/delta.ts: addDelta',
   'subsystems/instrument/journal/journal.ts: addTouch',
   'subsystems/instrument/journal/touch-ranges.ts: addTouchSteps',

@@ -116,3 +116,5 @@ export function addressCode(pointerWidth: 32 | 64): AddressCode {
     ltU: OP.I64_LT_U,
   };
 }
+/** Returns code that adds bytes to a local. */
+export const advance = (local: number, bytes: number): number[] => code(get(local), i32(bytes), OP.I32_ADD, set(local));

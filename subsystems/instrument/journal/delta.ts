@@ -15,13 +15,6 @@
  *     DELTA_INDEX ← 0, DELTA_SLOT ← 0
  *     do call $delta, take DELTA_ENTRIES entries of DELTA_BYTES bytes while DELTA_INDEX < TOUCHED
  *
- * `compare` looks at blocks of 128 bytes:
- *
- *     loop  if any bit of the block differs
- *             mask ← a bit for each word that differs
- *             if nowhere two neighbours are unchanged: append the block, else append each word whose bit is set
- *           the next block
- *
  * The SPILL_BYTES after a touched page need a separate comparison unless that page is touched and its own comparison
  * finds everything: it was zeros, or it was touched earlier, or later and both pre-images agree. The list is searched
  * for that page, but not far: beyond, and after a real spill, bytes may be in two entries, or in one although they did
@@ -29,16 +22,16 @@
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi/index.ts';
-import { ENTRY_HEADER_BYTES, PAGE_BYTES, RUN_HEADER_BYTES, WORD_BYTES } from '../../bytes/index.ts';
+import { ENTRY_HEADER_BYTES, PAGE_BYTES, RUN_HEADER_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';
 import {
   type AddressCode,
+  advance,
   block,
   br,
   brIf,
   call,
-  type Code,
   code,
   controlAccess,
   get,
@@ -51,9 +44,9 @@ import {
   readI32,
   set,
   tee,
-  unsigned,
   writeI32,
 } from '../assembler.ts';
+import { addCompare } from './compare.ts';
 import { slotAddress } from './journal.ts';
 
 const { i32: I32 } = VALUE_TYPE;
@@ -61,17 +54,10 @@ const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
 const VECTOR_BYTES = 16;
-/** Length of a compared block. Divides PAGE_BYTES and SPILL_BYTES. */
-const BLOCK_BYTES = 128;
-const BLOCK_WORDS = BLOCK_BYTES / WORD_BYTES;
 const entryBytesMax = (bytes: number): number => ENTRY_HEADER_BYTES + RUN_HEADER_BYTES + bytes;
 
-const heapAccess = (opcode: number, offset = 0): number[] => code(opcode, [0], unsigned(offset));
-const advance = (local: number, bytes: number): number[] => code(get(local), i32(bytes), OP.I32_ADD, set(local));
 /** Distance in the list over which a page is searched, from the page before it. */
 const REACH = 16;
-/** Offsets of a block's vectors. */
-const VECTORS = Array.from({ length: BLOCK_BYTES / VECTOR_BYTES }, (_, k) => k * VECTOR_BYTES);
 
 /** Returns code for the page at place `index` of the list. */
 const listed = (index: number): number[] =>
@@ -165,183 +151,6 @@ export function addDelta(added: AddedFunctions, address: AddressCode): number {
       writeI32(CONTROL.DELTA_SLOT, get(slot)),
       writeI32(CONTROL.DELTA_ENTRIES, get(entries)),
       writeI32(CONTROL.DELTA_BYTES, code(get(out), i32(CONTROL.DELTAS), OP.I32_SUB)),
-    ),
-  );
-}
-
-/**
- * Adds (page, before, bytes, out) -> out: compares the first `bytes` of a page with those at `before` in the control
- * memory, and writes an entry at `out` if they differ. Returns the place for the next entry.
- */
-function addCompare(added: AddedFunctions, address: AddressCode): number {
-  const page = 0;
-  const before = 1;
-  const end = 2;
-  const out = 3;
-  const first = 4;
-  const cursor = 5;
-  const runs = 6;
-  /** Place of the current run. */
-  const run = 7;
-  /** Offset in the page where the current run ends. */
-  const runEnd = 8;
-  const mask = 9;
-  const offset = 10;
-  const at = 11;
-  const from = 12;
-
-  const copy = (opcodes: readonly [number, number], offsets: readonly number[]): number[] =>
-    code(...offsets.map((k) => code(get(cursor), get(from), heapAccess(opcodes[0], k), controlAccess(opcodes[1], k))));
-  /**
-   * Returns code that adds the bytes at heap address `from`, `offset` in the page, to the current run, or to a new one.
-   */
-  const append = (bytes: number, copied: Code): number[] =>
-    code(
-      get(offset),
-      get(runEnd),
-      OP.I32_SUB,
-      i32(WORD_BYTES),
-      OP.I32_GT_S,
-      ifThenElse(
-        code(
-          get(cursor),
-          tee(run),
-          get(offset),
-          controlAccess(OP.I32_STORE16),
-          advance(cursor, RUN_HEADER_BYTES),
-          advance(runs, 1),
-        ),
-        // Includes the unchanged word between the runs, if there is one; otherwise later bytes overwrite it.
-        code(
-          get(cursor),
-          get(from),
-          address.constant(WORD_BYTES),
-          address.sub,
-          heapAccess(OP.I64_LOAD),
-          controlAccess(OP.I64_STORE),
-          get(cursor),
-          get(offset),
-          OP.I32_ADD,
-          get(runEnd),
-          OP.I32_SUB,
-          set(cursor),
-        ),
-      ),
-      copied,
-      advance(cursor, bytes),
-      get(offset),
-      i32(bytes),
-      OP.I32_ADD,
-      set(runEnd),
-      get(run),
-      get(cursor),
-      get(run),
-      OP.I32_SUB,
-      i32(RUN_HEADER_BYTES),
-      OP.I32_SUB,
-      controlAccess(OP.I32_STORE16, 2),
-    );
-  const both = (k: number): number[] =>
-    code(get(at), heapAccess(OP.V128_LOAD, k), get(before), controlAccess(OP.V128_LOAD, k));
-  const differs = code(
-    ...VECTORS.map((k) => code(both(k), OP.V128_XOR, k === 0 ? [] : code(OP.V128_OR))),
-    OP.V128_ANY_TRUE,
-  );
-  const wordsThatDiffer = code(
-    ...VECTORS.map((k) => {
-      const bits = code(both(k), OP.I64X2_NE, OP.I64X2_BITMASK);
-      return k === 0 ? bits : code(bits, i32(k / WORD_BYTES), OP.I32_SHL, OP.I32_OR);
-    }),
-  );
-  const blockOffset = code(get(before), get(first), OP.I32_SUB);
-  const appendBlock = code(
-    get(at),
-    set(from),
-    blockOffset,
-    set(offset),
-    append(BLOCK_BYTES, copy([OP.V128_LOAD, OP.V128_STORE], VECTORS)),
-  );
-  const appendWords = loop(
-    get(mask),
-    OP.I32_CTZ,
-    i32(Math.log2(WORD_BYTES)),
-    OP.I32_SHL,
-    tee(offset),
-    address.fromI32,
-    get(at),
-    address.add,
-    set(from),
-    get(offset),
-    blockOffset,
-    OP.I32_ADD,
-    set(offset),
-    append(WORD_BYTES, copy([OP.I64_LOAD, OP.I64_STORE], [0])),
-    get(mask),
-    get(mask),
-    i32(1),
-    OP.I32_SUB,
-    OP.I32_AND,
-    tee(mask),
-    brIf(0),
-  );
-  return added.add(
-    [I32, I32, I32, I32],
-    [I32],
-    [I32, I32, I32, I32, I32, I32, I32, address.type, address.type],
-    code(
-      get(page),
-      address.fromI32,
-      address.constant(PAGE_SHIFT),
-      address.shl,
-      set(at),
-      get(before),
-      tee(first),
-      get(end),
-      OP.I32_ADD,
-      set(end),
-      get(out),
-      i32(ENTRY_HEADER_BYTES),
-      OP.I32_ADD,
-      set(cursor),
-      // More than a word away from any offset.
-      i32(-BLOCK_BYTES),
-      set(runEnd),
-      loop(
-        differs,
-        ifThen(
-          wordsThatDiffer,
-          tee(mask),
-          i32(2 ** BLOCK_WORDS - 1),
-          OP.I32_XOR,
-          tee(offset),
-          get(offset),
-          i32(1),
-          OP.I32_SHR_U,
-          OP.I32_AND,
-          ifThenElse(appendWords, appendBlock),
-        ),
-        get(at),
-        address.constant(BLOCK_BYTES),
-        address.add,
-        set(at),
-        get(before),
-        i32(BLOCK_BYTES),
-        OP.I32_ADD,
-        tee(before),
-        get(end),
-        OP.I32_LT_U,
-        brIf(0),
-      ),
-      get(runs),
-      OP.I32_EQZ,
-      ifThen(get(out), OP.RETURN),
-      get(out),
-      get(page),
-      controlAccess(OP.I32_STORE),
-      get(out),
-      get(runs),
-      controlAccess(OP.I32_STORE16, 4),
-      get(cursor),
     ),
   );
 }
