@@ -3,57 +3,31 @@ import { stateOf } from './actor-state.ts';
 import type { Actor } from './api.ts';
 import { bytesText, largeText, rateText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
+import type { ListPlace } from './list-place.ts';
+import type { PolledActors } from './polled-actors.ts';
 import { rates, type Samples } from './samples.ts';
 import { Line } from './sparkline.tsx';
 
 interface ActorListProps {
-  readonly actors: readonly Actor[];
-  readonly samples: Samples;
+  readonly polled: PolledActors;
   /** Name of the open actor. */
   readonly selected: string | undefined;
-  readonly filter: string;
-  readonly pageNumber: number;
-  readonly hasMore: boolean;
-  readonly isLoading: boolean;
+  readonly list: ListPlace;
   readonly searchRef: RefObject<HTMLInputElement | null>;
   readonly listRef: RefObject<HTMLDivElement | null>;
-  readonly setFilter: (filter: string) => void;
-  readonly turnPage: (by: 1 | -1) => void;
   readonly open: (actor: Actor) => void;
   /** Opens the first actor that the search finds, once it is known. */
   readonly openFirst: () => void;
-  /** Position that the arrow keys have reached. */
-  readonly cursor: number;
-  readonly setCursor: (cursor: number) => void;
 }
 
 /** List of the actors of one page, with a search by name. */
 export function ActorList(props: ActorListProps) {
-  const { actors, filter, searchRef, listRef, pageNumber, hasMore, isLoading, cursor, setCursor, open } = props;
-  const move = (by: number): void => setCursor(Math.max(0, Math.min(actors.length - 1, cursor + by)));
+  const { list, listRef, open } = props;
+  const { actors, samples, hasMore, isLoading } = props.polled;
+  const { filter, cursor, setCursor } = list;
   return (
     <nav class="actors" aria-label="Actors">
-      <div class="search">
-        <input
-          ref={searchRef}
-          type="search"
-          placeholder="Search actors"
-          aria-label="Search actors by name"
-          aria-keyshortcuts="/"
-          spellcheck={false}
-          autocomplete="off"
-          value={filter}
-          onInput={(event) => props.setFilter(event.currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key === 'ArrowDown') {
-              event.preventDefault();
-              listRef.current?.focus();
-            }
-            if (event.key === 'Enter') props.openFirst();
-          }}
-        />
-        <kbd aria-hidden="true">/</kbd>
-      </div>
+      <Search {...props} />
       <div
         ref={listRef}
         class="list"
@@ -62,30 +36,13 @@ export function ActorList(props: ActorListProps) {
         aria-busy={isLoading}
         tabIndex={0}
         aria-activedescendant={actors[cursor] === undefined ? undefined : `actor-${actors[cursor].id}`}
-        onKeyDown={(event) => {
-          const steps: Readonly<Record<string, number>> = {
-            ArrowDown: 1,
-            ArrowUp: -1,
-            PageDown: 10,
-            PageUp: -10,
-            Home: -actors.length,
-            End: actors.length,
-          };
-          const step = steps[event.key];
-          if (step !== undefined) {
-            event.preventDefault();
-            if (event.key === 'ArrowUp' && cursor === 0) searchRef.current?.focus();
-            else move(step);
-          }
-          const actor = actors[cursor];
-          if (event.key === 'Enter' && actor !== undefined) open(actor);
-        }}
+        onKeyDown={(event) => moveOrOpen(event, props)}
       >
         {actors.map((actor, index) => (
           <Row
             key={actor.id}
             actor={actor}
-            samples={props.samples}
+            samples={samples}
             isOpen={actor.name === props.selected}
             isAtCursor={index === cursor}
             open={() => {
@@ -104,18 +61,74 @@ export function ActorList(props: ActorListProps) {
           </p>
         )}
       </div>
-      {(pageNumber > 1 || hasMore) && (
-        <div class="pages">
-          <TurnButton isEnd={pageNumber === 1} isLoading={isLoading} turn={() => props.turnPage(-1)}>
-            ← Previous
-          </TurnButton>
-          <span>Page {pageNumber}</span>
-          <TurnButton isEnd={!hasMore} isLoading={isLoading} turn={() => props.turnPage(1)}>
-            Next →
-          </TurnButton>
-        </div>
-      )}
+      {(list.pageNumber > 1 || hasMore) && <Pages {...props} />}
     </nav>
+  );
+}
+
+function Search({ list, searchRef, listRef, openFirst }: ActorListProps) {
+  return (
+    <div class="search">
+      <input
+        ref={searchRef}
+        type="search"
+        placeholder="Search actors"
+        aria-label="Search actors by name"
+        aria-keyshortcuts="/"
+        spellcheck={false}
+        autocomplete="off"
+        value={list.filter}
+        onInput={(event) => list.search(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'ArrowDown') {
+            event.preventDefault();
+            listRef.current?.focus();
+          }
+          if (event.key === 'Enter') openFirst();
+        }}
+      />
+      <kbd aria-hidden="true">/</kbd>
+    </div>
+  );
+}
+
+/** Moves the cursor of the list, or opens its actor; from the first row, a step up leads to the search. */
+function moveOrOpen(event: KeyboardEvent, { polled, list, searchRef, open }: ActorListProps): void {
+  const { actors } = polled;
+  const { cursor, setCursor } = list;
+  const steps: Readonly<Record<string, number>> = {
+    ArrowDown: 1,
+    ArrowUp: -1,
+    PageDown: 10,
+    PageUp: -10,
+    Home: -actors.length,
+    End: actors.length,
+  };
+  const step = steps[event.key];
+  if (step !== undefined) {
+    event.preventDefault();
+    if (event.key === 'ArrowUp' && cursor === 0) searchRef.current?.focus();
+    else setCursor(Math.max(0, Math.min(actors.length - 1, cursor + step)));
+  }
+  const actor = actors[cursor];
+  if (event.key === 'Enter' && actor !== undefined) open(actor);
+}
+
+function Pages({ polled: { actors, hasMore, isLoading }, list }: ActorListProps) {
+  const turn = (by: 1 | -1): void => {
+    // While another page is loading, the shown one does not tell where the next one begins.
+    if (!isLoading) list.turnPage(by, actors.at(-1));
+  };
+  return (
+    <div class="pages">
+      <TurnButton isEnd={list.pageNumber === 1} isLoading={isLoading} turn={() => turn(-1)}>
+        ← Previous
+      </TurnButton>
+      <span>Page {list.pageNumber}</span>
+      <TurnButton isEnd={!hasMore} isLoading={isLoading} turn={() => turn(1)}>
+        Next →
+      </TurnButton>
+    </div>
   );
 }
 

@@ -27,10 +27,8 @@ export function CallTab({
   readonly choose: (method: string) => void;
 }) {
   const { methods, problem } = useMemo(() => callableMethods(actor), [actor.candid, actor.moduleHash]);
-  const [filter, setFilter] = useState('');
   const chosen = methods.find(({ name }) => name === method) ?? methods[0];
   const key = useMemo(() => (chosen === undefined ? '' : draftKey(actor, chosen)), [actor.id, chosen]);
-  const shown = methods.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
   return (
     <>
       {problem !== undefined && (
@@ -39,35 +37,7 @@ export function CallTab({
         </p>
       )}
       <div class="call">
-        <div class="methods">
-          {methods.length >= SEARCHED_METHODS_MIN && (
-            <input
-              type="search"
-              placeholder={`Filter ${methods.length} methods`}
-              aria-label="Filter methods"
-              value={filter}
-              onInput={(event) => setFilter(event.currentTarget.value)}
-            />
-          )}
-          <ul aria-label="Methods">
-            {shown.slice(0, LISTED_METHODS_MAX).map(({ name, kind }) => (
-              <li key={name}>
-                <button
-                  type="button"
-                  class="method"
-                  aria-current={name === chosen?.name ? 'true' : undefined}
-                  onClick={() => choose(name)}
-                >
-                  <span class="name">{inertText(shortText(name, 80))}</span>
-                  <span class={`kind ${kind}`}>{kind.replace('_', ' ')}</span>
-                </button>
-              </li>
-            ))}
-          </ul>
-          {shown.length > LISTED_METHODS_MAX && (
-            <p class="hint">and {shown.length - LISTED_METHODS_MAX} more: filter by name</p>
-          )}
-        </div>
+        <MethodList methods={methods} chosen={chosen} choose={choose} />
         {chosen === undefined ? (
           <p class="empty">This actor has no methods.</p>
         ) : (
@@ -82,6 +52,50 @@ export function CallTab({
         )}
       </div>
     </>
+  );
+}
+
+function MethodList({
+  methods,
+  chosen,
+  choose,
+}: {
+  readonly methods: readonly CallableMethod[];
+  readonly chosen: CallableMethod | undefined;
+  readonly choose: (method: string) => void;
+}) {
+  const [filter, setFilter] = useState('');
+  const shown = methods.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
+  return (
+    <div class="methods">
+      {methods.length >= SEARCHED_METHODS_MIN && (
+        <input
+          type="search"
+          placeholder={`Filter ${methods.length} methods`}
+          aria-label="Filter methods"
+          value={filter}
+          onInput={(event) => setFilter(event.currentTarget.value)}
+        />
+      )}
+      <ul aria-label="Methods">
+        {shown.slice(0, LISTED_METHODS_MAX).map(({ name, kind }) => (
+          <li key={name}>
+            <button
+              type="button"
+              class="method"
+              aria-current={name === chosen?.name ? 'true' : undefined}
+              onClick={() => choose(name)}
+            >
+              <span class="name">{inertText(shortText(name, 80))}</span>
+              <span class={`kind ${kind}`}>{kind.replace('_', ' ')}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {shown.length > LISTED_METHODS_MAX && (
+        <p class="hint">and {shown.length - LISTED_METHODS_MAX} more: filter by name</p>
+      )}
+    </div>
   );
 }
 

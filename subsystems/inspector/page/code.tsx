@@ -57,7 +57,6 @@ async function bytesOf(file: File): Promise<ArrayBuffer> {
 function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   const [file, setFile] = useState<File | undefined>(undefined);
   const [argument, setArgument] = useState('');
-  const [isOver, setOver] = useState(false);
   const [isForced, setForced] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [outcome, setOutcome] = useState<Outcome>({});
@@ -90,41 +89,7 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   return (
     <section class="panel">
       <h3>Upgrade</h3>
-      <label
-        class={`drop${isOver ? ' over' : ''}`}
-        onDragOver={(event) => {
-          event.preventDefault();
-          setOver(true);
-        }}
-        onDragLeave={() => setOver(false)}
-        onDrop={(event) => {
-          event.preventDefault();
-          setOver(false);
-          choose(event.dataTransfer?.files[0]);
-        }}
-      >
-        <input
-          type="file"
-          class="offscreen"
-          accept=".wasm,.gz,application/wasm,application/gzip"
-          onChange={(event) => {
-            choose(event.currentTarget.files?.[0]);
-            // Reset, so that choosing the same file again, rebuilt meanwhile, is also a change.
-            event.currentTarget.value = '';
-          }}
-        />
-        {file === undefined ? (
-          <>
-            <strong>Drop a module here</strong>
-            <span class="hint">or choose a file: .wasm or .wasm.gz</span>
-          </>
-        ) : (
-          <>
-            <strong>{inertText(shortText(file.name, 80))}</strong>
-            <span class="hint">{bytesText(file.size)}</span>
-          </>
-        )}
-      </label>
+      <ModuleDrop file={file} choose={choose} />
       <div class="row">
         <button
           type="button"
@@ -137,17 +102,7 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
         <button type="button" disabled={isBusy || file !== undefined} onClick={() => void upgrade(undefined)}>
           Reload the manifest's file
         </button>
-        <label class="grow argument">
-          <span class="offscreen">Argument of the upgrade hook, in hex</span>
-          <input
-            class="mono"
-            placeholder="Argument in hex (none)"
-            spellcheck={false}
-            autocomplete="off"
-            value={argument}
-            onInput={(event) => setArgument(event.currentTarget.value)}
-          />
-        </label>
+        <ArgumentField value={argument} changed={setArgument} />
       </div>
       <label class="check">
         <input
@@ -167,5 +122,69 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
       {outcome.error !== undefined && <Failure error={outcome.error} />}
       {outcome.report !== undefined && <Report report={outcome.report} />}
     </section>
+  );
+}
+
+/** A place to drop a module, or to choose its file. */
+function ModuleDrop({
+  file,
+  choose,
+}: {
+  readonly file: File | undefined;
+  readonly choose: (chosen: File | undefined) => void;
+}) {
+  const [isOver, setOver] = useState(false);
+  return (
+    <label
+      class={`drop${isOver ? ' over' : ''}`}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        choose(event.dataTransfer?.files[0]);
+      }}
+    >
+      <input
+        type="file"
+        class="offscreen"
+        accept=".wasm,.gz,application/wasm,application/gzip"
+        onChange={(event) => {
+          choose(event.currentTarget.files?.[0]);
+          // Reset, so that choosing the same file again, rebuilt meanwhile, is also a change.
+          event.currentTarget.value = '';
+        }}
+      />
+      {file === undefined ? (
+        <>
+          <strong>Drop a module here</strong>
+          <span class="hint">or choose a file: .wasm or .wasm.gz</span>
+        </>
+      ) : (
+        <>
+          <strong>{inertText(shortText(file.name, 80))}</strong>
+          <span class="hint">{bytesText(file.size)}</span>
+        </>
+      )}
+    </label>
+  );
+}
+
+function ArgumentField({ value, changed }: { readonly value: string; readonly changed: (value: string) => void }) {
+  return (
+    <label class="grow argument">
+      <span class="offscreen">Argument of the upgrade hook, in hex</span>
+      <input
+        class="mono"
+        placeholder="Argument in hex (none)"
+        spellcheck={false}
+        autocomplete="off"
+        value={value}
+        onInput={(event) => changed(event.currentTarget.value)}
+      />
+    </label>
   );
 }

@@ -62,7 +62,6 @@ export function Detail(props: DetailProps & { readonly actor: Actor | undefined;
 function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   const { place, actor, samples, api, drafts, hasToken, go, close } = props;
   const { name } = actor;
-  const state = stateOf(actor);
   const [topUp, setTopUp] = useState<TopUpOutcome>({});
   const [isStreaming, setStreaming] = useState(false);
   // Tabs hold filters, taken output and results of upgrades, so visited tabs are only hidden.
@@ -73,51 +72,8 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   const hashOfTab = (tab: Tab): string => hashOf(name, tab, tab === 'call' ? method.current : undefined);
   return (
     <main class="detail">
-      <header class="actor-head">
-        <button type="button" class="quiet back" onClick={close} aria-label="Back to the list">
-          ←
-        </button>
-        <h2>{inertText(shortText(name, 80))}</h2>
-        <Badge tone={STATE_TONES[state] ?? 'none'} text={state} />
-        <span class="ids">
-          <span class="mono">{inertText(actor.principal)}</span>
-          <CopyButton text={actor.principal} label="Copy" name="Copy principal" />
-          <span class="hex">
-            <span class="mono">{inertText(actor.id)}</span>
-            <CopyButton text={actor.id} label="Copy" name="Copy id" />
-          </span>
-        </span>
-      </header>
-      <div
-        class="tabs"
-        role="tablist"
-        aria-label={`Parts of ${inertText(shortText(name, 80))}`}
-        onKeyDown={(event) => {
-          const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
-          // Starts from the focused tab: the address may lag behind when keys follow each other fast.
-          const at = TABS.findIndex((tab) => document.activeElement?.id === `tab-${tab}`);
-          const next = TABS[(at + step + TABS.length) % TABS.length];
-          if (step === 0 || next === undefined) return;
-          go(hashOfTab(next));
-          document.getElementById(`tab-${next}`)?.focus();
-        }}
-      >
-        {TABS.map((tab) => (
-          <button
-            key={tab}
-            type="button"
-            role="tab"
-            id={`tab-${tab}`}
-            aria-selected={tab === place.tab}
-            aria-controls={`panel-${tab}`}
-            tabIndex={tab === place.tab ? 0 : -1}
-            onClick={() => go(hashOfTab(tab))}
-          >
-            {TAB_TITLES[tab]}
-            {tab === 'output' && isStreaming && <span class="live" role="img" aria-label="streaming" />}
-          </button>
-        ))}
-      </div>
+      <ActorHead actor={actor} close={close} />
+      <Tabs name={name} open={place.tab} isStreaming={isStreaming} goTo={(tab) => go(hashOfTab(tab))} />
       {place.tab === 'overview' && (
         <Panel tab="overview" isOpen>
           <Overview
@@ -156,6 +112,72 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
         </Panel>
       )}
     </main>
+  );
+}
+
+function ActorHead({ actor, close }: { readonly actor: Actor; readonly close: () => void }) {
+  const state = stateOf(actor);
+  return (
+    <header class="actor-head">
+      <button type="button" class="quiet back" onClick={close} aria-label="Back to the list">
+        ←
+      </button>
+      <h2>{inertText(shortText(actor.name, 80))}</h2>
+      <Badge tone={STATE_TONES[state] ?? 'none'} text={state} />
+      <span class="ids">
+        <span class="mono">{inertText(actor.principal)}</span>
+        <CopyButton text={actor.principal} label="Copy" name="Copy principal" />
+        <span class="hex">
+          <span class="mono">{inertText(actor.id)}</span>
+          <CopyButton text={actor.id} label="Copy" name="Copy id" />
+        </span>
+      </span>
+    </header>
+  );
+}
+
+function Tabs({
+  name,
+  open,
+  isStreaming,
+  goTo,
+}: {
+  readonly name: string;
+  readonly open: Tab;
+  readonly isStreaming: boolean;
+  readonly goTo: (tab: Tab) => void;
+}) {
+  return (
+    <div
+      class="tabs"
+      role="tablist"
+      aria-label={`Parts of ${inertText(shortText(name, 80))}`}
+      onKeyDown={(event) => {
+        const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
+        // Starts from the focused tab: the address may lag behind when keys follow each other fast.
+        const at = TABS.findIndex((tab) => document.activeElement?.id === `tab-${tab}`);
+        const next = TABS[(at + step + TABS.length) % TABS.length];
+        if (step === 0 || next === undefined) return;
+        goTo(next);
+        document.getElementById(`tab-${next}`)?.focus();
+      }}
+    >
+      {TABS.map((tab) => (
+        <button
+          key={tab}
+          type="button"
+          role="tab"
+          id={`tab-${tab}`}
+          aria-selected={tab === open}
+          aria-controls={`panel-${tab}`}
+          tabIndex={tab === open ? 0 : -1}
+          onClick={() => goTo(tab)}
+        >
+          {TAB_TITLES[tab]}
+          {tab === 'output' && isStreaming && <span class="live" role="img" aria-label="streaming" />}
+        </button>
+      ))}
+    </div>
   );
 }
 

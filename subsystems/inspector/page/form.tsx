@@ -1,8 +1,9 @@
 /** A form for a value of any Candid type; values change in place, and `changed` draws them again. */
 import { useId, useState } from 'preact/hooks';
-import { type ConcreteType, type DidType, type Field, resolve, typeText } from './candid/did-types.ts';
+import { type ConcreteType, type DidType, type Field, resolve } from './candid/did-types.ts';
 import { base64OfBytes, type Problems } from './candid/encode-form.ts';
 import { type BlobEncoding, emptyValue, type FormValue } from './candid/form-value.ts';
+import { typeText } from './candid/type-text.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { messageOf } from './messages.ts';
 

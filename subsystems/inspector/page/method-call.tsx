@@ -1,10 +1,11 @@
+import type { TargetedKeyboardEvent } from 'preact';
 import { useRef } from 'preact/hooks';
 import type { Actor, Api, CallAnswer, CallRequest } from './api.ts';
 import { errorOf } from './api.ts';
 import type { CallDraft } from './call-drafts.ts';
 import type { CallableMethod } from './callable-methods.ts';
-import { typeText } from './candid/did-types.ts';
 import type { DidMethod } from './candid/parse-did.ts';
+import { typeText } from './candid/type-text.ts';
 import { curlCommand } from './curl.ts';
 import { durationText } from './format.ts';
 import { FormField } from './form.tsx';
@@ -27,17 +28,14 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
   // An answer may arrive after the form was left and opened again.
   draft.changed = redraw;
   const form = useRef<HTMLFormElement>(null);
-  const parameters = method.described?.parameters ?? [];
   const isLossless = draft.wantsLossless || method.described === undefined;
 
   /** Returns undefined if the form cannot be encoded: its problems are shown, and the first one gets the focus. */
   const write = (): CallRequest | undefined => {
-    const json = draft.write(parameters, isLossless);
+    const request = requestOf(actor, method, draft, isLossless);
     redraw();
-    if (json === undefined) focusProblem();
-    return json === undefined
-      ? undefined
-      : { ...requestOf(actor, method), isLossless, caller: draft.caller.trim(), json };
+    if (request === undefined) focusProblem();
+    return request;
   };
   const focusProblem = (): void => {
     // Waits for the drawing.
@@ -63,13 +61,7 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
           event.preventDefault();
           call();
         }}
-        onKeyDown={(event) => {
-          if (event.key !== 'Enter') return;
-          const isCall = event.ctrlKey || event.metaKey;
-          // A key that is held down makes one call, even in a field where Enter alone submits.
-          if (isCall || (event.repeat && event.target instanceof HTMLInputElement)) event.preventDefault();
-          if (isCall && !event.repeat) event.currentTarget.requestSubmit();
-        }}
+        onKeyDown={submitOnControlEnter}
       >
         {draft.formProblem !== undefined && <p class="notice">{draft.formProblem}</p>}
         {draft.isJson ? (
@@ -77,50 +69,13 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
         ) : (
           <FormArguments described={method.described} draft={draft} changed={redraw} />
         )}
-        <div class="options">
-          <label class="caller">
-            <span>Caller</span>
-            <input
-              placeholder="anonymous (2vxsx-fae)"
-              spellcheck={false}
-              autocomplete="off"
-              pattern="\s*[a-z0-9\-]*\s*"
-              title="A principal as text; it is sent as x-caller"
-              value={draft.caller}
-              onInput={(event) => {
-                draft.caller = event.currentTarget.value;
-                redraw();
-              }}
-            />
-          </label>
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={isLossless}
-              disabled={method.described === undefined}
-              onChange={(event) => {
-                draft.wantsLossless = event.currentTarget.checked;
-                redraw();
-              }}
-            />
-            Lossless
-          </label>
-          {draft.values !== undefined && (
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={draft.isJson}
-                onChange={(event) => {
-                  draft.showJson(event.currentTarget.checked, parameters, isLossless);
-                  event.currentTarget.checked = draft.isJson;
-                  redraw();
-                  if (draft.problems.size > 0) focusProblem();
-                }}
-              />
-              As JSON
-            </label>
-          )}
-        </div>
+        <CallOptions
+          draft={draft}
+          described={method.described}
+          isLossless={isLossless}
+          changed={redraw}
+          focusProblem={focusProblem}
+        />
         <div class="row">
           <button type="submit" class="primary" disabled={draft.isRunning}>
             {draft.isRunning ? 'Waiting …' : isQuery(method) ? 'Query' : 'Call'}
@@ -139,8 +94,25 @@ function isQuery({ kind }: CallableMethod): boolean {
   return kind === 'query' || kind === 'composite_query';
 }
 
-function requestOf(actor: Actor, method: CallableMethod): Pick<CallRequest, 'actor' | 'method' | 'isQuery'> {
-  return { actor: actor.name, method: method.name, isQuery: isQuery(method) };
+/** Returns undefined if the form cannot be encoded; the draft has its problems. */
+function requestOf(
+  actor: Actor,
+  method: CallableMethod,
+  draft: CallDraft,
+  isLossless: boolean,
+): CallRequest | undefined {
+  const json = draft.write(method.described?.parameters ?? [], isLossless);
+  if (json === undefined) return undefined;
+  const caller = draft.caller.trim();
+  return { actor: actor.name, method: method.name, isQuery: isQuery(method), isLossless, caller, json };
+}
+
+function submitOnControlEnter(event: TargetedKeyboardEvent<HTMLFormElement>): void {
+  if (event.key !== 'Enter') return;
+  const isCall = event.ctrlKey || event.metaKey;
+  // A key that is held down makes one call, even in a field where Enter alone submits.
+  if (isCall || (event.repeat && event.target instanceof HTMLInputElement)) event.preventDefault();
+  if (isCall && !event.repeat) event.currentTarget.requestSubmit();
 }
 
 /** The interface's description of a method. */
@@ -152,6 +124,68 @@ function Description({ kind, described }: { readonly kind: string; readonly desc
       <p class="signature mono">{inertText(typeText({ kind: 'func', parameters, results, annotation }))}</p>
       {docs !== '' && <p class="docs">{inertText(docs, { hasLines: true })}</p>}
     </>
+  );
+}
+
+/** The caller, and the form in which arguments are entered and sent. */
+function CallOptions({
+  draft,
+  described,
+  isLossless,
+  changed,
+  focusProblem,
+}: {
+  readonly draft: CallDraft;
+  readonly described: DidMethod | undefined;
+  readonly isLossless: boolean;
+  readonly changed: () => void;
+  readonly focusProblem: () => void;
+}) {
+  return (
+    <div class="options">
+      <label class="caller">
+        <span>Caller</span>
+        <input
+          placeholder="anonymous (2vxsx-fae)"
+          spellcheck={false}
+          autocomplete="off"
+          pattern="\s*[a-z0-9\-]*\s*"
+          title="A principal as text; it is sent as x-caller"
+          value={draft.caller}
+          onInput={(event) => {
+            draft.caller = event.currentTarget.value;
+            changed();
+          }}
+        />
+      </label>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isLossless}
+          disabled={described === undefined}
+          onChange={(event) => {
+            draft.wantsLossless = event.currentTarget.checked;
+            changed();
+          }}
+        />
+        Lossless
+      </label>
+      {draft.values !== undefined && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={draft.isJson}
+            onChange={(event) => {
+              draft.showJson(event.currentTarget.checked, described?.parameters ?? [], isLossless);
+              event.currentTarget.checked = draft.isJson;
+              changed();
+              if (draft.problems.size > 0) focusProblem();
+            }}
+          />
+          As JSON
+        </label>
+      )}
+    </div>
   );
 }
 

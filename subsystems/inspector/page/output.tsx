@@ -22,48 +22,8 @@ export function OutputTab({
   readonly isStreaming: boolean;
   readonly setStreaming: (isStreaming: boolean) => void;
 }) {
-  const [output, setOutput] = useState(NO_OUTPUT);
+  const { output, clear, error, setError, takeOnce } = useOutput(actor, api, isStreaming, () => setStreaming(false));
   const lines = useMemo(() => drawnLines(output), [output]);
-  const [error, setError] = useState<unknown>(undefined);
-  const waiting = useRef<string[]>([]);
-  /** Id of the last streamed line: the server repeats the lines after it that were lost on the way. */
-  const lastId = useRef('');
-  const box = useRef<HTMLDivElement>(null);
-  const follows = useRef(true);
-
-  const add = (texts: readonly string[]): void => {
-    if (waiting.current.length === 0) {
-      setTimeout(() => {
-        const taken = waiting.current;
-        waiting.current = [];
-        setOutput((before) => withOutput(before, taken));
-      }, DRAW_MS);
-    }
-    waiting.current.push(...texts);
-  };
-
-  useEffect(() => {
-    if (!isStreaming) return undefined;
-    const stop = new AbortController();
-    void follow(api, actor.name, lastId, stop.signal, add, setError).then(() => {
-      if (!stop.signal.aborted) setStreaming(false);
-    });
-    return () => stop.abort();
-  }, [isStreaming, actor.id, api]);
-
-  useEffect(() => {
-    if (follows.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [output]);
-
-  const takeOnce = async (): Promise<void> => {
-    try {
-      add((await api.takeLogs(actor.name)).map(({ text }) => text));
-      setError(undefined);
-    } catch (failure) {
-      setError(failure);
-    }
-  };
-
   return (
     <>
       <div class="row">
@@ -82,7 +42,7 @@ export function OutputTab({
             Take what is there
           </button>
         )}
-        <button type="button" class="quiet" disabled={lines.length === 0} onClick={() => setOutput(NO_OUTPUT)}>
+        <button type="button" class="quiet" disabled={lines.length === 0} onClick={clear}>
           Clear
         </button>
         {lines.length > 0 && <CopyButton text={() => outputText(output)} label="Copy all" />}
@@ -97,26 +57,85 @@ export function OutputTab({
         <code>/events</code>.
       </p>
       {error !== undefined && <Failure error={error} />}
-      <div
-        ref={box}
-        class="output"
-        role="log"
-        aria-label="Debug output"
-        tabIndex={0}
-        onScroll={(event) => {
-          const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
-          follows.current = scrollHeight - scrollTop - clientHeight < 40;
-        }}
-      >
-        <Older output={output} drawn={lines.length} />
-        {lines.map(({ key, text }) => (
-          <div key={key} class="output-line">
-            {inertText(text)}
-          </div>
-        ))}
-        {lines.length === 0 && <p class="empty">{isStreaming ? 'Nothing printed so far.' : 'Nothing taken yet.'}</p>}
-      </div>
+      <Log output={output} lines={lines} isStreaming={isStreaming} />
     </>
+  );
+}
+
+/** Holds the output taken so far, and adds to it while `isStreaming`. Calls `ended` if the server ends the stream. */
+function useOutput(actor: Actor, api: Api, isStreaming: boolean, ended: () => void) {
+  const [output, setOutput] = useState(NO_OUTPUT);
+  const [error, setError] = useState<unknown>(undefined);
+  const waiting = useRef<string[]>([]);
+  /** Id of the last streamed line: the server repeats the lines after it that were lost on the way. */
+  const lastId = useRef('');
+
+  const add = (texts: readonly string[]): void => {
+    if (waiting.current.length === 0) {
+      setTimeout(() => {
+        const taken = waiting.current;
+        waiting.current = [];
+        setOutput((before) => withOutput(before, taken));
+      }, DRAW_MS);
+    }
+    waiting.current.push(...texts);
+  };
+
+  useEffect(() => {
+    if (!isStreaming) return undefined;
+    const stop = new AbortController();
+    void follow(api, actor.name, lastId, stop.signal, add, setError).then(() => {
+      if (!stop.signal.aborted) ended();
+    });
+    return () => stop.abort();
+  }, [isStreaming, actor.id, api]);
+
+  const takeOnce = async (): Promise<void> => {
+    try {
+      add((await api.takeLogs(actor.name)).map(({ text }) => text));
+      setError(undefined);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return { output, clear: () => setOutput(NO_OUTPUT), error, setError, takeOnce };
+}
+
+/** The drawn lines; follows the newest one while the end is visible. */
+function Log({
+  output,
+  lines,
+  isStreaming,
+}: {
+  readonly output: Output;
+  readonly lines: ReturnType<typeof drawnLines>;
+  readonly isStreaming: boolean;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  useEffect(() => {
+    if (follows.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [output]);
+  return (
+    <div
+      ref={box}
+      class="output"
+      role="log"
+      aria-label="Debug output"
+      tabIndex={0}
+      onScroll={(event) => {
+        const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
+        follows.current = scrollHeight - scrollTop - clientHeight < 40;
+      }}
+    >
+      <Older output={output} drawn={lines.length} />
+      {lines.map(({ key, text }) => (
+        <div key={key} class="output-line">
+          {inertText(text)}
+        </div>
+      ))}
+      {lines.length === 0 && <p class="empty">{isStreaming ? 'Nothing printed so far.' : 'Nothing taken yet.'}</p>}
+    </div>
   );
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { resolve, typeText } from '../../../../subsystems/inspector/page/candid/did-types.ts';
+import { resolve } from '../../../../subsystems/inspector/page/candid/did-types.ts';
 import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
+import { typeText } from '../../../../subsystems/inspector/page/candid/type-text.ts';
 import { parseDid as parseDidOfServer } from '../../../../subsystems/codec/did-parser.ts';
 import { hashName } from '../../../../subsystems/codec/types.ts';
 import { MANAGEMENT_DID } from '../../../../subsystems/management/interface-did.ts';
