@@ -14,7 +14,7 @@ import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHe
 import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
 import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import type { PersistenceState } from './persistence-state.ts';
-import { PIECE_SIZES, type PieceSizes } from './piece-sizes.ts';
+import { changedPagesMax, PIECE_SIZES, type PieceSizes } from './piece-sizes.ts';
 import type { ComingMemory } from './ahead-store.ts';
 
 /**
@@ -52,7 +52,7 @@ export class ChangeRecorder {
   beforeCommit(canister: CanisterState, instance: Instance): void {
     const { persistence } = canister;
     if (persistence === undefined) return;
-    if (!persistence.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, persistence, instance);
+    if (!persistence.isLogged && this.#isTooMuch(canister, instance)) this.#beginLog(canister, persistence, instance);
     if (persistence.isLogged) {
       instance.markDirtyPages(persistence.stales[0].heap, persistence.stales[1].heap);
     } else {
@@ -66,7 +66,7 @@ export class ChangeRecorder {
   *beforeCommitInPieces(canister: CanisterState, instance: Instance): Pieces {
     const { persistence } = canister;
     if (persistence === undefined) return;
-    if (!persistence.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, persistence, instance);
+    if (!persistence.isLogged && this.#isTooMuch(canister, instance)) this.#beginLog(canister, persistence, instance);
     if (persistence.isLogged) {
       yield* instance.markDirtyPagesInPieces(persistence.stales[0].heap, persistence.stales[1].heap);
     } else {
@@ -183,6 +183,11 @@ export class ChangeRecorder {
       metaKey(META.checkpoint, canister.id),
       encodeCheckpointHeader(this.#writer, checkpointHeaderOf(canister)),
     );
+  }
+
+  /** Returns true if a message has changed more than goes into one unit: everybody's commits would wait for it. */
+  #isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boolean {
+    return touchedPages + stable.dirtyGranules.length > changedPagesMax(this.#sizes);
   }
 
   // ---- by a log
@@ -320,14 +325,6 @@ export class ChangeRecorder {
     }
     entries.end();
   }
-}
-
-/** Changed bytes are copied a few times on their way to the disk: if more pages changed, the log is used. */
-const CHANGED_PAGES_MAX = (64 * 2 ** 20) / PAGE_BYTES;
-
-/** Returns true if a message has changed too much to be stored at once. */
-function isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boolean {
-  return touchedPages + stable.dirtyGranules.length > CHANGED_PAGES_MAX;
 }
 
 /** Pages that are copied between two pauses: about a tenth of a millisecond. */

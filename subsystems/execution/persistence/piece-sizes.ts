@@ -20,3 +20,14 @@ const IN_PLACE_FACTOR = 4;
 export function inPlacePagesMax({ atOncePages }: PieceSizes): number {
   return IN_PLACE_FACTOR * atOncePages;
 }
+
+/**
+ * A message that has changed this many times as many pages as `atOncePages` is stored by what it depended on, whatever
+ * its canister's size. Twice, since its unit has only the bytes that changed: a collection of garbage in a heap of some
+ * megabytes is stored by these as a rule.
+ */
+const CHANGED_FACTOR = 2;
+
+export function changedPagesMax({ atOncePages }: PieceSizes): number {
+  return CHANGED_FACTOR * atOncePages;
+}

@@ -7,6 +7,9 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import type { Engine } from '../../../subsystems/execution/engine/engine.ts';
+import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
+import { changedPagesMax, PIECE_SIZES } from '../../../subsystems/execution/persistence/piece-sizes.ts';
+import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
@@ -66,13 +69,15 @@ const WRITER = `(module
   (func (export "canister_update grow")
     (drop (memory.grow (PTR.const 2)))
     (call $write))
-  ;; 1,280 pages of stable memory.
-  (func (export "canister_update pour") (local $at i64)
-    (drop (call $grow (i64.const 1280)))
+  ;; So many bytes of stable memory.
+  (func (export "canister_update pour") (local $at i64) (local $end i64)
+    (call $copy (PTR.const 0) (PTR.const 0) (PTR.const 8))
+    (local.set $end (i64.load (PTR.const 0)))
+    (drop (call $grow (i64.div_u (local.get $end) (i64.const 65536))))
     (loop $more
       (call $stable (local.get $at) (i64.const 65536) (i64.const 65536))
       (local.set $at (i64.add (local.get $at) (i64.const 65536)))
-      (br_if $more (i64.lt_u (local.get $at) (i64.const 83886080))))
+      (br_if $more (i64.lt_u (local.get $at) (local.get $end))))
     (call $reply))
   (func (export "canister_update fill")
     (memory.fill (PTR.const 65536) (i32.const 7) (PTR.const 9437184))
@@ -317,8 +322,12 @@ for (const width of WIDTHS) {
   test(`${width}-bit: a message that changes much is stored as what it depended on`, () => {
     const kept = new Kept(width, Number.POSITIVE_INFINITY);
     kept.run('write', writeTo(70_001, 50, 5));
-    const stored = kept.run('pour', new Uint8Array(0));
-    assert.ok(stored < 1000, `${stored} bytes for 80 MiB of stable memory`);
+    const bytes = changedPagesMax(PIECE_SIZES) * PAGE_BYTES;
+    const less = kept.run('pour', writeTo(bytes - WASM_PAGE_BYTES, 0, 0));
+    assert.ok(less > bytes / PAGE_BYTES, `${less} bytes are stored for nearly 4,096 pages`);
+    assert.equal(kept.state.persistence?.isLogged, false);
+    const stored = kept.run('pour', writeTo(bytes, 0, 0));
+    assert.ok(stored < 1000, `${stored} bytes for 16 MiB of stable memory`);
     assert.equal(kept.state.persistence?.isLogged, true);
     kept.run('write', writeTo(70_001, 50, 6));
     assert.equal(kept.check(), 2);
