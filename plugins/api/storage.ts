@@ -28,6 +28,8 @@ export {
 } from '../../subsystems/storage/storage-wire.ts';
 export { CommitFigures } from '../../subsystems/storage/commit-figures.ts';
 export { BackupReader } from '../../subsystems/storage/backup.ts';
+export { answerOf, type ReadRequest } from '../../subsystems/storage/request-server.ts';
+export { LAST_UNIT_KEY, lastUnitChange, lastUnitOf } from '../../subsystems/storage/last-unit.ts';
 export { Overlay } from '../../subsystems/storage/overlay.ts';
 export { RecordPacker } from '../../subsystems/storage/record-packer.ts';
 export type { OpenableStorage } from '../../subsystems/storage/openable-storage.ts';

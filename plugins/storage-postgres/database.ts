@@ -3,7 +3,7 @@
  * written twice.
  */
 import { assert, type Clock, type Logger, messageOf, ServerError, sleep } from '../api/plugin.ts';
-import { META, metaKey } from '../api/storage.ts';
+import { LAST_UNIT_KEY, lastUnitOf } from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
 import { Connection, type ConnectionOptions, type Statement, type Value } from './connection.ts';
 import { placeOf } from './connection-url.ts';
@@ -323,16 +323,13 @@ function joined(parts: readonly Uint8Array[]): Buffer {
 
 /** The newest unit that the tables have. */
 async function foldedUnit(connection: Connection, namespace: string): Promise<number> {
-  const { rows } = await connection.query(SQL.readKeys, [namespace, familyNumber('meta'), byteaArray([UNIT_KEY])]);
+  const { rows } = await connection.query(SQL.readKeys, [namespace, familyNumber('meta'), byteaArray([LAST_UNIT_KEY])]);
   if (rows.length === 0) return 0;
   const [, , value] = rows[0] ?? [];
   if (rows.length > 1 || !(value instanceof Buffer) || value.length !== 8)
     throw new ServerError('unavailable', 'state-corrupt', 'svc_entries has no number under meta/U, the newest unit');
-  return Number(value.readBigUInt64BE());
+  return lastUnitOf(value);
 }
-
-/** Under which it stands, in 8 bytes, big-endian: as in every storage, and in backups. */
-export const UNIT_KEY: Uint8Array = metaKey(META.unit);
 
 export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

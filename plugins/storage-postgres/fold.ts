@@ -10,10 +10,10 @@
  * log has that unit. Once the tables have said that they have everything, no earlier step is done again: a step that
  * clears would remove rows that no log can bring back.
  */
-import type { Family } from '../api/storage.ts';
+import { type Family, lastUnitChange } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';
 import type { Value } from './connection.ts';
-import { bufferOf, type Database, type Session, UNIT_KEY } from './database.ts';
+import { bufferOf, type Database, type Session } from './database.ts';
 import { tableValues } from './entries.ts';
 import { bytesOf, type Content, type Layer, Page, prefixEnd } from './layer.ts';
 import { CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
@@ -96,9 +96,8 @@ export class Fold {
     const entries = some;
     yield (session) => this.#write(session, entries);
     yield async (session) => {
-      const unit = Buffer.alloc(8);
-      unit.writeBigUInt64BE(BigInt(last));
-      await this.#writePieces(session, [{ family: 'meta', key: bufferOf(UNIT_KEY), value: unit }]);
+      const { family, key, value } = lastUnitChange(last);
+      await this.#writePieces(session, [{ family, key: bufferOf(key), value }]);
       this.#database.hasFolded(last);
       return true;
     };

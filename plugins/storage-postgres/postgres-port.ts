@@ -9,6 +9,7 @@
  */
 import { type Clock, type Logger, ServerError } from '../api/plugin.ts';
 import {
+  answerOf,
   carried,
   CommitFigures,
   type Family,
@@ -18,14 +19,15 @@ import {
   type StorageRequest,
   type ToStorage,
 } from '../api/storage.ts';
-import { Backup } from './backup.ts';
 import { Signal } from './signal.ts';
 import { asServerError, type Batch, type Database, NotOwner, OtherDatabase, type Session } from './database.ts';
 import { EntryReader, tableBytes } from './entries.ts';
 import { Fold } from './fold.ts';
 import { Layer, SLICE_BYTES } from './layer.ts';
 import { type Lease, type Starting, stopped } from './lease.ts';
+import { OpenBackups } from './open-backups.ts';
 import { recoverLog } from './recover-log.ts';
+import { TableSize } from './table-size.ts';
 
 interface PostgresPortOptions {
   readonly database: Database;
@@ -60,9 +62,6 @@ const TOO_LARGE_FACTOR = 3;
 const WAITING_BYTES_MAX = 512 * 2 ** 20;
 /** Factor for a database that takes units, but more slowly than they come. */
 const SLOW_FACTOR = 4;
-/** Milliseconds between two questions for the size of the tables, at least. */
-const FIGURES_MS = 30_000;
-
 /** A request that is answered in the order of units and requests; the others are answered at once. */
 type QueuedRequest = Exclude<StorageRequest, { readonly kind: 'figures' | 'nextPiece' }>;
 type OrderedRequest = Exclude<QueuedRequest, { readonly kind: 'close' }>;
@@ -100,17 +99,14 @@ export class PostgresPort implements StoragePort {
   #foldedSoon: Family | undefined;
   #soon: Disposable | undefined;
   readonly #asked: Asked[] = [];
-  readonly #backups = new Map<number, Backup>();
-  #backupsOpened = 0;
+  readonly #backups: OpenBackups;
+  readonly #tables: TableSize;
   #closing: number | undefined;
   /** Units are committed, and told when the lease holds again. */
   #isTellingDue = false;
   readonly #figures = new CommitFigures();
   #logBytes = 0;
   #frozenLogBytes = 0;
-  #tableBytes = 0;
-  #countedMs = Number.NEGATIVE_INFINITY;
-  #isCounting = false;
   readonly #unitsBell = new Signal();
   readonly #workBell = new Signal();
   readonly #foldBell = new Signal();
@@ -119,6 +115,8 @@ export class PostgresPort implements StoragePort {
     this.#options = options;
     this.#database = options.database;
     this.#lease = options.lease;
+    this.#backups = new OpenBackups(options);
+    this.#tables = new TableSize(options.database, options.clock);
   }
 
   // ---- the queue's side
@@ -146,7 +144,7 @@ export class PostgresPort implements StoragePort {
     if (message.kind === 'unit') this.#add(message.unit);
     else if (message.request.kind === 'figures') void this.#answer(message.call, Promise.resolve(this.#countFigures()));
     else if (message.request.kind === 'nextPiece')
-      void this.#answer(message.call, this.#nextPiece(message.request.backup));
+      void this.#answer(message.call, this.#backups.next(message.request.backup));
     else this.#asked.push({ call: message.call, request: message.request, after: this.#handed });
     return true;
   }
@@ -176,15 +174,14 @@ export class PostgresPort implements StoragePort {
 
   async end(): Promise<void> {
     this.#stop();
-    for (const backup of this.#backups.values()) backup.close();
-    this.#backups.clear();
+    this.#backups.closeAll();
     await this.#database.end();
     await this.#lease.end();
   }
 
   abandon(): void {
     this.#stop();
-    for (const backup of this.#backups.values()) backup.close();
+    this.#backups.closeAll();
     this.#database.abandon();
     this.#lease.abandon();
   }
@@ -264,7 +261,7 @@ export class PostgresPort implements StoragePort {
     }, starting);
     this.#active = recovered.layer;
     this.#logBytes = recovered.layer.bytes;
-    this.#tableBytes = recovered.tableBytes;
+    this.#tables.bytes = recovered.tableBytes;
     this.#handed = this.#committed = this.#applied = recovered.last;
     this.#foldSoon();
     this.#receiver?.receive({ kind: 'opened', last: recovered.last });
@@ -414,21 +411,13 @@ export class PostgresPort implements StoragePort {
 
   #answerTo(request: OrderedRequest): Promise<unknown> {
     switch (request.kind) {
-      case 'range':
-        return this.#read((reader) => reader.range(request.family, request.prefix));
-      case 'keys':
-        return this.#read((reader) => reader.keys(request.family, request.from));
-      case 'get':
-        return this.#read((reader) => reader.get(request.family, request.key));
-      case 'values':
-        return this.#read((reader) => reader.values(request.family, request.prefix));
-      case 'canister':
-        return this.#read((reader) => reader.canister(request.id));
       case 'openBackup':
         return this.#openBackup();
       case 'closeBackup':
-        this.#closeBackup(request.backup);
+        this.#backups.close(request.backup);
         return Promise.resolve();
+      default:
+        return this.#read(async (reader) => answerOf(reader, request));
     }
   }
 
@@ -445,28 +434,10 @@ export class PostgresPort implements StoragePort {
     return new EntryReader(entries, this.#database.namespace, layers);
   }
 
-  /** Never waits for the database: who looks at the figures wants to know how that is. */
   #countFigures(): StorageAnswers['figures'] {
-    const nowMs = this.#options.clock.nowMs();
-    if (!this.#isCounting && nowMs - this.#countedMs > FIGURES_MS) {
-      this.#isCounting = true;
-      this.#countedMs = nowMs;
-      void this.#countTables().finally(() => (this.#isCounting = false));
-    }
+    this.#tables.refresh();
     const logBytes = this.#logBytes + this.#frozenLogBytes;
-    return { stateBytes: this.#tableBytes + logBytes, logBytes, ...this.#figures.figures };
-  }
-
-  /**
-   * Counts the tables once, without a retry: the next look may succeed, and callers that write are told what is wrong.
-   */
-  async #countTables(): Promise<void> {
-    try {
-      const { entries } = await this.#database.session();
-      this.#tableBytes = await tableBytes(entries, this.#database.namespace);
-    } catch {
-      // The size stays as it was.
-    }
+    return { stateBytes: this.#tables.bytes + logBytes, logBytes, ...this.#figures.figures };
   }
 
   // ---- folds
@@ -501,43 +472,7 @@ export class PostgresPort implements StoragePort {
     this.#isFoldWanted = true;
     do await this.#foldNext();
     while (this.#fold !== undefined && !this.#isOver);
-    const backup = await this.#beginBackup();
-    this.#backups.set(++this.#backupsOpened, backup);
-    return this.#backupsOpened;
-  }
-
-  async #beginBackup(): Promise<Backup> {
-    const { database, lease, log } = this.#options;
-    try {
-      return await Backup.begin(await database.connect(), database.namespace, lease.owner);
-    } catch (error) {
-      if (error instanceof NotOwner) throw error;
-      throw this.#unreadable(error, log);
-    }
-  }
-
-  async #nextPiece(number: number): Promise<Uint8Array | undefined> {
-    const { log } = this.#options;
-    try {
-      const piece = await this.#backups.get(number)?.next();
-      if (piece === undefined) this.#closeBackup(number);
-      return piece;
-    } catch (error) {
-      this.#closeBackup(number);
-      throw error instanceof ServerError ? error : this.#unreadable(error, log);
-    }
-  }
-
-  /** A backup has a transaction of its own, which is gone with its connection; nothing else is. */
-  #unreadable(error: unknown, log: PostgresPortOptions['log']): ServerError {
-    const words = this.#database.wordsOf(error);
-    log.warn(`a backup was broken off: ${words}`);
-    return new ServerError('unavailable', 'storage-failed', `the backup cannot be read from the database: ${words}`);
-  }
-
-  #closeBackup(number: number): void {
-    this.#backups.get(number)?.close();
-    this.#backups.delete(number);
+    return this.#backups.open();
   }
 
   // ---- the end
@@ -545,7 +480,7 @@ export class PostgresPort implements StoragePort {
   /** Everything is committed: the next owner may go on at once. */
   async #close(call: number): Promise<void> {
     this.#stop();
-    for (const number of this.#backups.keys()) this.#closeBackup(number);
+    this.#backups.closeAll();
     await this.#database.end();
     try {
       await this.#lease.release();

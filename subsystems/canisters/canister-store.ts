@@ -2,7 +2,7 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it
  * when the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import { answersOf, ID_BYTES, memoryId, META, metaKey, type Storage, type WriteBatch } from '../storage/index.ts';
+import { eraseCanister, ID_BYTES, META, metaKey, type Storage, type WriteBatch } from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
 import { StoredModules } from './stored-modules.ts';
 import { identityBytes, type StoredIdentity, type StoredNumbers, numbersBytes } from './stored-values.ts';
@@ -154,29 +154,5 @@ export class CanisterStore {
   #nameModule(unit: WriteBatch, record: StorableCanister, moduleHash: string | undefined): void {
     this.#modules.replace(unit, record.storedModule, moduleHash, record.code?.wasm);
     record.storedModule = moduleHash;
-  }
-}
-
-/** Rows of `meta` that there are once for each. */
-const OWN_ROWS = [
-  META.identity,
-  META.numbers,
-  META.globals,
-  META.certifiedData,
-  META.checkpoint,
-  META.copy,
-  META.ahead,
-  META.answers,
-] as const;
-
-/** Everything that canisters, execution and scheduler keep of one. */
-function eraseCanister(unit: WriteBatch, id: Uint8Array): void {
-  for (const letter of OWN_ROWS) {
-    unit.delete('meta', metaKey(letter, id));
-  }
-  unit.clear('log', id);
-  unit.clear('blob', answersOf(id));
-  for (const family of ['heap', 'stable'] as const) {
-    for (const copy of [0, 1]) unit.clear(family, memoryId(id, copy));
   }
 }

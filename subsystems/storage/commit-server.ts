@@ -6,25 +6,21 @@
  * A commit that fails throws: what is on disk then is not known, and only a new start finds out.
  */
 import type { MessagePort } from 'node:worker_threads';
-import { assert, ServerError } from '../../kernel/index.ts';
+import { assert } from '../../kernel/index.ts';
 import { receiveDue, RingConsumer, RingProducer } from '../threads/index.ts';
-import { BackupReader } from './backup.ts';
-import type { StoredCanister } from './index.ts';
+import { RequestServer } from './request-server.ts';
 import type { StateStore } from './state-store.ts';
 import {
-  carried,
   DURABLE,
   type FromStorage,
   MESSAGE,
   ROUSED_US,
-  type StorageAnswers,
   type StorageEnd,
   type StorageRequest,
   type ToStorage,
   UNIT,
   type UnitPieces,
 } from './storage-wire.ts';
-import { buffersOf } from './stored-pages.ts';
 import { bytesOf, type Unit } from './unit.ts';
 
 /**
@@ -33,18 +29,9 @@ import { bytesOf, type Unit } from './unit.ts';
  */
 const COMMIT_BYTES = 8 * 2 ** 20;
 
-/** A request that is answered at once. */
-type AnsweredRequest = Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' | 'canister' }>;
-
-/** A canister that is read for who has asked for it. */
-interface Reading {
+interface Asked {
   readonly call: number;
-  readonly slices: Generator<undefined, StoredCanister>;
-}
-
-interface Asked<R extends StorageRequest = StorageRequest> {
-  readonly call: number;
-  readonly request: R;
+  readonly request: StorageRequest;
 }
 
 export class CommitServer {
@@ -55,11 +42,8 @@ export class CommitServer {
   /** Units of this round, and requests to be answered after them. */
   #units: Unit[] = [];
   #unitBytes = 0;
-  readonly #requests: Asked[] = [];
-  /** Canisters that are being read, a slice of one in each round. */
-  readonly #readings: Reading[] = [];
-  readonly #backups = new Map<number, BackupReader>();
-  #backupsOpened = 0;
+  readonly #asked: Asked[] = [];
+  readonly #requests: RequestServer;
   /** The request to close. */
   #closing: number | undefined;
 
@@ -68,6 +52,7 @@ export class CommitServer {
     this.#outbox = new RingProducer(outbox);
     this.#port = port;
     this.#store = store;
+    this.#requests = new RequestServer(store, (message, given) => this.#send(message, given));
     this.#send({ kind: 'opened', last: store.last });
   }
 
@@ -99,7 +84,7 @@ export class CommitServer {
     const message = receiveDue(this.#port) as ToStorage | UnitPieces;
     if (message.kind === 'unit') this.#addUnit(message.unit);
     else if (message.kind === 'pieces') this.#addUnit(message.pieces);
-    else this.#requests.push(message);
+    else this.#asked.push(message);
   };
 
   #addUnit(unit: Unit): void {
@@ -110,19 +95,16 @@ export class CommitServer {
   /** Commits and answers what was taken, and does a slice of what can wait. True: there is more to do. */
   round(): boolean {
     if (this.#units.length > 0) this.#commit();
-    const reading = this.#readings.shift();
-    if (reading !== undefined) this.#read(reading);
-    for (const { call, request } of this.#requests.splice(0)) {
+    this.#requests.readOn();
+    for (const { call, request } of this.#asked.splice(0)) {
       if (request.kind === 'close') {
         this.#closing = call;
-        for (let left = this.#readings.shift(); left !== undefined; left = this.#readings.shift()) this.#read(left);
+        while (this.#requests.isReading) this.#requests.readOn();
         return false;
       }
-      if (request.kind === 'openBackup') this.#openBackup(call);
-      else if (request.kind === 'canister') this.#read({ call, slices: this.#store.readingCanister(request.id) });
-      else this.#answer({ call, request });
+      this.#requests.answer(call, request);
     }
-    return this.#store.settle() || this.#readings.length > 0;
+    return this.#store.settle() || this.#requests.isReading;
   }
 
   #commit(): void {
@@ -141,76 +123,6 @@ export class CommitServer {
     outbox.publish();
   }
 
-  /** Reads a slice. A small canister is one; of a large one commits and other reads come between them. */
-  #read(reading: Reading): void {
-    const { call, slices } = reading;
-    try {
-      const slice = slices.next();
-      if (slice.done !== true) {
-        this.#readings.push(reading);
-        return;
-      }
-      const { memory, records } = slice.value;
-      const buffers = [...buffersOf(memory.heap), ...buffersOf(memory.stable), records.bytes.buffer as ArrayBuffer];
-      this.#send({ kind: 'answer', call, answer: slice.value }, buffers);
-    } catch (error) {
-      this.#refuse(call, error);
-    }
-  }
-
-  #answer({ call, request }: Asked<AnsweredRequest>): void {
-    try {
-      const result = this.#answerTo(request);
-      const transferred: ArrayBuffer[] = [];
-      if (request.kind === 'values') transferred.push((result as StorageAnswers['values']).bytes.buffer as ArrayBuffer);
-      if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
-      this.#send({ kind: 'answer', call, answer: result }, transferred);
-    } catch (error) {
-      this.#refuse(call, error);
-    }
-  }
-
-  #refuse(call: number, error: unknown): void {
-    if (!(error instanceof ServerError)) throw error;
-    this.#send({ kind: 'refusal', call, error: carried(error) });
-  }
-
-  #answerTo(request: AnsweredRequest): unknown {
-    switch (request.kind) {
-      case 'range':
-        return this.#store.range(request.family, request.prefix);
-      case 'keys':
-        return this.#store.keys(request.family, request.from);
-      case 'get':
-        return this.#store.get(request.family, request.key);
-      case 'values':
-        return this.#store.values(request.family, request.prefix);
-      case 'figures':
-        return this.#store.figures;
-      case 'nextPiece': {
-        const piece = this.#backups.get(request.backup)?.next();
-        if (piece === undefined) this.#closeBackup(request.backup);
-        return piece;
-      }
-      case 'closeBackup':
-        this.#closeBackup(request.backup);
-    }
-    return undefined;
-  }
-
-  /** Answered when everything committed so far is in the tables. */
-  #openBackup(call: number): void {
-    this.#store.takeSnapshot((snapshot) => {
-      this.#backups.set(++this.#backupsOpened, new BackupReader(snapshot));
-      this.#send({ kind: 'answer', call, answer: this.#backupsOpened });
-    });
-  }
-
-  #closeBackup(backup: number): void {
-    this.#backups.get(backup)?.close();
-    this.#backups.delete(backup);
-  }
-
   /** The last round has come to the request to close: `close` is due. */
   get isClosing(): boolean {
     return this.#closing !== undefined;
@@ -220,7 +132,7 @@ export class CommitServer {
   async close(release: () => Promise<void>): Promise<void> {
     assert(this.#closing !== undefined, 'nobody has asked to close');
     this.#store.fold();
-    for (const backup of this.#backups.values()) backup.close();
+    this.#requests.closeBackups();
     await this.#store.close();
     await release();
     this.#send({ kind: 'answer', call: this.#closing, answer: undefined });

@@ -4,7 +4,7 @@ import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
-export { answersKey, answersOf, logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
+export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Change, type Entry, type Family } from './tables.ts';
 export { release } from './release.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';

@@ -5,6 +5,8 @@
  * with one of these letters.
  */
 import { numberAt } from '../../kernel/index.ts';
+import { NO_BYTES } from '../bytes/index.ts';
+import type { WriteBatch } from './write-batch.ts';
 
 export const META = {
   /** Name, settings and code of a canister (canisters). */
@@ -41,7 +43,7 @@ export const META = {
 export type MetaLetter = (typeof META)[keyof typeof META];
 
 /** letter · rest */
-export function metaKey(letter: MetaLetter, rest: Uint8Array = new Uint8Array(0)): Uint8Array {
+export function metaKey(letter: MetaLetter, rest: Uint8Array = NO_BYTES): Uint8Array {
   const key = new Uint8Array(1 + rest.length);
   key[0] = letter.charCodeAt(0);
   key.set(rest, 1);
@@ -85,4 +87,28 @@ export function answersKey(id: Uint8Array, number: number): Uint8Array {
   key[id.length] = ANSWERS;
   key.writeUIntBE(number, id.length + 1, 6);
   return key;
+}
+
+/** Rows of `meta` that there are once for each canister. */
+const OWN_ROWS = [
+  META.identity,
+  META.numbers,
+  META.globals,
+  META.certifiedData,
+  META.checkpoint,
+  META.copy,
+  META.ahead,
+  META.answers,
+] as const;
+
+/** Deletes everything that canisters, execution and scheduler keep of a canister. */
+export function eraseCanister(unit: Pick<WriteBatch, 'delete' | 'clear'>, id: Uint8Array): void {
+  for (const letter of OWN_ROWS) {
+    unit.delete('meta', metaKey(letter, id));
+  }
+  unit.clear('log', id);
+  unit.clear('blob', answersOf(id));
+  for (const family of ['heap', 'stable'] as const) {
+    for (const copy of [0, 1]) unit.clear(family, memoryId(id, copy));
+  }
 }

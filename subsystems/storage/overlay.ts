@@ -14,19 +14,14 @@ import {
   OverlayLayer,
   type PageFamily,
   pageKey,
-  pageNumberOf,
   pageOver,
   prefixEnd,
 } from './overlay-layer.ts';
-import type { PackedRecords, StoredMemory } from './index.ts';
-import type { LayerTable } from './layer-table.ts';
 import type { PageRuns } from './page-runs.ts';
-import { RecordPacker } from './record-packer.ts';
-import type { KeyPage } from './storage-wire.ts';
-import type { Change, Entry, Family, Tables } from './tables.ts';
-import { CHUNK_PAGES, PageCollector, type StoredPages } from './stored-pages.ts';
+import { damagedPage, StateReader } from './state-reader.ts';
+import type { Change, Family, Tables } from './tables.ts';
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
-import { PAGE_BYTES, NO_BYTES } from '../bytes/index.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
 
 /** Changes that go to the tables in one write: about a megabyte of pages, and of anything else. */
 export const SLICE_CHANGES = 256;
@@ -38,14 +33,7 @@ const PAGES_READ_AT_ONCE = 64;
  */
 const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;
 
-/**
- * Keys that one answer has at most, and bytes that are read for it: a few milliseconds, in which nothing is
- * committed.
- */
-const KEYS_AT_ONCE = 1024;
-const KEYS_BYTES_READ = 2 ** 20;
-
-export class Overlay {
+export class Overlay extends StateReader {
   readonly #tables: Tables;
   #active = new OverlayLayer();
   #frozen: OverlayLayer | undefined;
@@ -59,12 +47,10 @@ export class Overlay {
   #patchedFamily: Family = 'heap';
   #patched: LayerPages | undefined;
 
-  readonly #garbage: () => void;
-
   /** `garbage` is called when some megabytes of what the tables gave are not needed any more. */
-  constructor(tables: Tables, garbage: () => void = () => undefined) {
+  constructor(tables: Tables, garbage?: () => void) {
+    super(tables, garbage);
     this.#tables = tables;
-    this.#garbage = garbage;
     this.#visitor = {
       put: (family, key, value) => {
         if (isPageFamily(family)) throw misplaced(family, key);
@@ -136,150 +122,7 @@ export class Overlay {
     return content === undefined ? new Uint8Array(PAGE_BYTES) : new Uint8Array(content);
   }
 
-  // ---- reading
-
-  get(family: Family, key: Uint8Array): Uint8Array | undefined {
-    const text = latin1Of(key);
-    for (const { tables } of this.#layers()) {
-      const table = tables.get(family);
-      if (table?.decides(text) === true) return table.get(text);
-    }
-    return this.#tables.get(family, key);
-  }
-
-  /** Entries whose key begins with `prefix`, in order. Not for pages. */
-  range(family: Family, prefix: Uint8Array): Entry[] {
-    return this.#found(family, prefix).map(([key, value]) => [bytesOfLatin1(key), value] as const);
-  }
-
-  /** Returns some of the keys from `from` on, in order: as many as are read in a short time. Not for pages. */
-  keys(family: Family, from: Uint8Array): KeyPage {
-    const found = new Map<string, Uint8Array>();
-    let next: Uint8Array | undefined;
-    let bytes = 0;
-    for (const [key, value] of this.#tables.range(family, from, undefined)) {
-      if (found.size === KEYS_AT_ONCE || bytes >= KEYS_BYTES_READ) {
-        next = key;
-        break;
-      }
-      found.set(latin1Of(key), NO_BYTES);
-      // The tables read the values with the keys.
-      bytes += key.length + value.length;
-    }
-    for (const layer of this.#tablesOf(family)) layer.layOver(found, '');
-    const start = latin1Of(from);
-    const end = next && latin1Of(next);
-    const within = [...found.keys()].filter((key) => key >= start && (end === undefined || key < end));
-    return { keys: within.sort().map(bytesOfLatin1), next };
-  }
-
-  /** The values of such entries, in order. There may be hundreds of thousands, nearly all of them in the tables. */
-  values(family: Family, prefix: Uint8Array): PackedRecords {
-    const packer = new RecordPacker();
-    const start = latin1Of(prefix);
-    const layers = this.#tablesOf(family);
-    const isHidden = layers.some((layer) => layer.hides(start));
-    if (!isHidden && layers.some((layer) => layer.thins(start))) {
-      for (const [, value] of this.#found(family, prefix)) packer.add(value);
-      return packer.take();
-    }
-    const upper = new Map<string, Uint8Array>();
-    for (const layer of layers) layer.layOver(upper, start);
-    const newer = sorted(upper);
-    let at = 0;
-    if (!isHidden) {
-      let next = keyAt(newer, at);
-      for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) {
-        let order = next === undefined ? 1 : Buffer.compare(next, key);
-        while (order < 0) {
-          packer.add(newer[at]?.[1] ?? NO_BYTES);
-          next = keyAt(newer, ++at);
-          order = next === undefined ? 1 : Buffer.compare(next, key);
-        }
-        // Keys that both have are newer above, and come in the next round.
-        if (order > 0) packer.add(value);
-      }
-    }
-    for (; at < newer.length; at++) packer.add(newer[at]?.[1] ?? NO_BYTES);
-    return packer.take();
-  }
-
-  #found(family: Family, prefix: Uint8Array): [key: string, value: Uint8Array][] {
-    const found = new Map<string, Uint8Array>();
-    for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) found.set(latin1Of(key), value);
-    const start = latin1Of(prefix);
-    for (const layer of this.#tablesOf(family)) layer.layOver(found, start);
-    return sorted(found);
-  }
-
-  /** Oldest first. */
-  #tablesOf(family: Family): LayerTable[] {
-    return this.#layers()
-      .toReversed()
-      .map(({ tables }) => tables.get(family))
-      .filter((table) => table !== undefined);
-  }
-
-  memoryOf(id: Uint8Array): StoredMemory {
-    return endOf(this.readingMemory(id));
-  }
-
-  /**
-   * Reads a memory a slice at a time; the caller ensures that nothing of that memory changes meanwhile. Layers may be
-   * frozen and folded.
-   */
-  *readingMemory(id: Uint8Array): Generator<undefined, StoredMemory> {
-    const heapLayers = this.#layersWith('heap', id);
-    const stableLayers = this.#layersWith('stable', id);
-    return {
-      heap: yield* this.#readingPages('heap', id, heapLayers),
-      stable: yield* this.#readingPages('stable', id, stableLayers),
-    };
-  }
-
-  /** Oldest first. */
-  #layersWith(family: PageFamily, id: Uint8Array): LayerPages[] {
-    const idKey = latin1Of(id);
-    const layers: LayerPages[] = [];
-    for (const layer of this.#layers().toReversed()) {
-      const own = layer.pages[family].get(idKey);
-      if (own?.isCleared === true) layers.length = 0;
-      if (own !== undefined) layers.push(own);
-    }
-    return layers;
-  }
-
-  *#readingPages(family: PageFamily, id: Uint8Array, layers: readonly LayerPages[]): Generator<undefined, StoredPages> {
-    const isCleared = layers[0]?.isCleared === true;
-    const numbers = Uint32Array.from(new Set(layers.flatMap(({ pages }) => [...pages.keys()]))).sort();
-    const collector = new PageCollector(this.#garbage);
-    let at = 0;
-    const add = (number: number, stored: Uint8Array | undefined): void => {
-      const content = pageOver(layers, number, stored);
-      if (content !== undefined) collector.add(number, content);
-    };
-    for (let from = isCleared ? undefined : id; from !== undefined;) {
-      let last: Uint8Array | undefined;
-      let count = 0;
-      for (const [key, value] of this.#tables.range(family, from, prefixEnd(id))) {
-        if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
-        const stored = pageNumberOf(key);
-        for (let number = numbers[at]; number !== undefined && number < stored; number = numbers[++at])
-          add(number, undefined);
-        if (numbers[at] === stored) at++;
-        add(stored, value);
-        if (++count < CHUNK_PAGES) continue;
-        last = key;
-        break;
-      }
-      from = last && Buffer.concat([last, Uint8Array.of(0)]);
-      if (from !== undefined) yield;
-    }
-    for (let number = numbers[at]; number !== undefined; number = numbers[++at]) add(number, undefined);
-    return collector.take();
-  }
-
-  #layers(): OverlayLayer[] {
+  protected override layers(): readonly OverlayLayer[] {
     return this.#frozen === undefined ? [this.#active] : [this.#active, this.#frozen];
   }
 
@@ -334,14 +177,6 @@ export class Overlay {
     if (isSynced) this.#unsyncedBytes = 0;
     this.#tables.write(changes, { isSynced });
     return false;
-  }
-}
-
-/** Does at once what is done a slice at a time, and returns what comes of it. */
-export function endOf<T>(slices: Generator<undefined, T>): T {
-  for (;;) {
-    const slice = slices.next();
-    if (slice.done === true) return slice.value;
   }
 }
 
@@ -418,18 +253,6 @@ function* deletions(tables: Tables, family: Family, prefix: Uint8Array): Generat
   }
 }
 
-/** Entries by key; those that are in order already, as records of a log are, cost no more than a look. */
-function sorted(found: ReadonlyMap<string, Uint8Array>): [key: string, value: Uint8Array][] {
-  const entries = [...found];
-  const isSorted = entries.every(([key], at) => at === 0 || (entries[at - 1]?.[0] ?? '') < key);
-  return isSorted ? entries : entries.sort(([a], [b]) => (a < b ? -1 : 1));
-}
-
-function keyAt(entries: readonly [key: string, value: Uint8Array][], at: number): Uint8Array | undefined {
-  const entry = entries[at];
-  return entry && bytesOfLatin1(entry[0]);
-}
-
 function misplaced(family: Family, key: Uint8Array): ServerError {
   return new ServerError(
     'unavailable',
@@ -445,12 +268,4 @@ function storedPage(tables: Tables, family: PageFamily, key: Uint8Array): Uint8A
 function checkedPage(family: PageFamily, key: Uint8Array, page: Uint8Array | undefined): Uint8Array | undefined {
   if (page !== undefined && page.length !== PAGE_BYTES) throw damagedPage(family, key, page.length);
   return page;
-}
-
-function damagedPage(family: Family, key: Uint8Array, length: number): ServerError {
-  return new ServerError(
-    'unavailable',
-    'state-corrupt',
-    `the page ${family}/${Buffer.from(key).toString('hex')} has ${length} bytes instead of ${PAGE_BYTES}`,
-  );
 }

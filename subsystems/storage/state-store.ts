@@ -13,12 +13,13 @@ import { at } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
 import { release } from './release.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
-import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
-import { endOf, Overlay, SLICE_BYTES } from './overlay.ts';
-import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
+import { META, metaKey } from './keyspace.ts';
+import { LAST_UNIT_KEY, lastUnitChange, lastUnitOf } from './last-unit.ts';
+import { Overlay, SLICE_BYTES } from './overlay.ts';
+import type { StorageFigures } from './index.ts';
+import type { StateReader } from './state-reader.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
-import type { KeyPage } from './storage-wire.ts';
-import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
+import type { Change, TableReader, Tables } from './tables.ts';
 import { bytesOf, piecesOf, type Unit } from './unit.ts';
 
 interface StateStoreOptions {
@@ -66,8 +67,6 @@ const APPLY_SHARE = 1 / 24;
  */
 const TOO_LARGE_FACTOR = 2;
 const SLICES_WHEN_TOO_LARGE = 32;
-/** The newest unit that the tables have: the step log goes on from there. */
-const LAST_UNIT_KEY = metaKey(META.unit);
 /** Key of the least that the step log must have. */
 const FLOOR_KEY = metaKey(META.logFloor);
 /** Commits after which the tables are told how far the log is durable: told so seldom, the cost does not show. */
@@ -105,7 +104,8 @@ export class StateStore {
     this.#options = options;
     this.#foldBytes = options.foldBytes ?? FOLD_BYTES;
     this.#overlay = new Overlay(tables, options.garbage);
-    this.#last = lastUnitOf(tables);
+    // The step log goes on from there.
+    this.#last = lastUnitOf(tables.get('meta', LAST_UNIT_KEY));
     const floor = tables.get('meta', FLOOR_KEY);
     this.#log = openLog({
       firstUnit: this.#last + 1,
@@ -123,7 +123,7 @@ export class StateStore {
   /** While the log is read nothing of it can be released: what was applied goes to the tables all the same. */
   #foldRecovered(): void {
     this.#overlay.freeze();
-    while (!this.#overlay.foldSlice({ family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#last) }));
+    while (!this.#overlay.foldSlice(lastUnitChange(this.#last)));
   }
 
   /** The newest durable unit; 0: none yet. */
@@ -218,8 +218,7 @@ export class StateStore {
 
   /** Folds one slice. Returns true if the frozen layer is in the tables. */
   #foldSlice(): boolean {
-    const last: Change = { family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#lastFrozen) };
-    if (!this.#overlay.foldSlice(last)) return false;
+    if (!this.#overlay.foldSlice(lastUnitChange(this.#lastFrozen))) return false;
     // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is at
     // the end.
     this.#tables.write([], { isSynced: false });
@@ -237,46 +236,10 @@ export class StateStore {
     this.#isFolded = true;
   }
 
-  get(family: Family, key: Uint8Array): Uint8Array | undefined {
+  /** Returns a reader of everything committed so far. */
+  get reader(): StateReader {
     this.#apply();
-    return this.#overlay.get(family, key);
-  }
-
-  range(family: Family, prefix: Uint8Array): Entry[] {
-    this.#apply();
-    return this.#overlay.range(family, prefix);
-  }
-
-  keys(family: Family, from: Uint8Array): KeyPage {
-    this.#apply();
-    return this.#overlay.keys(family, from);
-  }
-
-  values(family: Family, prefix: Uint8Array): PackedRecords {
-    this.#apply();
-    return this.#overlay.values(family, prefix);
-  }
-
-  canister(id: Uint8Array): StoredCanister {
-    return endOf(this.readingCanister(id));
-  }
-
-  /**
-   * Reads a canister that no executor has, a slice at a time, since it may have gigabytes. Commits may come between.
-   */
-  *readingCanister(id: Uint8Array): Generator<undefined, StoredCanister> {
-    this.#apply();
-    const overlay = this.#overlay;
-    const meta = (letter: MetaLetter): Uint8Array | undefined => overlay.get('meta', metaKey(letter, id));
-    const copy = meta(META.copy)?.[0] ?? 0;
-    const rest = {
-      copy,
-      globals: meta(META.globals),
-      certifiedData: meta(META.certifiedData),
-      checkpoint: meta(META.checkpoint),
-      records: overlay.values('log', id),
-    };
-    return { memory: yield* overlay.readingMemory(memoryId(id, copy)), ...rest };
+    return this.#overlay;
   }
 
   /**
@@ -305,18 +268,6 @@ export class StateStore {
   }
 }
 
-function lastUnitOf(tables: Tables): number {
-  const value = tables.get('meta', LAST_UNIT_KEY);
-  if (value === undefined) return 0;
-  return Number(Buffer.from(value).readBigUInt64BE(0));
-}
-
 function floorChange(floor: LogFloor | undefined): Change {
   return { family: 'meta', key: FLOOR_KEY, value: floor && encodeFloor(floor) };
-}
-
-function unitBytes(unit: number): Uint8Array {
-  const bytes = Buffer.alloc(8);
-  bytes.writeBigUInt64BE(BigInt(unit));
-  return bytes;
 }

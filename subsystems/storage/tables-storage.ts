@@ -8,12 +8,12 @@
  * of 16 MiB takes as long as the tables take for 4096 pages.
  */
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { BackupReader } from './backup.ts';
 import { CommitFigures } from './commit-figures.ts';
 import { CommitQueue, type StoragePort, type StorageReceiver } from './commit-queue.ts';
-import type { BackupFile } from './index.ts';
-import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
-import { Overlay } from './overlay.ts';
+import type { BackupFile, StorageFigures } from './index.ts';
+import { LAST_UNIT_KEY, lastUnitChange, lastUnitOf } from './last-unit.ts';
+import { type RequestedState, RequestServer } from './request-server.ts';
+import { StateReader } from './state-reader.ts';
 import { carried, type StorageRequest, type ToStorage } from './storage-wire.ts';
 import { TableChanges } from './table-changes.ts';
 import { type Change, FAMILIES, type TableReader, type Tables } from './tables.ts';
@@ -32,8 +32,6 @@ export interface TablesStorageOptions {
 
 /** Units that are written together have so many bytes, or the last one makes it more. */
 const COMMIT_BYTES = 2 ** 20;
-/** The newest unit that the tables have. It is in the tables of every state, and the last of what is restored. */
-const LAST_UNIT_KEY = metaKey(META.unit);
 
 export class TablesStorage extends CommitQueue {
   readonly #port: TablesPort;
@@ -54,7 +52,7 @@ export class TablesStorage extends CommitQueue {
   }
 }
 
-class TablesPort implements StoragePort {
+class TablesPort implements StoragePort, RequestedState {
   readonly #openTables: () => Tables | Promise<Tables>;
   #tables: Tables | undefined;
   #receiver: StorageReceiver | undefined;
@@ -64,8 +62,7 @@ class TablesPort implements StoragePort {
   #isWorkDue = false;
   #isOver = false;
   readonly #figures = new CommitFigures();
-  readonly #backups = new Map<number, BackupReader>();
-  #backupsOpened = 0;
+  readonly #requests = new RequestServer(this, (message) => this.#receiver?.receive(message));
 
   constructor(openTables: () => Tables | Promise<Tables>) {
     this.#openTables = openTables;
@@ -85,7 +82,7 @@ class TablesPort implements StoragePort {
         'state-corrupt',
         'the store holds the rest of a restore that was broken off, or something that is not a state: restore again (--restore FILE), or name an empty store',
       );
-    this.#last = last === undefined ? 0 : Number(Buffer.from(last).readBigUInt64BE());
+    this.#last = lastUnitOf(last);
     this.#receiver?.receive({ kind: 'opened', last: this.#last });
   }
 
@@ -101,7 +98,7 @@ class TablesPort implements StoragePort {
       const left = [...tables.range(family, NO_BYTES, undefined)].map(([key]) => ({ family, key, value: undefined }));
       tables.write(left, { isSynced: false });
     }
-    let last: Change = unitChange(0);
+    let last: Change = lastUnitChange(0);
     for await (const changes of backup.changes()) {
       const isLast = (change: Change): boolean =>
         change.family === 'meta' && Buffer.compare(change.key, LAST_UNIT_KEY) === 0;
@@ -164,7 +161,7 @@ class TablesPort implements StoragePort {
     const changes = new TableChanges(tables);
     for (const unit of units) applyWriteBatch(unit, changes);
     const last = this.#last + units.length;
-    tables.write([...changes.take(), unitChange(last)], { isSynced: true });
+    tables.write([...changes.take(), lastUnitChange(last)], { isSynced: true });
     this.#last = last;
     this.#figures.committed(units);
     this.#figures.took(performance.now() - startedMs);
@@ -181,61 +178,22 @@ class TablesPort implements StoragePort {
       void this.#close(call).catch((error: unknown) => this.#fail(error));
       return;
     }
-    try {
-      this.#receiver?.receive({ kind: 'answer', call, answer: this.#answerTo(request) });
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      this.#receiver?.receive({ kind: 'refusal', call, error: carried(error) });
-    }
+    this.#requests.answer(call, request);
+    // Nothing is committed between slices here.
+    while (this.#requests.isReading) this.#requests.readOn();
   }
 
-  #answerTo(request: Exclude<StorageRequest, { readonly kind: 'close' }>): unknown {
-    const tables = this.#opened;
-    // Nothing is above the tables: it reads them, and makes of it what is asked for.
-    const reader = new Overlay(tables);
-    switch (request.kind) {
-      case 'range':
-        return reader.range(request.family, request.prefix);
-      case 'keys':
-        return reader.keys(request.family, request.from);
-      case 'get':
-        return reader.get(request.family, request.key);
-      case 'values':
-        return reader.values(request.family, request.prefix);
-      case 'canister':
-        return this.#canister(reader, request.id);
-      case 'figures':
-        return { ...this.#figures.figures, stateBytes: tables.bytes, logBytes: 0 };
-      case 'openBackup':
-        this.#backups.set(++this.#backupsOpened, new BackupReader(tables.snapshot()));
-        return this.#backupsOpened;
-      case 'nextPiece': {
-        const piece = this.#backups.get(request.backup)?.next();
-        if (piece === undefined) this.#closeBackup(request.backup);
-        return piece;
-      }
-      case 'closeBackup':
-        this.#closeBackup(request.backup);
-    }
-    return undefined;
+  /** Nothing is above the tables. */
+  get reader(): StateReader {
+    return new StateReader(this.#opened);
   }
 
-  #canister(reader: Overlay, id: Uint8Array): unknown {
-    const meta = (letter: MetaLetter): Uint8Array | undefined => reader.get('meta', metaKey(letter, id));
-    const copy = meta(META.copy)?.[0] ?? 0;
-    return {
-      memory: reader.memoryOf(memoryId(id, copy)),
-      copy,
-      globals: meta(META.globals),
-      certifiedData: meta(META.certifiedData),
-      checkpoint: meta(META.checkpoint),
-      records: reader.values('log', id),
-    };
+  get figures(): StorageFigures {
+    return { ...this.#figures.figures, stateBytes: this.#opened.bytes, logBytes: 0 };
   }
 
-  #closeBackup(backup: number): void {
-    this.#backups.get(backup)?.close();
-    this.#backups.delete(backup);
+  takeSnapshot(taken: (snapshot: TableReader & Disposable) => void): void {
+    taken(this.#opened.snapshot());
   }
 
   async #close(call: number): Promise<void> {
@@ -245,7 +203,7 @@ class TablesPort implements StoragePort {
 
   async end(): Promise<void> {
     this.#isOver = true;
-    for (const backup of this.#backups.keys()) this.#closeBackup(backup);
+    this.#requests.closeBackups();
     const tables = this.#tables;
     this.#tables = undefined;
     await tables?.close();
@@ -267,12 +225,6 @@ function isEmpty(tables: TableReader): boolean {
     for (const _ of tables.range(family, NO_BYTES, undefined)) return false;
     return true;
   });
-}
-
-function unitChange(unit: number): Change {
-  const value = new Uint8Array(8);
-  new DataView(value.buffer).setBigUint64(0, BigInt(unit));
-  return { family: 'meta', key: LAST_UNIT_KEY, value };
 }
 
 /** Throws outside of every call: no caller can handle the error, and nothing is to be answered any more. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UNIT_KEY } from '../../plugins/storage-postgres/database.ts';
+import { lastUnitChange } from '../../subsystems/storage/last-unit.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { backupOf, bytesOf, countOf, LEASE_MS, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
 
@@ -13,12 +13,7 @@ before(async () => {
 after(() => postgres[Symbol.asyncDispose]());
 
 const LAST = 7;
-const unit = Buffer.alloc(8);
-unit.writeBigUInt64BE(BigInt(LAST));
-const CHANGES = [
-  { family: 'meta', key: UNIT_KEY, value: unit },
-  { family: 'blob', key: bytesOf('old'), value: bytesOf('old') },
-] as const;
+const CHANGES = [lastUnitChange(LAST), { family: 'blob', key: bytesOf('old'), value: bytesOf('old') }] as const;
 
 const cutAll = (): Promise<unknown> =>
   postgres.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'svc'");

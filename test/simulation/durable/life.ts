@@ -192,7 +192,7 @@ export class Life {
 
   /** Hashes of the stored modules, by committed entries. */
   get storedModules(): readonly string[] {
-    const entries = this.#parts.store.range('module', new Uint8Array(0));
+    const entries = this.#parts.store.reader.range('module', new Uint8Array(0));
     return entries.map(([key]) => Buffer.from(key).toString('hex'));
   }
 

@@ -180,7 +180,7 @@ class Kept {
   /** Returns the canister as another process restores it. */
   recovered(): { readonly engine: Engine; readonly state: CanisterState; readonly records: number } {
     this.store = this.#open();
-    const { memory, copy, globals, certifiedData, checkpoint, records } = this.store.canister(CANISTER_ID);
+    const { memory, copy, globals, certifiedData, checkpoint, records } = this.store.reader.canister(CANISTER_ID);
     const { engine, module } = this.canister;
     const { account, settings, timerNs, instantMs, stable, openCalls } = this.state;
     const spec = {
@@ -373,7 +373,7 @@ test('a canister that changes pages faster than they are written is checkpointed
 test('a log that was written with another instruction limit is not run again, and the reason says what to do', () => {
   const kept = new Kept(32, 0);
   kept.run('write', randomWrite(seeded(5)));
-  const { checkpoint, records, memory, copy, globals } = kept.store.canister(CANISTER_ID);
+  const { checkpoint, records, memory, copy, globals } = kept.store.reader.canister(CANISTER_ID);
   assert.ok(checkpoint !== undefined && records.ends.length === 1);
   const other = new TestCanister({ bytes: writerOf(32), policy: { instructionLimit: POLICY.instructionLimit / 2 } });
   const { settings, stable } = kept.state;
@@ -398,7 +398,7 @@ test('a damaged record refuses its canister, says where, and the engine goes on'
   const kept = new Kept(64, 0);
   const random = seeded(6);
   for (let round = 0; round < 5; round++) kept.run('write', randomWrite(random));
-  const { checkpoint, records, memory, copy, globals } = kept.store.canister(CANISTER_ID);
+  const { checkpoint, records, memory, copy, globals } = kept.store.reader.canister(CANISTER_ID);
   assert.ok(checkpoint !== undefined && records.ends.length === 5);
   const { engine, module } = kept.canister;
   const spec = { id: CANISTER_ID, balance: 1n, controllers: [], env: new Map<string, string>(), snapshotBelowBytes: 0 };

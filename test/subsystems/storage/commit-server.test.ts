@@ -45,11 +45,13 @@ test('what is asked and committed while a large canister is read does not wait f
     commit: () => done.push('commit'),
     commitTook: () => undefined,
     settle: () => false,
-    *readingCanister([slices = 0]: Uint8Array) {
-      for (let slice = 1; slice < slices; slice++) yield done.push(`slice ${slice} of ${slices}`);
-      done.push(`all ${slices}`);
-      const records = { bytes: new Uint8Array(0), ends: new Uint32Array(0) };
-      return { memory: { heap: none, stable: none }, records };
+    reader: {
+      *readingCanister([slices = 0]: Uint8Array) {
+        for (let slice = 1; slice < slices; slice++) yield done.push(`slice ${slice} of ${slices}`);
+        done.push(`all ${slices}`);
+        const records = { bytes: new Uint8Array(0), ends: new Uint32Array(0) };
+        return { memory: { heap: none, stable: none }, records };
+      },
     },
   } as unknown as StateStore;
   const server = new CommitServer({ inbox, outbox, port: port2 }, store);

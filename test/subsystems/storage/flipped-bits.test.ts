@@ -50,14 +50,14 @@ async function open(directory: string): Promise<StateStore> {
  */
 function contentOf(store: StateStore): string {
   const families = ENTRIES.map((family) =>
-    store
+    store.reader
       .range(family, new Uint8Array(0))
       .filter(([key]) => !(family === 'meta' && /^[UL]$/.test(Buffer.from(key).toString('latin1'))))
       .map(([key, value]) => `${Buffer.from(key).toString('hex')} ${Buffer.from(value).toString('hex')}`)
       .join('\n'),
   );
   const memories = CANISTERS.map((id) => {
-    const { heap, stable } = store.canister(id).memory;
+    const { heap, stable } = store.reader.canister(id).memory;
     return [heap, stable].map(({ numbers, chunks }) => `${numbers.join(' ')} ${Buffer.concat(chunks).toString('hex')}`);
   });
   return [...families, ...memories.flat()].join('\n\n');

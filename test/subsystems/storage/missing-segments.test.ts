@@ -52,7 +52,7 @@ function unitOf(number: number, random: Seeded): Uint8Array {
 
 /** Returns the number of units; none among them is missing. */
 function unitsIn(store: StateStore): number {
-  const found = store.range('queue', new Uint8Array(0)).map(([key]) => Buffer.from(key).toString());
+  const found = store.reader.range('queue', new Uint8Array(0)).map(([key]) => Buffer.from(key).toString());
   assert.deepEqual(
     found,
     Array.from({ length: found.length }, (_, index) => Buffer.from(numberKey(index + 1)).toString()),

@@ -57,7 +57,7 @@ class Model {
   /** Compares everything with the store. */
   check(store: StateStore): void {
     for (const family of TABLES) {
-      const found = store.range(family, new Uint8Array(0)).filter(([key]) => !OF_STORAGE.has(hex(key)));
+      const found = store.reader.range(family, new Uint8Array(0)).filter(([key]) => !OF_STORAGE.has(hex(key)));
       const expected = [...this.entries]
         .filter(([key]) => key.startsWith(`${family} `))
         .sort(([a], [b]) => (a < b ? -1 : 1));
@@ -67,7 +67,7 @@ class Model {
       );
     }
     for (const id of IDS) {
-      const { memory, records } = store.canister(id);
+      const { memory, records } = store.reader.canister(id);
       const ofLog = [...this.entries].filter(([key]) => key.startsWith(`log ${hex(id)}`));
       assert.deepEqual(
         [...records.ends].map((end, at) => hex(records.bytes.subarray(records.ends[at - 1] ?? 0, end))),
@@ -298,7 +298,7 @@ test('a damaged page that has changes ends it each time, and the log keeps what 
   tables.write([{ family: 'heap', key: damaged, value: Buffer.alloc(PAGE_BYTES, 7) }], { isSynced: true });
   const after = open(tables, disk.survivor(random));
   after.fold();
-  const { numbers, chunks } = after.canister(id).memory.heap;
+  const { numbers, chunks } = after.reader.canister(id).memory.heap;
   assert.deepEqual([...numbers], [4, 5, 6]);
   assert.deepEqual([chunks[0]?.[0], chunks[0]?.[PAGE_BYTES], chunks[0]?.[PAGE_BYTES + 1]], [9, 9, 7]);
 });
@@ -362,7 +362,7 @@ test('what is committed beside large units waits for a few slices, each of a bou
     if (isSynced) unsynced = 0;
   }
   while (store.settle());
-  assert.equal(store.range('blob', new Uint8Array(0)).length, 250);
+  assert.equal(store.reader.range('blob', new Uint8Array(0)).length, 250);
 });
 
 /** Counts the bytes that are read from ranges. */
@@ -399,8 +399,8 @@ test('what deletes large values reads a few of them in a slice', () => {
     assert.ok(tables.bytesRead <= 1.5 * 2 ** 20, `${tables.bytesRead} bytes are read in a slice`);
   }
   assert.ok(slices > 25, `${slices} slices`);
-  assert.equal(store.range('blob', Uint8Array.of(7)).length, 0);
-  assert.equal(store.range('blob', Uint8Array.of(8)).length, 1);
+  assert.equal(store.reader.range('blob', Uint8Array.of(7)).length, 0);
+  assert.equal(store.reader.range('blob', Uint8Array.of(8)).length, 1);
 });
 
 test('a large canister is read a slice at a time, and units of others are committed and folded between them', () => {
@@ -431,7 +431,7 @@ test('a large canister is read a slice at a time, and units of others are commit
   store.fold();
   // Some pages are above the tables, and are folded during the reading.
   store.commit([unitOf(large, 'heap', pages.slice(1100)), unitOf(large, 'stable', [1, 2, 3])]);
-  const slices = store.readingCanister(large);
+  const slices = store.reader.readingCanister(large);
   let read = slices.next();
   let count = 1;
   for (; read.done !== true; read = slices.next(), count++) {
