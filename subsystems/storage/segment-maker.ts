@@ -1,7 +1,7 @@
 /**
  * Makes a free segment of the step log: its blocks are allocated and written, so that using the segment changes no
- * metadata of the file system. A segment of 32 MiB takes a tenth of a second and more, so it can be made in parts, while
- * the log goes on in another one.
+ * metadata of the file system. A segment of 32 MiB takes a tenth of a second and more, so it can be made in parts,
+ * while the log goes on in another one.
  *
  * Storage thread; touches a file that is nobody else's until it is finished.
  */

@@ -180,7 +180,7 @@ export class Instance {
 
   /**
    * Makes an instance on a heap of `heapBytes` with these pages in it, zeros elsewhere; pauses between chunks, and lets
-   * go of the pages' buffers. Returns the reason if a page lies beyond the heap. Throws RangeError if there is no room for the heap.
+   * go of the pages' buffers. Returns the reason if a page lies beyond the heap. Throws RangeError if there is no room.
    */
   static *onPages(
     code: InstrumentedCode,

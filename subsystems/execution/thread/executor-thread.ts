@@ -699,8 +699,7 @@ export class ExecutorThread {
    * posted before the marker is published.
    */
   #sendByPort(message: PortMessage): void {
-    const changes = 'changes' in message ? message.changes : undefined;
-    const given = (changes ?? []).map(({ buffer }) => buffer as ArrayBuffer);
+    const given = ('changes' in message ? (message.changes ?? []) : []).map(({ buffer }) => buffer as ArrayBuffer);
     while (!postInOrder(this.#outbox, this.#port, MESSAGE, message, given)) this.#outbox.waitForRoom();
   }
 
