@@ -19,7 +19,7 @@ import { unusedExports } from './support/unused-exports.ts';
 const LONG_FILES: Readonly<Record<string, number>> = {
   'subsystems/codec/did-parser.ts': 562,
   'subsystems/execution/engine/instance.ts': 892,
-  'subsystems/execution/pool/executor-pool.ts': 507,
+  'subsystems/execution/pool/executor-pool.ts': 506,
   'subsystems/execution/thread/executor-thread.ts': 753,
   'subsystems/http/http-server.ts': 542,
   'subsystems/instrument/journal/store-coverage.ts': 512,

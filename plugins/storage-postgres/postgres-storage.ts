@@ -26,6 +26,7 @@ interface PostgresStorageOptions {
 }
 
 export class PostgresStorage extends CommitQueue {
+  override readonly supports = { heldUnits: true, readAhead: true };
   readonly #options: PostgresStorageOptions;
   readonly #lease: Lease;
   readonly #database: Database;
@@ -63,7 +64,7 @@ export class PostgresStorage extends CommitQueue {
     readiness.waiting('reading the state from the database');
   }
 
-  readAhead(family: Family, reader: AheadReader): void {
+  override readAhead(family: Family, reader: AheadReader): void {
     const { clock, namespace } = this.#options;
     this.#ahead = { family, reader, namespace, clock, connect: () => this.#database.connect() };
     this.#port.foldsSoon(family);

@@ -95,7 +95,7 @@ export class CanisterService implements Canisters {
     this.#needs = dependencies;
     const { execution, storage } = dependencies;
     const ids = new CanisterIds();
-    const store = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs?.(hash, isStored));
+    const store = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs(hash, isStored));
     const histories = new MessageHistories(options.historyEntries);
     this.#histories = histories;
     this.#replayBudget = newReplayBudget(dependencies, options);
@@ -133,7 +133,7 @@ export class CanisterService implements Canisters {
   open(): void {
     const { storage, scheduler, schedulerSetup } = this.#needs;
     if (storage.isKept && !scheduler.supports.durability) throw notSupported('durability');
-    storage.readAhead?.('module', this.#prepared);
+    storage.readAhead('module', this.#prepared);
     schedulerSetup.attachCanisters(this.#loader, this.#accounting);
   }
 

@@ -263,7 +263,7 @@ class StoredCodes {
     }
     const [, wasm] = entry;
     // The code waits for the first canister that wakes.
-    const module = await (execution.describe?.(wasm) ?? execution.prepare(wasm));
+    const module = await execution.describe(wasm);
     if (module.hash !== hash) {
       throw new ServerError('unavailable', 'state-corrupt', `its module is damaged: module/${hash}`);
     }

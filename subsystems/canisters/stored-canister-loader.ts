@@ -90,7 +90,7 @@ export class StoredCanisterLoader implements Loader {
       await this.#complete(record);
       throwIfRemoved(record);
       const facts = this.#factsOf(record, scheduled);
-      if ((await execution.rouse?.(record.handle, facts)) === true) return;
+      if (await execution.rouse(record.handle, facts)) return;
       const stored = await this.#read(record);
       throwIfRemoved(record);
       const replayed = await execution.wake(record.handle, asStored(this.#factsOf(record, scheduled), stored));
@@ -117,7 +117,7 @@ export class StoredCanisterLoader implements Loader {
   async #complete({ module }: StoredRecord): Promise<void> {
     if (module === undefined) return;
     try {
-      await this.#needs.execution.complete?.(module);
+      await this.#needs.execution.complete(module);
     } catch (error) {
       if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
       throw new ServerError('unavailable', 'state-unfit', error.message, { cause: error });

@@ -213,6 +213,16 @@ export interface Executing {
   readonly sinceMs: number;
 }
 
+/** Abilities that an execution may lack. All methods are there; without an ability they do as little as they say. */
+export interface ExecutionSupports {
+  /** Modules are described without their code, as `describe` says. */
+  readonly descriptions: boolean;
+  /** Canisters that sleep stay packed, and `rouse` brings them back. */
+  readonly packing: boolean;
+  /** Work that was given is taken back by `recall`. */
+  readonly recall: boolean;
+}
+
 /** Modules, checked and compiled once for all canisters that have them. */
 export interface ModuleStore {
   /**
@@ -222,20 +232,20 @@ export interface ModuleStore {
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
   /**
    * Does the same as `prepare`, but leaves the code of a module that an earlier process has prepared for later, if
-   * enough is kept to describe the module. The bytes are kept, and must not change. Optional: without this method,
-   * `prepare` is used.
+   * enough is kept to describe the module. The bytes are kept, and must not change. Without `descriptions` it does the
+   * same as `prepare`.
    */
-  describe?(bytes: Uint8Array): Promise<ModuleInfo>;
+  describe(bytes: Uint8Array): Promise<ModuleInfo>;
   /**
    * Prepares the code of a module that has only been described; must be done before a canister with it wakes. Resolves
    * at once if its code is there. Rejects as `prepare` does.
    */
-  complete?(module: ModuleInfo): Promise<void>;
+  complete(module: ModuleInfo): Promise<void>;
   /**
    * Notes that the state has a module of that hash from now on, or no longer has it: the files that the next start
    * needs of it are kept, or are not.
    */
-  storedIs?(hash: string, isStored: boolean): void;
+  storedIs(hash: string, isStored: boolean): void;
   /** Keeps a module that no canister has yet, until the result is disposed of. */
   keep(module: ModuleInfo): Disposable;
   /**
@@ -264,9 +274,9 @@ export interface CanisterLifecycle {
   wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
   /**
    * Brings a canister back from the state that was packed at `sleep`, which equals the stored state. False: nothing is
-   * kept, and `wake` is needed. Rejects as `wake` does. Optional: an implementation without this method keeps nothing.
+   * kept, and `wake` is needed, as always without `packing`. Rejects as `wake` does.
    */
-  rouse?(handle: number, canister: PackedFacts): Promise<boolean>;
+  rouse(handle: number, canister: PackedFacts): Promise<boolean>;
   /**
    * Drops a canister from memory: all its changes have been told when this resolves. A canister with a log is
    * checkpointed first. The handle stays; nothing may be asked of it until the canister is woken.
@@ -306,10 +316,10 @@ export interface CanisterRunner {
    * Takes back tasks that the canister's executor has been given and has not begun, until this is called with
    * `nothing`: each of these ends with TAKEN_BACK. With `everything` also the message, or the change of code, that
    * executes: it is undone. Meanwhile the canister must not be given any work, and `nothing` must not be set before all
-   * work has ended; a change of code is done, unless `everything` is taken back. Optional: an implementation without
-   * this method does all work that was given.
+   * work has ended; a change of code is done, unless `everything` is taken back. Without the ability all work that was
+   * given is done.
    */
-  recall?(handle: number, recall: Recall): void;
+  recall(handle: number, recall: Recall): void;
   /**
    * Replaces the code. A step without fault means that it is done, TAKEN_BACK that it was recalled. In order with the
    * canister's tasks.
@@ -366,5 +376,7 @@ export interface SharedMemory {
 }
 
 /** Runs canisters in executor threads. Canisters are named by the handle that `create` or `createAsleep` returned. */
-export interface Execution extends ModuleStore, CanisterLifecycle, CanisterRunner, SharedMemory {}
+export interface Execution extends ModuleStore, CanisterLifecycle, CanisterRunner, SharedMemory {
+  readonly supports: ExecutionSupports;
+}
 export const Execution = defineCapability<Execution>('execution');

@@ -30,6 +30,7 @@ export type KeptUnits = Pick<
   | 'expectUnit'
   | 'markDirty'
   | 'holdUnit'
+  | 'supports'
   | 'onSeal'
   | 'whenDurable'
   | 'settled'
@@ -77,12 +78,13 @@ export class CallJournal {
    * not possible.
    */
   hold({ evaluation }: CallContext): (() => void) | undefined {
-    return this.isDurable && evaluation === undefined ? this.#storage.holdUnit?.() : NOTHING_HELD;
+    if (!this.isDurable || evaluation !== undefined) return NOTHING_HELD;
+    return this.#storage.supports.heldUnits ? this.#storage.holdUnit() : undefined;
   }
 
   /** Something is executed that will change a canister, as a rule. */
   expectsChange(): void {
-    this.#storage.expectUnit?.();
+    this.#storage.expectUnit();
   }
 
   /** A canister's state is another: whoever sees it from now on has seen this unit. */

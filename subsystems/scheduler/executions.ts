@@ -259,7 +259,7 @@ export class Executions {
     if (work.executing > 0) return;
     if (work.recall !== 'nothing') {
       work.recall = 'nothing';
-      this.#needs.execution.recall?.(canister.handle, 'nothing');
+      this.#needs.execution.recall(canister.handle, 'nothing');
       if (work.takenBack.length > 0) this.#needs.tasks.takeBack(canister, work.takenBack.splice(0));
       // Cycles that were on their way may be the last to end, and give no turn.
       this.#needs.tasks.schedule(canister);
@@ -275,7 +275,7 @@ export class Executions {
     const { work } = canister;
     if (work.executing === 0 || work.recall === recall || work.recall === 'everything') return;
     work.recall = recall;
-    this.#needs.execution.recall?.(canister.handle, recall);
+    this.#needs.execution.recall(canister.handle, recall);
   }
 
   #takenBack(canister: ScheduledCanister, source: QueuedTask, ended: EndedStep): void {

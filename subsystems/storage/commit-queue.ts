@@ -7,7 +7,7 @@
  * units, hand over large ones, and have no room for a while. None of that changes the order, so no size does.
  */
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
-import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
+import type { AheadReader, PackedRecords, StorageFigures, StorageSupports, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
 import type {
   CarriedError,
@@ -75,6 +75,7 @@ interface Asked {
 const NOTHING_KEY = Buffer.from('nothing');
 
 export class CommitQueue implements OpenableStorage {
+  readonly supports: StorageSupports = { heldUnits: true, readAhead: false };
   readonly isKept = true;
   readonly unit: WriteBatch = new WriteBatch();
   current = 0;
@@ -134,6 +135,9 @@ export class CommitQueue implements OpenableStorage {
     this.#holds++;
     return () => void this.#holds--;
   }
+
+  /** A queue has its state for itself. */
+  readAhead(_family: Family, _reader: AheadReader): void {}
 
   onSeal(write: (unit: WriteBatch) => void): void {
     this.#writers.push(write);

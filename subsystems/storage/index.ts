@@ -10,6 +10,14 @@ export { release } from './release.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
 export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
 
+/** Abilities that a storage may lack. All methods are there; without an ability they do nothing. */
+export interface StorageSupports {
+  /** Units go on over several turns. */
+  readonly heldUnits: boolean;
+  /** The storage waits for another owner of its state, and reads what that has. */
+  readonly readAhead: boolean;
+}
+
 /**
  * Decides what survives, and from when on.
  *
@@ -20,6 +28,8 @@ export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
  * back.
  */
 export interface CommitPort {
+  /** `heldUnits`: `holdUnit` has a unit go on; without it, turns are long. */
+  readonly supports: Pick<StorageSupports, 'heldUnits'>;
   /** False without a state directory: nothing is kept, and everything counts as durable at once. */
   readonly isKept: boolean;
   /** The operations of the unit that is being collected. Add nothing unless `isKept`. */
@@ -32,16 +42,16 @@ export interface CommitPort {
   readonly newest: number;
   /**
    * Announces that what is executed now will lead to a unit, as a rule within a moment: a storage whose thread sleeps
-   * may wake it meanwhile.
+   * may wake it meanwhile, and others do nothing.
    */
-  expectUnit?(): void;
+  expectUnit(): void;
   /** Something has changed in this turn: there will be a unit. */
   markDirty(): void;
   /**
    * Lets the unit go on over several turns, until the returned function is called: it has all changes made meanwhile.
-   * Callers that wait for something to be durable wait for that. Optional: without it, turns are long.
+   * Callers that wait for something to be durable wait for that. Only with `heldUnits`.
    */
-  holdUnit?(): () => void;
+  holdUnit(): () => void;
   /**
    * Has `write` called for every unit, before the unit is sealed, in the order of these calls; the last unit is that of
    * the stop. For a unit that is held, `write` is called at the end of each turn.
@@ -107,6 +117,7 @@ export interface AheadReader {
 
 /** The state of this host. Reads see every unit handed over before, durable or not. */
 export interface Storage extends CommitPort {
+  readonly supports: StorageSupports;
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
   /**
@@ -129,9 +140,9 @@ export interface Storage extends CommitPort {
   figures(): Promise<StorageFigures>;
   /**
    * Has a storage that waits for another owner hand over the entries of a family as they are then, again and again.
-   * Called before the storage is opened.
+   * Called before the storage is opened. Without the ability it does nothing.
    */
-  readAhead?(family: Family, reader: AheadReader): void;
+  readAhead(family: Family, reader: AheadReader): void;
   /** A consistent copy of everything, as of now, in pieces; see backup.ts for the format. */
   backup(): AsyncIterable<Uint8Array>;
 }

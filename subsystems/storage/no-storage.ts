@@ -7,6 +7,7 @@ import { WriteBatch } from './write-batch.ts';
 
 /** A storage without a state directory: everything lives in memory, and is gone with the process. */
 export class NoStorage implements OpenableStorage {
+  readonly supports = { heldUnits: false, readAhead: false };
   readonly isKept = false;
   readonly unit = new WriteBatch();
   readonly current = 0;
@@ -21,7 +22,12 @@ export class NoStorage implements OpenableStorage {
     return Promise.resolve();
   }
 
+  expectUnit(): void {}
   markDirty(): void {}
+  holdUnit(): () => void {
+    return () => undefined;
+  }
+  readAhead(): void {}
   onSeal(): void {}
 
   whenDurable(_unit: number, callback: () => void): void {

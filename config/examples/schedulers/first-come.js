@@ -274,7 +274,7 @@ export class FirstCome {
   /** Work of the actor has come back. */
   #given(actor) {
     actor.given--;
-    if (actor.given === 0 && actor.isRecalled) this.execution.recall?.(actor.handle, 'nothing');
+    if (actor.given === 0 && actor.isRecalled) this.execution.recall(actor.handle, 'nothing');
     if (actor.given === 0) actor.isRecalled = false;
     if (actor.given === 0) for (const waiter of actor.restWaiters.splice(0)) waiter();
     this.#next(actor);
@@ -543,7 +543,7 @@ export class FirstCome {
     const actor = this.stateOf(handle);
     actor.deletions++;
     for (const settle of actor.stopWaiters) settle('it is deleted');
-    if (actor.given > 0) this.execution.recall?.(handle, 'everything');
+    if (actor.given > 0) this.execution.recall(handle, 'everything');
     actor.isRecalled = actor.given > 0;
     return () => {
       actor.deletions--;

@@ -80,13 +80,14 @@ export function describeCommitQueue(
 
     test('a unit that is held goes on over turns, and whoever waits for it waits for its end', async (t) => {
       const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      if (!queue.supports.heldUnits) return;
       let changed = 0;
       queue.onSeal((unit) => {
         if (changed > 0) unit.put('queue', Buffer.from('changed'), Uint8Array.of(changed));
         changed = 0;
       });
       const { current } = queue;
-      const release = queue.holdUnit?.();
+      const release = queue.holdUnit();
       for (let turn = 1; turn <= 3; turn++) {
         put(queue, `${turn}`, turn);
         changed = turn;
@@ -94,7 +95,7 @@ export function describeCommitQueue(
         assert.deepEqual([queue.current, queue.newest, queue.durable], [current, current, current - 1]);
       }
       assert.equal(await Promise.race([queue.settled().then(() => 'settled'), endTurn().then(() => 'waits')]), 'waits');
-      release?.();
+      release();
       await endTurn();
       await catchUp();
       assert.deepEqual([queue.current, queue.durable], [current + 1, current]);
@@ -189,7 +190,7 @@ export function describeCommitQueue(
       const first = queue.current;
       const ROUNDS = 60;
       for (let round = 0; round < ROUNDS; round++) {
-        queue.expectUnit?.();
+        queue.expectUnit();
         // Turns without a change make no unit.
         if (round % 3 === 0) await endTurn();
         // Pauses of an execution's length: shorter and longer than the time for which a thread spins.
@@ -197,10 +198,10 @@ export function describeCommitQueue(
         if (round % 7 === 0) await catchUp();
         put(queue, String(round).padStart(2, '0'), round);
         queue.whenDurable(queue.current, () => told.push(round));
-        if (round % 2 === 0) queue.expectUnit?.();
+        if (round % 2 === 0) queue.expectUnit();
         await endTurn();
       }
-      queue.expectUnit?.();
+      queue.expectUnit();
       await catchUp();
       const rounds = Array.from({ length: ROUNDS }, (_, round) => round);
       assert.deepEqual(told, rounds);

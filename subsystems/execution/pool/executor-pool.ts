@@ -76,6 +76,8 @@ export interface ExecutionParts {
 const CLOSING_CHECKPOINTS_MS_MAX = 6_000;
 
 export class ExecutorPool implements Execution {
+  readonly supports = { descriptions: true, packing: true, recall: true };
+  readonly executorCount: number;
   /** Executors by lane. A thread is started for the first canister of its lane: it takes 40 ms and 12 MB. */
   readonly #executors: (Executor | undefined)[];
   readonly #canisters: PlacedCanisters;
@@ -108,6 +110,7 @@ export class ExecutorPool implements Execution {
     this.#times = new CanisterTimes(granted.clock);
     this.#log = granted.log;
     this.#options = options;
+    this.executorCount = options.executors;
     this.#startThread = startThread;
     const onCacheFailure = (reason: string): void =>
       this.#log.warn(`instrumented modules cannot be kept, so the next start makes them anew: ${reason}`);
@@ -158,10 +161,6 @@ export class ExecutorPool implements Execution {
 
   memoryByKind(): MemoryByKind {
     return this.#tables.memoryByKind();
-  }
-
-  get executorCount(): number {
-    return this.#options.executors;
   }
 
   executorOf(handle: number): number {

@@ -35,6 +35,16 @@ class FakeModules implements ModuleStore {
     return Promise.resolve({ ...INFO, hash });
   }
 
+  describe(bytes: Uint8Array): Promise<ModuleInfo> {
+    return this.prepare(bytes);
+  }
+
+  complete(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  storedIs(): void {}
+
   keep({ hash }: ModuleInfo): Disposable {
     this.kept.set(hash, (this.kept.get(hash) ?? 0) + 1);
     return { [Symbol.dispose]: () => void this.kept.delete(hash) };

@@ -118,6 +118,9 @@ export class HeldExecution implements ScheduledExecution {
     return [];
   }
 
+  /** All work that was given is done. */
+  recall(): void {}
+
   refuseNew(): void {
     this.refused = true;
   }

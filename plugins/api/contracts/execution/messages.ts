@@ -1,10 +1,31 @@
 /** Messages: what they keep, undo, answer and print, and in which order. */
 import assert from 'node:assert/strict';
-import type { EndedStep } from '../../../../subsystems/ic/index.ts';
+import { type EndedStep, TAKEN_BACK } from '../../../../subsystems/ic/index.ts';
 import type { SuiteTest } from '../runner.ts';
 import { type MakeExecution, Bench, CALLER, INSTALL, NONE, PAGE_BYTES, countOf, upgrade } from './bench.ts';
 
 export function describeMessages(test: SuiteTest, make: MakeExecution): void {
+  test('work that has not begun is taken back in order, or all of it is done, and the canister goes on', async (t) => {
+    const bench = await Bench.over(await make(t, false));
+    const { execution } = bench;
+    const it = await bench.installed();
+    const running = Array.from({ length: 20 }, () => bench.update(it, 'inc'));
+    execution.recall(it.handle, 'unbegun');
+    const steps = await Promise.all(running);
+    execution.recall(it.handle, 'nothing');
+    const done = steps.filter((step) => step !== TAKEN_BACK);
+    assert.deepEqual(
+      done.map(countOf),
+      [...done.keys()].map((n) => n + 1),
+    );
+    assert.ok(
+      steps.slice(0, done.length).every((step) => step !== TAKEN_BACK),
+      'the first of them',
+    );
+    assert.equal(done.length < steps.length, execution.supports.recall);
+    assert.deepEqual(await bench.counts(it, 'inc'), [done.length + 1]);
+  });
+
   test('updates keep what they change, queries nothing, and each answers', async (t) => {
     const bench = await Bench.over(await make(t, false));
     const it = await bench.installed();
