@@ -35,14 +35,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'subsystems/execution/engine/run-callback.ts: runCallback',
   'subsystems/execution/engine/run-callback.ts: runCompositeCallback',
   'subsystems/http/http-server.ts: constructor',
-  'subsystems/instrument/analyze/charge-pass.ts: run',
-  'subsystems/instrument/analyze/frame-pass.ts: run',
-  'subsystems/instrument/index.ts: instrument',
-  'subsystems/instrument/journal/compare.ts: addCompare',
-  'subsystems/instrument/journal/delta.ts: addDelta',
-  'subsystems/instrument/journal/journal.ts: addTouch',
-  'subsystems/instrument/journal/touch-ranges.ts: addTouchSteps',
-  'subsystems/instrument/metering/call-graph.ts: callGraph',
   'subsystems/instrument/rewrite.ts: instructions',
 ];
 

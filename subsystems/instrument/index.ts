@@ -23,7 +23,7 @@ import { EXPORT, HEAP_PAGES_MAX, type ModuleLayout } from './abi/index.ts';
 import { AddedFunctions } from './added-functions.ts';
 import { analyzeModule } from './analyze/analyze.ts';
 import { addressCode } from './assembler.ts';
-import { callGraph } from './metering/call-graph.ts';
+import { type CallGraph, callGraph } from './metering/call-graph.ts';
 import { BulkFunctions } from './journal/bulk.ts';
 import { addDelta } from './journal/delta.ts';
 import { encodeModule } from './encode.ts';
@@ -83,11 +83,10 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const graph = callGraph(module, analysis);
 
   const imported = module.importedFunctionCount;
-  const functionCount = module.functionTypes.length;
   const types = new FunctionTypes(module);
   // The host's functions come after the imports: the module's own move up, and the adapters come after those.
   const host = { yield: imported, room: imported + 1 };
-  const firstAdded = functionCount + HOST_FUNCTIONS;
+  const firstAdded = module.functionTypes.length + HOST_FUNCTIONS;
   const callable = (index: number): number => (index < imported ? firstAdded + index : index + HOST_FUNCTIONS);
   const added = new AddedFunctions(types, firstAdded);
   const address = addressCode(module.pointerWidth);
@@ -99,14 +98,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const grow = addGrow(added, address, host);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
-
-  const untestedStackBytes = (index: number): number => {
-    const body = index - imported;
-    if (body < 0 || graph.testsStack[body] === 1) return 0;
-    return (
-      numberAt(graph.frameBytes, body, 'frame of body') + numberAt(graph.untestedStackBytes, body, 'stack of body')
-    );
-  };
+  const untestedStackBytes = (index: number): number => untestedBytesOf(graph, index - imported);
   const context: EntryContext = { globals, fuel: fuelGlobals, refill: fuel.refill, callable, untestedStackBytes };
   const entries = entryPoints(module);
   const exports: [string, number][] = [
@@ -124,9 +116,6 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   if (candid !== undefined)
     exports.push([EXPORT.CANDID_POINTER, addCandidPointer(added, context, candid.index, candid.type)]);
 
-  const bodies = new ByteWriter(module.codeBytes * 2);
-  const hints: [number, number[]][] = [];
-  let smallBodies = 0;
   const { journal: withJournal = true, depth: withDepth = true } = options;
   const touchRange = withJournal ? journal.touchRange : undefined;
   const rewriter = new BodyRewriter({
@@ -142,13 +131,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
     withJournal,
     withDepth,
   });
-  for (let body = 0; body < module.bodyStart.length; body++) {
-    const places = rewriter.rewrite(body, buffer, bodies);
-    if (rewriter.bodyBytes > BODY_BYTES_MAX) throw tooLarge(module, imported + body, rewriter.bodyBytes);
-    if (bodies.length > BODIES_BYTES_MAX) throw allTooLarge();
-    if (places.length > 0) hints.push([imported + HOST_FUNCTIONS + body, places]);
-    if (isSmall(rewriter.bodyBytes)) smallBodies++;
-  }
+  const { bodies, hints, smallBodies } = rewriteBodies(module, rewriter, buffer);
   addSmallFunctions(added, smallBodies, module.bodyStart.length);
 
   const referenced = analysis.calls.referenced;
@@ -162,6 +145,32 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
       candid !== undefined,
     ),
   };
+}
+
+/** Returns the guest stack that a body and the frames below it take without testing that it is there. */
+function untestedBytesOf({ testsStack, frameBytes, untestedStackBytes }: CallGraph, body: number): number {
+  if (body < 0 || testsStack[body] === 1) return 0;
+  return numberAt(frameBytes, body, 'frame of body') + numberAt(untestedStackBytes, body, 'stack of body');
+}
+
+/** Returns the section of all instrumented bodies, the places of their unlikely branches, and how many are small. */
+function rewriteBodies(
+  module: WasmModule,
+  rewriter: BodyRewriter,
+  buffer: InstructionBuffer,
+): { readonly bodies: ByteWriter; readonly hints: readonly [number, number[]][]; readonly smallBodies: number } {
+  const imported = module.importedFunctionCount;
+  const bodies = new ByteWriter(module.codeBytes * 2);
+  const hints: [number, number[]][] = [];
+  let smallBodies = 0;
+  for (let body = 0; body < module.bodyStart.length; body++) {
+    const places = rewriter.rewrite(body, buffer, bodies);
+    if (rewriter.bodyBytes > BODY_BYTES_MAX) throw tooLarge(module, imported + body, rewriter.bodyBytes);
+    if (bodies.length > BODIES_BYTES_MAX) throw allTooLarge();
+    if (places.length > 0) hints.push([imported + HOST_FUNCTIONS + body, places]);
+    if (isSmall(rewriter.bodyBytes)) smallBodies++;
+  }
+  return { bodies, hints, smallBodies };
 }
 
 function tooLarge(module: WasmModule, functionIndex: number, bytes: number): Error {

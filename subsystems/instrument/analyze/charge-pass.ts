@@ -35,6 +35,10 @@ export class ChargePass {
   /** The charge point before the block. */
   readonly #before = new Uint32Array(NESTING_MAX + 1);
   readonly #opcode = new Uint8Array(NESTING_MAX + 1);
+  #nesting = 0;
+  #nextBlock = 0;
+  /** The open charge point. */
+  #charge = 0;
 
   constructor({ pointerWidth }: WasmModule, blocks: ModuleBlocks, charges: ModuleCharges) {
     this.#blocks = blocks;
@@ -43,93 +47,44 @@ export class ChargePass {
     this.#paths = new ChargePaths(charges.costs);
   }
 
-  run(body: number, { opcode: opcodes, first, second, labels, count }: InstructionBuffer): void {
+  run(body: number, buffer: InstructionBuffer): void {
+    const { opcode: opcodes, first, second, count } = buffer;
     const { costs: charges, start } = this.#charges;
-    const { flags, start: blockStart } = this.#blocks;
     const costs = this.#costs;
     const paths = this.#paths;
-    let block = numberAt(blockStart, body, 'first block of body');
-    let nesting = 0;
-    let charge = charges.length;
+    this.#nextBlock = numberAt(this.#blocks.start, body, 'first block of body');
+    this.#nesting = 0;
+    this.#charge = charges.length;
     charges.push(FUNCTION_ENTRY_COST);
     paths.begin();
     this.#opcode[0] = OP.BLOCK;
-    const open = (): void => {
-      charge = charges.length;
-      charges.push(0);
-    };
-    const isLost = (label: number): boolean => label <= 0 || this.#opcode[label] === OP.LOOP;
     for (let i = 0; i < count; i++) {
       const opcode = opcodes[i] ?? 0;
-      charges.values[charge] = (charges.values[charge] ?? 0) + (costs[opcode] ?? 0);
+      charges.values[this.#charge] = (charges.values[this.#charge] ?? 0) + (costs[opcode] ?? 0);
       switch (opcode) {
         case OP.BLOCK:
         case OP.LOOP:
-        case OP.IF: {
-          const before = charge;
-          nesting++;
-          this.#block[nesting] = block++;
-          this.#before[nesting] = before;
-          this.#opcode[nesting] = opcode;
-          paths.enter(nesting);
-          if (opcode === OP.BLOCK) break;
-          open();
-          if (opcode === OP.LOOP) paths.loop();
-          else paths.firstArm(nesting, before);
+        case OP.IF:
+          this.#enter(opcode);
           break;
-        }
-        case OP.ELSE: {
-          const last = charge;
-          open();
-          paths.secondArm(nesting, this.#before[nesting] ?? 0, last);
+        case OP.ELSE:
+          paths.secondArm(this.#nesting, this.#before[this.#nesting] ?? 0, this.#open());
           break;
-        }
-        case OP.END: {
-          if (nesting === 0) break;
-          const label = nesting--;
-          const before = this.#before[label] ?? 0;
-          const known = flags.at(this.#block[label] ?? 0);
-          if ((known & BLOCK.LEFT) !== 0) {
-            const last = charge;
-            open();
-            const skips = this.#opcode[label] === OP.IF && (known & BLOCK.HAS_ELSE) === 0;
-            paths.joins(label, last, skips ? before : undefined);
-          } else {
-            paths.continues(label, charge === before);
-            charge = before;
-          }
+        case OP.END:
+          if (this.#nesting > 0) this.#leave();
           break;
-        }
-        case OP.BR: {
-          const label = nesting - (first[i] ?? 0);
-          const before = charge;
-          open();
-          paths.branch(label, isLost(label), before, undefined);
-          paths.ends();
+        case OP.BR:
+          this.#branch(this.#nesting - (first[i] ?? 0));
           break;
-        }
-        case OP.BR_IF: {
-          const label = nesting - (first[i] ?? 0);
-          const before = charge;
-          open();
-          paths.branchIf(label, isLost(label), before);
+        case OP.BR_IF:
+          this.#branchIf(this.#nesting - (first[i] ?? 0));
           break;
-        }
-        case OP.BR_TABLE: {
-          const split = paths.table(charge);
-          const from = first[i] ?? 0;
-          for (let k = from; k <= from + (second[i] ?? 0); k++) {
-            const label = nesting - (labels[k] ?? 0);
-            paths.branch(label, isLost(label), charge, split);
-          }
-          open();
-          paths.ends();
+        case OP.BR_TABLE:
+          this.#branchTable(first[i] ?? 0, second[i] ?? 0, buffer);
           break;
-        }
         case OP.RETURN:
         case OP.UNREACHABLE:
-          open();
-          paths.ends();
+          this.#endPath();
           break;
         case OP.CALL:
         case OP.CALL_INDIRECT:
@@ -142,13 +97,75 @@ export class ChargePass {
         case OP.RETURN_CALL:
         case OP.RETURN_CALL_INDIRECT:
           paths.calls();
-          open();
-          paths.ends();
+          this.#endPath();
           break;
         default:
       }
     }
     paths.move();
     start[body + 1] = charges.length;
+  }
+
+  /** Begins a charge point, and returns the one before it. */
+  #open(): number {
+    const before = this.#charge;
+    this.#charge = this.#charges.costs.length;
+    this.#charges.costs.push(0);
+    return before;
+  }
+
+  #enter(opcode: number): void {
+    const paths = this.#paths;
+    const n = ++this.#nesting;
+    this.#block[n] = this.#nextBlock++;
+    this.#before[n] = this.#charge;
+    this.#opcode[n] = opcode;
+    paths.enter(n);
+    if (opcode === OP.BLOCK) return;
+    const before = this.#open();
+    if (opcode === OP.LOOP) paths.loop();
+    else paths.firstArm(n, before);
+  }
+
+  /** Closes the innermost block; if no branch leaves it, the code behind is paid for before the block. */
+  #leave(): void {
+    const label = this.#nesting--;
+    const before = this.#before[label] ?? 0;
+    const known = this.#blocks.flags.at(this.#block[label] ?? 0);
+    if ((known & BLOCK.LEFT) === 0) {
+      this.#paths.continues(label, this.#charge === before);
+      this.#charge = before;
+      return;
+    }
+    const skips = this.#opcode[label] === OP.IF && (known & BLOCK.HAS_ELSE) === 0;
+    this.#paths.joins(label, this.#open(), skips ? before : undefined);
+  }
+
+  #branch(label: number): void {
+    this.#paths.branch(label, this.#isLost(label), this.#open(), undefined);
+    this.#paths.ends();
+  }
+
+  #branchIf(label: number): void {
+    this.#paths.branchIf(label, this.#isLost(label), this.#open());
+  }
+
+  #branchTable(from: number, count: number, { labels }: InstructionBuffer): void {
+    const split = this.#paths.table(this.#charge);
+    for (let k = from; k <= from + count; k++) {
+      const label = this.#nesting - (labels[k] ?? 0);
+      this.#paths.branch(label, this.#isLost(label), this.#charge, split);
+    }
+    this.#endPath();
+  }
+
+  #endPath(): void {
+    this.#open();
+    this.#paths.ends();
+  }
+
+  /** Returns true if a charge cannot wait until the label: it is that of a loop or of the function. */
+  #isLost(label: number): boolean {
+    return label <= 0 || this.#opcode[label] === OP.LOOP;
   }
 }

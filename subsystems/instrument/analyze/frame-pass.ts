@@ -16,6 +16,7 @@ import {
   refusal,
   SIMD,
   STORE_BYTES,
+  type FunctionType,
   typeOfFunction,
   VALUE_TYPE,
   type WasmModule,
@@ -56,6 +57,12 @@ const SHAREABLE = Uint8Array.from({ length: OPCODE_COUNT }, (_, opcode) => {
   return isNumeric || isOther || opcode >= MISC ? 1 : 0;
 });
 
+/** 1 for each opcode before which V8 copies the state of all locals and operands; a test precedes each store. */
+const COPIES_STATE = Uint8Array.from({ length: OPCODE_COUNT }, (_, opcode) => {
+  const splits = [OP.BLOCK, OP.LOOP, OP.IF, OP.END, OP.BR, OP.BR_IF].some((other) => other === opcode);
+  return splits || STORE_BYTES[opcode] !== 0 ? 1 : 0;
+});
+
 /** Runs after the block pass. Uses `?? 0` for the reason given in block-pass.ts. */
 export class FramePass {
   readonly #module: WasmModule;
@@ -93,7 +100,8 @@ export class FramePass {
     let shareable = 0;
     let states = 0;
     let hasV128 = buffer.localsHaveV128 || this.#signaturesHaveV128;
-    for (let i = 0; i < count; i++) {
+    // The end of the function splits nothing.
+    for (let i = 0; i < count - 1; i++) {
       const opcode = opcodes[i] ?? 0;
       height -= POPS[opcode] ?? 0;
       // Unreachable code may take more operands than there are.
@@ -101,61 +109,40 @@ export class FramePass {
       if (height < floor) height = floor;
       height += PUSHES[opcode] ?? 0;
       shareable += SHAREABLE[opcode] ?? 0;
+      if (COPIES_STATE[opcode] === 1) states += localCount + height;
       switch (opcode) {
         case OP.BLOCK:
         case OP.LOOP:
-        case OP.IF: {
-          const blockType = first[i] ?? 0;
-          const type = this.#module.types[blockType];
-          const params = blockType < 0 ? 0 : (type?.params.length ?? 0);
-          states += localCount + height;
+        case OP.IF:
           nesting++;
           this.#block[nesting] = block++;
-          this.#floor[nesting] = Math.max(floor, height - params);
-          this.#params[nesting] = params;
-          this.#results[nesting] =
-            blockType < 0 ? (blockType === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
           this.#statesBefore[nesting] = states;
+          this.#setOperands(nesting, first[i] ?? 0, floor, height);
           break;
-        }
         case OP.ELSE:
           height = floor + (this.#params[nesting] ?? 0);
           states += localCount + height;
           break;
         case OP.END:
-          if (nesting === 0) break;
-          states += localCount + height;
           height = floor + (this.#results[nesting] ?? 0);
           // Such a loop may be written twice (loop-ranges.ts).
           if ((flags.at(this.#block[nesting] ?? 0) & BLOCK.PLAIN_LOOP) !== 0)
             states += states - (this.#statesBefore[nesting] ?? 0);
           nesting--;
           break;
-        case OP.BR_IF:
-          states += localCount + height;
-          break;
-        case OP.BR:
-          states += localCount + height;
-          height = floor;
-          break;
         case OP.BR_TABLE:
           states += (localCount + height) * ((second[i] ?? 0) + 1);
           height = floor;
           break;
+        case OP.CALL:
+          height = heightAfter(typeOfFunction(this.#module, first[i] ?? 0), floor, height);
+          break;
+        case OP.CALL_INDIRECT:
+          height = heightAfter(this.#module.types[first[i] ?? 0], floor, height);
+          break;
+        case OP.BR:
         case OP.RETURN:
         case OP.UNREACHABLE:
-          height = floor;
-          break;
-        case OP.CALL: {
-          const { params, results } = typeOfFunction(this.#module, first[i] ?? 0);
-          height = Math.max(floor, height - params.length) + results.length;
-          break;
-        }
-        case OP.CALL_INDIRECT: {
-          const type = this.#module.types[first[i] ?? 0];
-          height = Math.max(floor, height - (type?.params.length ?? 0)) + (type?.results.length ?? 0);
-          break;
-        }
         case OP.RETURN_CALL:
         case OP.RETURN_CALL_INDIRECT:
           height = floor;
@@ -165,18 +152,33 @@ export class FramePass {
           break;
         default:
           if (opcode >= SIMD) hasV128 = true;
-          // A test precedes each store.
-          if (STORE_BYTES[opcode] !== 0) states += localCount + height;
       }
       if (height > heightMax) heightMax = height;
     }
     this.#bound(body, states);
+    this.#record(body, hasV128, { values: localCount, operands: heightMax, shared: Math.ceil(shareable / 2) });
+  }
+
+  #record(
+    body: number,
+    hasV128: boolean,
+    { values, operands, shared }: { readonly values: number; readonly operands: number; readonly shared: number },
+  ): void {
     const wordsPerValue = hasV128 ? 2 : 1;
     const frames = this.#frames;
     if (hasV128) frames.hasV128 = true;
-    frames.valueWords[body] = wordsPerValue * localCount;
-    frames.operandWords[body] = wordsPerValue * heightMax;
-    frames.sharedWords[body] = wordsPerValue * Math.ceil(shareable / 2);
+    frames.valueWords[body] = wordsPerValue * values;
+    frames.operandWords[body] = wordsPerValue * operands;
+    frames.sharedWords[body] = wordsPerValue * shared;
+  }
+
+  /** Keeps the operands that a block takes and leaves, and those that belong to the blocks around it. */
+  #setOperands(nesting: number, blockType: number, floor: number, height: number): void {
+    const type = this.#module.types[blockType];
+    const params = blockType < 0 ? 0 : (type?.params.length ?? 0);
+    this.#floor[nesting] = Math.max(floor, height - params);
+    this.#params[nesting] = params;
+    this.#results[nesting] = blockType < 0 ? (blockType === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
   }
 
   #bound(body: number, states: number): void {
@@ -190,4 +192,9 @@ export class FramePass {
       `${where} is too complex to compile: locals and operands, counted at each block, branch and store, are more than ${max}`,
     );
   }
+}
+
+/** Returns the number of operands behind a call. */
+function heightAfter(type: FunctionType | undefined, floor: number, height: number): number {
+  return Math.max(floor, height - (type?.params.length ?? 0)) + (type?.results.length ?? 0);
 }

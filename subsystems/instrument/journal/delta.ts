@@ -23,7 +23,6 @@
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi/index.ts';
 import { ENTRY_HEADER_BYTES, PAGE_BYTES, RUN_HEADER_BYTES } from '../../bytes/index.ts';
-import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';
 import {
   type AddressCode,
@@ -35,23 +34,19 @@ import {
   code,
   controlAccess,
   get,
-  HEAP,
   i32,
   ifThen,
   ifThenElse,
   loop,
-  memorySize,
   readI32,
   set,
   tee,
   writeI32,
 } from '../assembler.ts';
 import { addCompare } from './compare.ts';
-import { slotAddress } from './journal.ts';
+import { isBeyondMemory, slotAddress } from './journal.ts';
 
 const { i32: I32 } = VALUE_TYPE;
-const PAGE_SHIFT = Math.log2(PAGE_BYTES);
-const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
 const VECTOR_BYTES = 16;
 const entryBytesMax = (bytes: number): number => ENTRY_HEADER_BYTES + RUN_HEADER_BYTES + bytes;
@@ -93,21 +88,26 @@ export function addDelta(added: AddedFunctions, address: AddressCode): number {
       get(end),
       set(out),
     );
-  // `page` and `before` have moved to the next page; leaving the block skips it.
-  const pageBehind = block(
-    // Does the page exist?
+  const entriesOfNextPage = code(
+    listed(index),
+    set(page),
+    advance(index, 1),
     get(page),
-    address.fromI32,
-    memorySize(HEAP),
-    address.constant(WASM_PAGE_SHIFT - PAGE_SHIFT),
-    address.shl,
-    address.ltU,
-    OP.I32_EQZ,
-    brIf(0),
-    get(page),
-    controlAccess(OP.I32_LOAD8_U),
-    ifThen(get(page), get(before), get(index), get(slot), call(isCovered), brIf(1)),
-    compareAndCount(SPILL_BYTES),
+    readI32(CONTROL.FRESH),
+    OP.I32_LT_U,
+    ifThenElse(code(get(slot), slotAddress, set(before), advance(slot, 1)), code(i32(CONTROL.ZEROS), set(before))),
+    compareAndCount(PAGE_BYTES),
+    advance(page, 1),
+    advance(before, PAGE_BYTES),
+    // `page` and `before` have moved to the page behind; leaving the block skips it.
+    block(
+      isBeyondMemory(page, address),
+      brIf(0),
+      get(page),
+      controlAccess(OP.I32_LOAD8_U),
+      ifThen(get(page), get(before), get(index), get(slot), call(isCovered), brIf(1)),
+      compareAndCount(SPILL_BYTES),
+    ),
   );
   return added.add(
     [],
@@ -120,33 +120,7 @@ export function addDelta(added: AddedFunctions, address: AddressCode): number {
       set(slot),
       i32(CONTROL.DELTAS),
       set(out),
-      block(
-        loop(
-          get(index),
-          readI32(CONTROL.TOUCHED),
-          OP.I32_GE_U,
-          brIf(1),
-          get(out),
-          i32(CONTROL.DELTAS + DELTAS_BYTES - entryBytesMax(PAGE_BYTES) - entryBytesMax(SPILL_BYTES)),
-          OP.I32_GT_U,
-          brIf(1),
-          listed(index),
-          set(page),
-          advance(index, 1),
-          get(page),
-          readI32(CONTROL.FRESH),
-          OP.I32_LT_U,
-          ifThenElse(
-            code(get(slot), slotAddress, set(before), advance(slot, 1)),
-            code(i32(CONTROL.ZEROS), set(before)),
-          ),
-          compareAndCount(PAGE_BYTES),
-          advance(page, 1),
-          advance(before, PAGE_BYTES),
-          pageBehind,
-          br(0),
-        ),
-      ),
+      block(loop(isListAtEnd(index), brIf(1), isFull(out), brIf(1), entriesOfNextPage, br(0))),
       writeI32(CONTROL.DELTA_INDEX, get(index)),
       writeI32(CONTROL.DELTA_SLOT, get(slot)),
       writeI32(CONTROL.DELTA_ENTRIES, get(entries)),
@@ -154,6 +128,16 @@ export function addDelta(added: AddedFunctions, address: AddressCode): number {
     ),
   );
 }
+
+const isListAtEnd = (index: number): number[] => code(get(index), readI32(CONTROL.TOUCHED), OP.I32_GE_U);
+
+/** Returns code that tells if another page's entries might not fit behind `out`. */
+const isFull = (out: number): number[] =>
+  code(
+    get(out),
+    i32(CONTROL.DELTAS + DELTAS_BYTES - entryBytesMax(PAGE_BYTES) - entryBytesMax(SPILL_BYTES)),
+    OP.I32_GT_U,
+  );
 
 /**
  * Adds (page, before, index, slot) -> i32: 1 if the comparison of a touched page finds every change that `before`

@@ -100,85 +100,33 @@ const increment = (field: number): number[] => writeI32(field, code(readI32(fiel
 /** Returns the address of slot number `index` (on the stack) of the pre-images. */
 export const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
 
+/** Returns code that tells if a page does not exist. */
+export const isBeyondMemory = (page: number, address: AddressCode): number[] =>
+  code(isInMemory(page, address), OP.I32_EQZ);
+const isInMemory = (page: number, address: AddressCode): number[] =>
+  code(
+    get(page),
+    address.fromI32,
+    memorySize(HEAP),
+    address.constant(WASM_PAGE_SHIFT - PAGE_SHIFT),
+    address.shl,
+    address.ltU,
+  );
+
 function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals, host: HostFunctions): number {
   const page = 0;
-  const slot = 1;
-  const length = 2;
   const trapLikeTheStore = code(
     address.constant(-1),
     [OP.I32_LOAD8_U, 0, ...unsigned(0xffffffff)],
     OP.DROP,
     OP.UNREACHABLE,
   );
-  const pageAddress = code(get(page), address.fromI32, address.constant(PAGE_SHIFT), address.shl);
-  const nextSlot = code(readI32(CONTROL.SAVED), slotAddress);
-  const growJournal = code(
-    i32(ROOM.JOURNAL),
-    f64(0),
-    call(host.room),
-    OP.I32_EQZ,
-    ifThen(fuel.stopBecause(STOP.JOURNAL_FULL)),
-    // The host may have moved saved pages elsewhere.
-    nextSlot,
-    set(slot),
-  );
-  const savePage = code(
-    nextSlot,
-    tee(slot),
-    i32(SLOT_BYTES),
-    OP.I32_ADD,
-    memorySize(CONTROL_MEMORY),
-    i32(WASM_PAGE_SHIFT),
-    OP.I32_SHL,
-    OP.I32_GT_U,
-    ifThen(growJournal),
-    // length = bytes from the page to the end of memory, or a slot if that is less
-    memorySize(HEAP),
-    address.constant(WASM_PAGE_SHIFT),
-    address.shl,
-    pageAddress,
-    address.sub,
-    tee(length),
-    address.constant(SLOT_BYTES),
-    address.ltU,
-    ifThenElse(
-      // The memory ends inside the slot. If it grows, the bytes after the end were zeros, not those of an older
-      // message.
-      code(
-        get(slot),
-        get(length),
-        address.toI32,
-        OP.I32_ADD,
-        i32(0),
-        i32(SLOT_BYTES),
-        get(length),
-        address.toI32,
-        OP.I32_SUB,
-        OP.MEMORY_FILL,
-        [CONTROL_MEMORY],
-      ),
-      code(address.constant(SLOT_BYTES), set(length)),
-    ),
-    get(slot),
-    pageAddress,
-    get(length),
-    address.toI32,
-    OP.MEMORY_COPY,
-    [CONTROL_MEMORY, HEAP],
-    increment(CONTROL.SAVED),
-  );
   return added.add(
     [I32],
     [],
     [I32, address.type],
     code(
-      get(page),
-      address.fromI32,
-      memorySize(HEAP),
-      address.constant(WASM_PAGE_SHIFT - PAGE_SHIFT),
-      address.shl,
-      address.ltU,
-      OP.I32_EQZ,
+      isBeyondMemory(page, address),
       ifThen(trapLikeTheStore),
       readI32(CONTROL.TOUCHED),
       readI32(CONTROL.TOUCH_LIMIT),
@@ -195,7 +143,7 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
       get(page),
       readI32(CONTROL.FRESH),
       OP.I32_LT_U,
-      ifThen(savePage),
+      ifThen(savePage({ page, slot: 1, length: 2 }, address, fuel, host)),
       get(page),
       i32(1),
       controlAccess(OP.I32_STORE8),
@@ -209,6 +157,83 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
   );
 }
 
+/** Locals of `touch`. */
+interface TouchLocals {
+  readonly page: number;
+  /** Address of the slot that the page is saved in. */
+  readonly slot: number;
+  readonly length: number;
+}
+
+/** Returns code that saves the page and the bytes after it in the next slot of the pre-images. */
+function savePage(locals: TouchLocals, address: AddressCode, fuel: FuelGlobals, host: HostFunctions): number[] {
+  const { page, slot, length } = locals;
+  const pageAddress = code(get(page), address.fromI32, address.constant(PAGE_SHIFT), address.shl);
+  return code(
+    nextSlot,
+    tee(slot),
+    i32(SLOT_BYTES),
+    OP.I32_ADD,
+    memorySize(CONTROL_MEMORY),
+    i32(WASM_PAGE_SHIFT),
+    OP.I32_SHL,
+    OP.I32_GT_U,
+    ifThen(growJournal(slot, fuel, host)),
+    // length = bytes from the page to the end of memory, or a slot if that is less
+    memorySize(HEAP),
+    address.constant(WASM_PAGE_SHIFT),
+    address.shl,
+    pageAddress,
+    address.sub,
+    tee(length),
+    address.constant(SLOT_BYTES),
+    address.ltU,
+    ifThenElse(zeroSlotBehind(locals, address), code(address.constant(SLOT_BYTES), set(length))),
+    get(slot),
+    pageAddress,
+    get(length),
+    address.toI32,
+    OP.MEMORY_COPY,
+    [CONTROL_MEMORY, HEAP],
+    increment(CONTROL.SAVED),
+  );
+}
+
+const nextSlot = code(readI32(CONTROL.SAVED), slotAddress);
+
+/** Returns code that asks the host for room in the journal, or stops; the host may have moved saved pages elsewhere. */
+function growJournal(slot: number, fuel: FuelGlobals, host: HostFunctions): number[] {
+  return code(
+    i32(ROOM.JOURNAL),
+    f64(0),
+    call(host.room),
+    OP.I32_EQZ,
+    ifThen(fuel.stopBecause(STOP.JOURNAL_FULL)),
+    nextSlot,
+    set(slot),
+  );
+}
+
+/**
+ * Returns code for a memory that ends inside the slot. If it grows, the bytes after the end were zeros, not those of an
+ * older message.
+ */
+function zeroSlotBehind({ slot, length }: TouchLocals, address: AddressCode): number[] {
+  return code(
+    get(slot),
+    get(length),
+    address.toI32,
+    OP.I32_ADD,
+    i32(0),
+    i32(SLOT_BYTES),
+    get(length),
+    address.toI32,
+    OP.I32_SUB,
+    OP.MEMORY_FILL,
+    [CONTROL_MEMORY],
+  );
+}
+
 function addPrepare(added: AddedFunctions, address: AddressCode, touch: number): number {
   const page = 0;
   return added.add(
@@ -216,12 +241,7 @@ function addPrepare(added: AddedFunctions, address: AddressCode, touch: number):
     [],
     [],
     code(
-      get(page),
-      address.fromI32,
-      memorySize(HEAP),
-      address.constant(WASM_PAGE_SHIFT - PAGE_SHIFT),
-      address.shl,
-      address.ltU,
+      isInMemory(page, address),
       ifThen(get(page), controlAccess(OP.I32_LOAD8_U), OP.I32_EQZ, ifThen(get(page), call(touch))),
     ),
   );

@@ -42,12 +42,6 @@ export function addTouchSteps(added: AddedFunctions, address: AddressCode, touch
   const end = distance;
   const size = 4;
   const page = 5;
-  const isOutOfReach = code(get(step), i64(1), OP.I64_SUB, i64(RANGE_STEP_MAX), OP.I64_GE_U);
-  // In 32 bits, steps as long as the space behind the memory could jump over that space.
-  const wraps =
-    address.type === I64
-      ? i32(0)
-      : code(get(step), i64(WASM_PAGE_BYTES), OP.I64_GE_U, get(end), i64(2 ** 32), OP.I64_GT_S, OP.I32_AND);
   return added.add(
     [I64, I64, I64, I32],
     [I32],
@@ -66,9 +60,9 @@ export function addTouchSteps(added: AddedFunctions, address: AddressCode, touch
       OP.I64_ADD,
       set(end),
       get(mayWrap),
-      isOutOfReach,
+      isOutOfReach(step),
       OP.I32_OR,
-      wraps,
+      wraps(step, end, address),
       OP.I32_OR,
       ifThen(i32(1), OP.RETURN),
       get(end),
@@ -80,36 +74,49 @@ export function addTouchSteps(added: AddedFunctions, address: AddressCode, touch
       i64(PAGE_BYTES),
       OP.I64_LE_U,
       ifThen(get(at), i64(-PAGE_BYTES), OP.I64_AND, set(at), i64(PAGE_BYTES), set(step)),
-      get(end),
-      get(at),
-      OP.I64_SUB,
-      get(step),
-      i64(RANGE_PAGES_MAX),
-      OP.I64_MUL,
-      OP.I64_GT_S,
+      hasManyPages(at, end, step),
       ifThen(i32(1), OP.RETURN),
-      block(
-        loop(
-          get(at),
-          get(end),
-          OP.I64_GE_S,
-          brIf(1),
-          get(at),
-          i64(PAGE_SHIFT),
-          OP.I64_SHR_U,
-          OP.I32_WRAP_I64,
-          tee(page),
-          controlAccess(OP.I32_LOAD8_U),
-          OP.I32_EQZ,
-          ifThen(get(page), call(touch)),
-          get(at),
-          get(step),
-          OP.I64_ADD,
-          set(at),
-          br(0),
-        ),
-      ),
+      touchEach({ at, end, step, page }, touch),
       i32(0),
+    ),
+  );
+}
+
+const isOutOfReach = (step: number): number[] => code(get(step), i64(1), OP.I64_SUB, i64(RANGE_STEP_MAX), OP.I64_GE_U);
+
+/** In 32 bits, steps as long as the space behind the memory could jump over that space. */
+const wraps = (step: number, end: number, address: AddressCode): number[] =>
+  address.type === I64
+    ? i32(0)
+    : code(get(step), i64(WASM_PAGE_BYTES), OP.I64_GE_U, get(end), i64(2 ** 32), OP.I64_GT_S, OP.I32_AND);
+
+const hasManyPages = (at: number, end: number, step: number): number[] =>
+  code(get(end), get(at), OP.I64_SUB, get(step), i64(RANGE_PAGES_MAX), OP.I64_MUL, OP.I64_GT_S);
+
+/** Returns code that touches the pages of the addresses `at`, `at + step` … below `end`. */
+function touchEach(
+  { at, end, step, page }: { readonly at: number; readonly end: number; readonly step: number; readonly page: number },
+  touch: number,
+): number[] {
+  return block(
+    loop(
+      get(at),
+      get(end),
+      OP.I64_GE_S,
+      brIf(1),
+      get(at),
+      i64(PAGE_SHIFT),
+      OP.I64_SHR_U,
+      OP.I32_WRAP_I64,
+      tee(page),
+      controlAccess(OP.I32_LOAD8_U),
+      OP.I32_EQZ,
+      ifThen(get(page), call(touch)),
+      get(at),
+      get(step),
+      OP.I64_ADD,
+      set(at),
+      br(0),
     ),
   );
 }

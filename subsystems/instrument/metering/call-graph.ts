@@ -39,76 +39,103 @@ export interface CallGraph {
 }
 
 export function callGraph(module: WasmModule, { calls, frames }: ModuleAnalysis): CallGraph {
-  const bodies = module.bodyStart.length;
-  const isRecursive = new Uint8Array(bodies);
-  const testsFuel = new Uint8Array(bodies);
-  const testsStack = new Uint8Array(bodies);
-  const takesStack = new Uint8Array(bodies);
-  const untestedStackBytes = new Float64Array(bodies);
-  const cost = new Float64Array(bodies);
   const taken = addressTaken(module, calls);
-  const weights = frameBytes(module, frames, calls, taken);
+  const walk = new CallWalk(calls, frameBytes(module, frames, calls, taken));
   for (const functionIndex of taken) {
-    if (functionIndex >= module.importedFunctionCount) isRecursive[functionIndex - module.importedFunctionCount] = 1;
+    if (functionIndex >= module.importedFunctionCount)
+      walk.isRecursive[functionIndex - module.importedFunctionCount] = 1;
+  }
+  for (let root = 0; root < module.bodyStart.length; root++) walk.from(root);
+  return walk;
+}
+
+/** States of a body in the walk. */
+const UNSEEN = 0;
+const OPEN = 1;
+const DONE = 2;
+
+/** Depth-first walk over the direct calls; a body is finished after its callees. */
+class CallWalk implements CallGraph {
+  readonly isRecursive: Uint8Array;
+  readonly testsFuel: Uint8Array;
+  readonly testsStack: Uint8Array;
+  readonly takesStack: Uint8Array;
+  readonly frameBytes: Float64Array;
+  readonly untestedStackBytes: Float64Array;
+  readonly #calls: ModuleCalls;
+  readonly #cost: Float64Array;
+  readonly #state: Uint8Array;
+  readonly #nextCall: Uint32Array;
+  readonly #path: Uint32Array;
+
+  constructor(calls: ModuleCalls, frames: Float64Array) {
+    const bodies = frames.length;
+    this.isRecursive = new Uint8Array(bodies);
+    this.testsFuel = new Uint8Array(bodies);
+    this.testsStack = new Uint8Array(bodies);
+    this.takesStack = new Uint8Array(bodies);
+    this.frameBytes = frames;
+    this.untestedStackBytes = new Float64Array(bodies);
+    this.#calls = calls;
+    this.#cost = new Float64Array(bodies);
+    this.#state = new Uint8Array(bodies);
+    this.#nextCall = calls.start.slice();
+    this.#path = new Uint32Array(bodies);
   }
 
-  const { start, callees, indirect } = calls;
-  const UNSEEN = 0;
-  const OPEN = 1;
-  const DONE = 2;
-  const state = new Uint8Array(bodies);
-  const nextCall = start.slice();
-  const path = new Uint32Array(bodies);
-  for (let root = 0; root < bodies; root++) {
-    if (state[root] !== UNSEEN) continue;
+  /** Finishes the body, and the bodies that it reaches; one that the walk has seen is finished already. */
+  from(root: number): void {
+    const { start, callees } = this.#calls;
+    const state = this.#state;
+    const path = this.#path;
+    if (state[root] !== UNSEEN) return;
     let depth = 0;
     path[depth++] = root;
     state[root] = OPEN;
     while (depth > 0) {
       const body = numberAt(path, depth - 1, 'body on the path');
-      const next = numberAt(nextCall, body, 'next call of body');
+      const next = numberAt(this.#nextCall, body, 'next call of body');
       if (next < numberAt(start, body + 1, 'first call of body')) {
-        nextCall[body] = next + 1;
+        this.#nextCall[body] = next + 1;
         const callee = callees.at(next);
         if (state[callee] === UNSEEN) {
           state[callee] = OPEN;
           path[depth++] = callee;
         } else if (state[callee] === OPEN) {
-          isRecursive[callee] = 1;
+          this.isRecursive[callee] = 1;
         }
         continue;
       }
-      finish(body);
+      this.#finish(body);
       state[body] = DONE;
       depth--;
     }
   }
-  return { testsFuel, testsStack, takesStack, frameBytes: weights, untestedStackBytes };
 
   /** All callees are finished, or open and therefore recursive. */
-  function finish(body: number): void {
-    let untested = numberAt(calls.cost, body, 'cost of body');
+  #finish(body: number): void {
+    const { isRecursive, testsFuel, testsStack, takesStack, frameBytes: frames, untestedStackBytes } = this;
+    const { start, callees, indirect, cost } = this.#calls;
+    let untested = numberAt(cost, body, 'cost of body');
     let below = 0;
     let takes = numberAt(indirect, body, 'indirect calls of body') > 0;
-    for (
-      let k = numberAt(start, body, 'first call of body');
-      k < numberAt(start, body + 1, 'first call of body');
-      k++
-    ) {
+    const end = numberAt(start, body + 1, 'first call of body');
+    for (let k = numberAt(start, body, 'first call of body'); k < end; k++) {
       const callee = callees.at(k);
-      if (testsFuel[callee] === 0 && isRecursive[callee] === 0) untested += numberAt(cost, callee, 'cost of body');
+      if (testsFuel[callee] === 0 && isRecursive[callee] === 0)
+        untested += numberAt(this.#cost, callee, 'cost of body');
       if (isRecursive[callee] === 1 || takesStack[callee] === 1) takes = true;
       if (isRecursive[callee] === 0 && testsStack[callee] === 0)
         below = Math.max(
           below,
-          numberAt(weights, callee, 'frame of body') + numberAt(untestedStackBytes, callee, 'stack of body'),
+          numberAt(frames, callee, 'frame of body') + numberAt(untestedStackBytes, callee, 'stack of body'),
         );
     }
     untestedStackBytes[body] = below;
     testsFuel[body] = isRecursive[body] === 1 || untested > UNTESTED_COST_MAX ? 1 : 0;
     testsStack[body] = isRecursive[body] === 1 || below > UNTESTED_STACK_BYTES_MAX ? 1 : 0;
     takesStack[body] = takes || testsStack[body] === 1 ? 1 : 0;
-    cost[body] = testsFuel[body] === 1 ? 0 : untested;
+    this.#cost[body] = testsFuel[body] === 1 ? 0 : untested;
   }
 }
 
