@@ -18,9 +18,9 @@
  * this function and every store is tested.
  */
 import { SPILL_BYTES } from '../abi/index.ts';
-import { PAGE_BYTES } from '../../bytes/index.ts';
 import { NESTING_MAX, OP } from '../../wasm/index.ts';
 import { BLOCK, type ModuleBlocks } from '../analyze/block-pass.ts';
+import { doubled, TestedWindows } from './tested-windows.ts';
 import { LoopStrides, type Stride, type StridingLoop } from './loop-strides.ts';
 import { ValueTable } from '../analyze/value-table.ts';
 
@@ -41,8 +41,6 @@ const CONSTANT = -1;
 const NEVER = 0xffffffff;
 /** Windows begin at multiples of this, so that neighbouring stores share one. */
 const GRAIN = SPILL_BYTES / 2;
-/** Limit on the facts that a search looks at, newest first. */
-const FACTS_SEARCHED_MAX = 64;
 /** Constant addresses below 2 GiB are tested as constants; beyond, nothing is gained. */
 const CONSTANT_ADDRESS_MAX = 2 ** 31;
 const WORK_PER_INSTRUCTION_MAX = 64;
@@ -67,11 +65,7 @@ export class StoreCoverage {
   #stackLocal = new Int32Array(256);
   #top = 0;
   #floor = 0;
-  // Facts.
-  #factValue = new Int32Array(256);
-  #factConstant = new Float64Array(256);
-  #factStart = new Float64Array(256);
-  #facts = 0;
+  readonly #facts = new TestedWindows();
   // Open blocks.
   readonly #blockIndex = new Uint32Array(NESTING_MAX + 1);
   readonly #blockTop = new Uint32Array(NESTING_MAX + 1);
@@ -119,7 +113,7 @@ export class StoreCoverage {
     this.#localValue.fill(UNKNOWN, 0, localCount);
     this.#top = 0;
     this.#floor = 0;
-    this.#facts = 0;
+    this.#facts.count = 0;
     this.#nesting = 0;
     this.#branchFactsMax = 0;
     this.#saved.length = 0;
@@ -271,13 +265,13 @@ export class StoreCoverage {
     const constant = address === -1 ? 0 : (this.#stackConstant[address] ?? 0);
     if (value === CONSTANT && constant >= 0 && constant + offset < CONSTANT_ADDRESS_MAX) {
       const at = constant + offset;
-      if (this.#isCovered(0, 0, at, bytes)) return STORE.COVERED;
+      if (this.#facts.cover(0, 0, at, bytes)) return STORE.COVERED;
       this.windowStart = at - (at % GRAIN);
       this.#addFact(0, 0, this.windowStart);
       return STORE.TEST_CONSTANT;
     }
     if (value > 0) {
-      if (this.#isCovered(value, constant, offset, bytes)) return STORE.COVERED;
+      if (this.#facts.cover(value, constant, offset, bytes)) return STORE.COVERED;
       this.windowStart = offset - (offset % GRAIN);
       this.#addFact(value, constant, this.windowStart);
       const local = this.#stackLocal[address] ?? -1;
@@ -297,29 +291,8 @@ export class StoreCoverage {
     return STORE.TEST_OPERAND;
   }
 
-  #isCovered(value: number, constant: number, offset: number, bytes: number): boolean {
-    const oldest = Math.max(0, this.#facts - FACTS_SEARCHED_MAX);
-    for (let k = this.#facts - 1; k >= oldest; k--) {
-      if (this.#factValue[k] !== value) continue;
-      const distance = constant - (this.#factConstant[k] ?? 0);
-      if (distance <= -PAGE_BYTES || distance >= PAGE_BYTES) continue;
-      const start = this.#factStart[k] ?? 0;
-      if (distance + offset >= start && distance + offset + bytes <= start + SPILL_BYTES) return true;
-    }
-    return false;
-  }
-
   #addFact(value: number, constant: number, start: number): void {
-    if (this.#work > this.#workMax) return;
-    if (this.#facts === this.#factValue.length) {
-      this.#factValue = doubled(this.#factValue, Int32Array);
-      this.#factConstant = doubled(this.#factConstant, Float64Array);
-      this.#factStart = doubled(this.#factStart, Float64Array);
-    }
-    const k = this.#facts++;
-    this.#factValue[k] = value;
-    this.#factConstant[k] = constant;
-    this.#factStart[k] = start;
+    if (this.#work <= this.#workMax) this.#facts.add(value, constant, start);
   }
 
   // ---- control
@@ -346,7 +319,7 @@ export class StoreCoverage {
 
   /** Returns the state before a loop without parameters, for `goBack` after it. */
   mark(): CoverageMark {
-    return { top: this.#top, floor: this.#floor, facts: this.#facts, globals: this.#globals };
+    return { top: this.#top, floor: this.#floor, facts: this.#facts.count, globals: this.#globals };
   }
 
   /**
@@ -406,9 +379,9 @@ export class StoreCoverage {
   /** Records a branch to the block `depth` levels out (for the function itself there is nothing to remember). */
   branch(depth: number): void {
     const n = this.#nesting - depth;
-    if (n <= 0 || this.#facts >= (this.#blockBranchFacts[n] ?? NEVER)) return;
-    this.#blockBranchFacts[n] = this.#facts;
-    if (this.#facts > this.#branchFactsMax) this.#branchFactsMax = this.#facts;
+    if (n <= 0 || this.#facts.count >= (this.#blockBranchFacts[n] ?? NEVER)) return;
+    this.#blockBranchFacts[n] = this.#facts.count;
+    if (this.#facts.count > this.#branchFactsMax) this.#branchFactsMax = this.#facts.count;
   }
 
   /** Records that the code behind is unreachable: its operands may be anything. */
@@ -422,7 +395,7 @@ export class StoreCoverage {
     this.#blockIndex[n] = block;
     this.#blockTop[n] = this.#top;
     this.#blockFloor[n] = this.#floor;
-    this.#blockFacts[n] = this.#facts;
+    this.#blockFacts[n] = this.#facts.count;
     this.#blockBranchFacts[n] = NEVER;
     this.#blockGlobals[n] = this.#globals;
     this.#blockGlobalsNext[n] = this.#globalsNext;
@@ -439,7 +412,7 @@ export class StoreCoverage {
 
   /** Forgets facts beyond the first `count`, including those recorded by branches. */
   #keepFacts(count: number): void {
-    if (this.#facts > count) this.#facts = count;
+    if (this.#facts.count > count) this.#facts.count = count;
     if (this.#branchFactsMax <= count) return;
     this.#branchFactsMax = count;
     this.#work += this.#nesting;
@@ -475,7 +448,7 @@ export class StoreCoverage {
   #giveUp(): void {
     if (this.#work === Infinity) return;
     this.#work = Infinity;
-    this.#facts = 0;
+    this.#facts.count = 0;
     this.#branchFactsMax = 0;
     for (let n = 1; n <= this.#nesting; n++) this.#blockBranchFacts[n] = 0;
   }
@@ -503,10 +476,4 @@ export class StoreCoverage {
   #pop(): number {
     return this.#top > this.#floor ? --this.#top : -1;
   }
-}
-
-function doubled<T extends Int32Array | Float64Array>(values: T, Kind: new (length: number) => T): T {
-  const grown = new Kind(values.length * 2);
-  grown.set(values);
-  return grown;
 }
