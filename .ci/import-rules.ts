@@ -136,7 +136,7 @@ export const always: readonly IForbiddenRuleType[] = [
   {
     name: 'loader-and-api-are-asked-for',
     comment:
-      'The server knows nothing of plugins from outside: only config/main.ts loads them, and config/ knows their types.',
+      'The server knows nothing of plugins from outside: only config/main.ts and config/serve.ts load them, and config/ knows their types.',
     from: { path: ['^(kernel|subsystems)/', BUILT_IN] },
     to: { path: '^plugins/(api|loader)/' },
   },
@@ -221,8 +221,8 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'config-is-data',
     comment:
-      'Only config/main.ts composes the server (config/log.ts implements its Logger, config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, config/config-file.ts reads JSON as the manifest does); the rest of config imports types at most.',
-    from: { path: '^config/', pathNot: '^config/(main|log|parse-flags|config-file|plugin-options)[.]ts$' },
+      'Only config/main.ts and config/serve.ts compose the server (config/log.ts implements its Logger, config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, config/config-file.ts reads JSON as the manifest does); the rest of config imports types at most.',
+    from: { path: '^config/', pathNot: '^config/(main|serve|log|parse-flags|config-file|plugin-options)[.]ts$' },
     to: { path: '^(kernel|subsystems|plugins|api|loader)/' },
   },
   {

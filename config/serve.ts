@@ -1,0 +1,242 @@
+/**
+ * Serves: starts the kernel with the built-in plugins and those from outside, and stops it on a signal. It is imported
+ * when the cache of compiled code is set up.
+ */
+import { flushCompileCache } from 'node:module';
+import { resolve } from 'node:path';
+import {
+  createKernel,
+  handleSignals,
+  type Kernel,
+  messageOf,
+  type Plugin,
+  ServerError,
+  systemClock,
+  systemRandom,
+} from '../kernel/index.ts';
+import { builtinPlugins } from '../plugins/index.ts';
+import type { LoadedPlugin } from '../plugins/loader/index.ts';
+import { Canisters } from '../subsystems/canisters/index.ts';
+import { Storage } from '../subsystems/storage/index.ts';
+import type { Request } from './load.ts';
+import { createLog, type ServerLog } from './log.ts';
+import * as memoryAtRest from './memory-at-rest.ts';
+import { hasColors, refuse } from './terminal.ts';
+
+type ServeRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
+
+export interface RunOptions {
+  /** Reason why the sources run and not a bundle of them; undefined: this is a bundle. */
+  readonly notBundled: string | undefined;
+  /** True if the process was started to outlive its terminal (nohup). */
+  readonly isHangupIgnored: boolean;
+}
+
+interface ServeOptions extends RunOptions {
+  /** The server's own directory. */
+  readonly root: string;
+  /** Process whose end stops the server. */
+  readonly parent: number | undefined;
+}
+
+/** Ends the process at once, with exit code 1. */
+type LeaveNow = (message: string, error?: unknown) => never;
+
+/** Runs a server until it has stopped; returns the exit code. */
+export async function serve(request: ServeRequest, options: ServeOptions): Promise<number> {
+  const startedMs = systemClock.nowMs();
+  const log = createLog({
+    ...request.log,
+    hasColor: hasColors(process.stderr),
+    clock: systemClock,
+    announce: (line) => void process.stdout.write(`${line}\n`),
+  });
+  const { notBundled, root } = options;
+  if (notBundled !== undefined) log.debug(`the server runs from its sources: ${notBundled}`);
+  for (const warning of request.warnings) log.warn(warning);
+  const leaveNow: LeaveNow = (message, error) => {
+    log.error(message, error);
+    log.flushNow();
+    process.exit(1);
+  };
+  // Node's own warnings would be prose among the JSON lines.
+  process.removeAllListeners('warning').on('warning', (warning) => log.warn(`${warning.name}: ${warning.message}`));
+  if (request.loaded.length > 0) await endOnFaultsOf(request.loaded, root, log, leaveNow);
+  else endOnBugs(leaveNow);
+
+  const kernel = await makeKernel(request, log);
+  if (typeof kernel === 'number') return kernel;
+  if (!(await prepareState(request, log))) {
+    await log.close();
+    return 1;
+  }
+  // Flushed now, before anyone waits for an answer: the first flush takes a tenth of a second.
+  flushCompileCache();
+  return runKernel(kernel, { log, leaveNow, startedMs, options });
+}
+
+/** Ends the server on a bug: an unknown state is worse, and the next start recovers everything durable. */
+function endOnBugs(leaveNow: LeaveNow): void {
+  process.on('uncaughtException', (error: unknown) =>
+    error instanceof ServerError
+      ? leaveNow(`the server ends: ${error.message}`)
+      : leaveNow('the server ends because of a bug', error),
+  );
+}
+
+/**
+ * Installs handlers that end the server as without plugins from outside, and whose last line names the plugin at fault.
+ */
+async function endOnFaultsOf(
+  loaded: readonly LoadedPlugin[],
+  root: string,
+  log: ServerLog,
+  leaveNow: LeaveNow,
+): Promise<void> {
+  const { faultText } = await import('../plugins/loader/index.ts');
+  for (const origin of ['uncaughtException', 'unhandledRejection'] as const)
+    process.on(origin, (error: unknown) => {
+      const text = faultText({ error, origin }, { loaded, root: resolve(root) });
+      try {
+        // The message of an operating error says everything.
+        if (error instanceof Error && !(error instanceof ServerError))
+          log.error(`${origin}, which ends the server`, error);
+      } finally {
+        leaveNow(text);
+      }
+    });
+}
+
+/** Returns the kernel with all plugins, or the exit code if it cannot be made, after reporting the reason. */
+async function makeKernel(request: ServeRequest, log: ServerLog): Promise<Kernel | number> {
+  const { disabled, loaded } = request;
+  const { plugins, sections } = await compose(request, builtinPlugins);
+  try {
+    return createKernel({
+      plugins,
+      disabled,
+      config: sections,
+      ambient: { clock: systemClock, random: systemRandom, logger: log },
+    });
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    // The server's own plugins alone always have a boot plan, so this is the user's mistake.
+    if (error.code === 'plugin-needed' || loaded.length > 0) return refuse(error.message.split('\n'));
+    log.error(`cannot start: ${error.message}`);
+    await log.close();
+    return 1;
+  }
+}
+
+/** Returns the plugins of this server, including those from outside, and the configuration of each. */
+async function compose(
+  { config, loaded, sections, restore }: ServeRequest,
+  builtin: readonly Plugin[],
+): Promise<Composed> {
+  if (loaded.length === 0) return { plugins: builtin, sections: { ...config } };
+  const { composePlugins } = await import('../plugins/loader/index.ts');
+  const { ReadableBackup } = await import('../subsystems/storage/backup-file.ts');
+  const backup = restore === undefined ? undefined : new ReadableBackup(restore.file);
+  const { plugins, routes } = composePlugins({ builtin, loaded, backup });
+  return { plugins, sections: { ...config, ...sections, http: { ...config.http, pluginRoutes: routes } } };
+}
+
+interface Composed {
+  readonly plugins: readonly Plugin[];
+  readonly sections: Readonly<Record<string, unknown>>;
+}
+
+/** Makes files private, and restores a backup if one is given; returns false if that failed. */
+async function prepareState({ config, loaded, restore }: ServeRequest, log: ServerLog): Promise<boolean> {
+  if (config.storage.directory !== undefined || loaded.some(({ definition }) => definition.isDurable === true)) {
+    const { keepNewFilesPrivate } = await import('../subsystems/storage/private-files.ts');
+    keepNewFilesPrivate();
+  }
+  return restore?.directory === undefined || (await restored(restore.file, restore.directory, log));
+}
+
+/** Puts the backup into the state directory; returns false if that failed, after reporting the reason. */
+async function restored(file: string, directory: string, log: ServerLog): Promise<boolean> {
+  const { restoreBackup } = await import('../subsystems/storage/restore.ts');
+  try {
+    const { entries, bytes } = await restoreBackup(file, directory, { log });
+    log.announce(`restored ${entries} entries (${bytes} bytes) from ${file}`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    log.error(`cannot start: ${error.message}`);
+    return false;
+  }
+}
+
+interface Run {
+  readonly log: ServerLog;
+  readonly leaveNow: LeaveNow;
+  readonly startedMs: number;
+  readonly options: ServeOptions;
+}
+
+/** Starts the kernel and waits until a signal has stopped it. */
+async function runKernel(kernel: Kernel, { log, leaveNow, startedMs, options }: Run): Promise<number> {
+  const stopped = Promise.withResolvers<number>();
+  // Failures to stop have been logged, plugin by plugin.
+  const stop = (): void =>
+    void kernel.stop().then(
+      () => {
+        // A failed start stops everything itself and reports the reason: this stop has only waited for it.
+        if (kernel.state !== 'stopped') return;
+        announceStop(kernel, log);
+        stopped.resolve(0);
+      },
+      () => stopped.resolve(1),
+    );
+  using _signals = handleSignals({
+    source: process,
+    clock: systemClock,
+    stopsOnHangup: !options.isHangupIgnored,
+    stop,
+    force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
+    ...(options.parent !== undefined && { parent: { pid: options.parent, current: () => process.ppid } }),
+  });
+  const alive = setInterval(() => undefined, 2 ** 30);
+  try {
+    await kernel.start();
+    if (kernel.state === 'ready') announceReady(kernel, startedMs, log);
+    using _memory = memoryGivenBack(log);
+    return await stopped.promise;
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : undefined;
+    // An operating error says how to fix it; anything else is a bug, for which the stack helps.
+    log.error(`cannot start: ${messageOf(error)}`, cause instanceof ServerError ? undefined : cause);
+    return 1;
+  } finally {
+    clearInterval(alive);
+    await log.close();
+  }
+}
+
+function announceReady(kernel: Kernel, startedMs: number, log: ServerLog): void {
+  const actors = kernel.get(Canisters).list().length;
+  const ms = Math.round(systemClock.nowMs() - startedMs);
+  log.announce(`ready: ${actors} actor(s) in ${ms} ms`);
+  log.event('ready', { actors }, `ready: ${actors} actor(s)`);
+}
+
+function announceStop(kernel: Kernel, log: ServerLog): void {
+  // Nothing is kept without a state directory, so nothing was checkpointed.
+  const actors = kernel.get(Storage).isKept ? kernel.get(Canisters).list().length : 0;
+  log.announce(`shutdown: ${actors} actor(s) checkpointed`);
+  log.event('shutdown', { actors }, `stopped: ${actors} actor(s) checkpointed`);
+}
+
+/** Lets memory be given back at rest, where the C library can. */
+function memoryGivenBack(log: ServerLog): Disposable | undefined {
+  let free: () => void;
+  try {
+    free = memoryAtRest.trimmer();
+  } catch (error) {
+    log.debug(`what the C library keeps free is not given back at rest: ${messageOf(error)}`);
+    return undefined;
+  }
+  return memoryAtRest.giveBackAtRest({ clock: systemClock, free });
+}
