@@ -1,5 +1,6 @@
 import { IDL } from '@dfinity/candid';
 import { DidNotes } from './did-notes.ts';
+import { InternedTypes, type NamedTypes } from './interned-types.ts';
 import { Lexer, parseNatural, type Token } from './lexer.ts';
 import { hashName, idToLabel, labelToId, PRIMITIVE_TYPES, resolveAlias } from './types.ts';
 
@@ -75,12 +76,6 @@ interface ParsedField {
   readonly type: IDL.Type;
 }
 
-/** Types with the names that the text gives them. */
-interface ParsedTuple {
-  readonly types: IDL.Type[];
-  readonly names: (string | undefined)[];
-}
-
 /** Parses .did text; `initText` is the text of the init argument tuple if it is known separately. */
 export function parseDid(source: string, initText?: string, options: ParseOptions = {}): ParsedInterface {
   const notes = options.takesNotes === true ? new DidNotes() : undefined;
@@ -112,8 +107,7 @@ interface ParsedService {
 class DidParser {
   #lexer: Lexer;
   readonly #definitions = new Map<string, Definition>();
-  readonly #interned = new Map<string, IDL.Type>();
-  readonly #numbers = new Map<IDL.Type, number>();
+  readonly #types: InternedTypes;
   /** Methods of every service type; their types must turn out to be functions. */
   readonly #methods: MethodReference[] = [];
   readonly #notes: DidNotes | undefined;
@@ -124,6 +118,7 @@ class DidParser {
   constructor(lexer: Lexer, notes?: DidNotes, partsMax = PARTS_MAX) {
     this.#lexer = lexer;
     this.#notes = notes;
+    this.#types = new InternedTypes(notes);
     this.#partsMax = partsMax;
   }
 
@@ -305,23 +300,6 @@ class DidParser {
     return token;
   }
 
-  /** Returns one object for equal types: `key` consists of the numbers of the parts. */
-  #intern(key: string, create: () => IDL.Type): IDL.Type {
-    const known = this.#interned.get(key);
-    if (known !== undefined) return known;
-    const type = create();
-    this.#interned.set(key, type);
-    return type;
-  }
-
-  #number(type: IDL.Type): number {
-    const known = this.#numbers.get(type);
-    if (known !== undefined) return known;
-    const number = this.#numbers.size;
-    this.#numbers.set(type, number);
-    return number;
-  }
-
   #countPart(): void {
     if (++this.#parts > this.#partsMax)
       throw this.#lexer.fail(`there are more than ${this.#partsMax} fields, methods, parameters, opts and vecs`);
@@ -343,48 +321,24 @@ class DidParser {
       case 'principal':
         return IDL.Principal;
       case 'blob':
-        return this.#vecOf(IDL.Nat8);
-      case 'opt': {
+        return this.#types.vec(IDL.Nat8);
+      case 'opt':
         this.#countPart();
-        const inner = this.parseDataType(depth + 1);
-        return this.#intern(`opt ${this.#number(inner)}`, () => IDL.Opt(inner));
-      }
+        return this.#types.opt(this.parseDataType(depth + 1));
       case 'vec':
         this.#countPart();
-        return this.#vecOf(this.parseDataType(depth + 1));
+        return this.#types.vec(this.parseDataType(depth + 1));
       case 'record':
         return this.#parseFields('record', depth + 1);
       case 'variant':
         return this.#parseFields('variant', depth + 1);
       case 'func':
         return this.#parseFunction(depth + 1);
-      case 'service': {
-        const methods = this.#parseMethods(depth + 1);
-        return this.#serviceOf(methods);
-      }
+      case 'service':
+        return this.#types.service(this.#parseMethods(depth + 1));
       default:
         throw lexer.fail(`expected a type, found the keyword "${word}"`, lexer.previousEnd - word.length);
     }
-  }
-
-  #vecOf(inner: IDL.Type): IDL.Type {
-    return this.#intern(`vec ${this.#number(inner)}`, () => IDL.Vec(inner));
-  }
-
-  #serviceOf(methods: readonly MethodReference[]): IDL.Type {
-    const key = `service ${methods.map(({ name, type }) => `${JSON.stringify(name)}${this.#number(type)}`).join()}`;
-    const docs = methods.map(({ doc }) => doc);
-    return this.#intern(key + (this.#notes?.keyOf(docs) ?? ''), () => {
-      // `__proto__` is an ordinary method name here. A named function type is still an `IDL.Rec`, checked at the end.
-      const fields: Record<string, IDL.FuncClass> = Object.create(null) as Record<string, never>;
-      for (const { name, type } of methods) fields[name] = type as IDL.FuncClass;
-      const created = IDL.Service(fields);
-      this.#notes?.documented(
-        created,
-        methods.map(({ name, doc }) => [name, doc] as const),
-      );
-      return created;
-    });
   }
 
   #parseFields(kind: 'record' | 'variant', depth: number): IDL.Type {
@@ -409,19 +363,10 @@ class DidParser {
       nextId = field.id + 1;
       if (!lexer.take('punctuation', ';') && !lexer.is('punctuation', '}')) throw lexer.unexpected('";" or "}"');
     }
-    fields.sort((left, right) => left.id - right.id);
-    const key = `${kind} ${fields.map(({ label, type }) => `${JSON.stringify(label)}${this.#number(type)}`).join()}`;
-    const docs = this.#notes?.keyOf(fields.map(({ doc }) => doc)) ?? '';
-    return this.#intern(key + docs, () => {
-      // The library would sort the fields, hashing names at every comparison; they are sorted already.
-      const created = kind === 'record' ? IDL.Record({}) : IDL.Variant({});
-      for (const { label, type } of fields) created._fields.push([label, type]);
-      this.#notes?.documented(
-        created,
-        fields.map(({ label, doc }) => [label, doc] as const),
-      );
-      return created;
-    });
+    return this.#types.fields(
+      kind,
+      fields.sort((left, right) => left.id - right.id),
+    );
   }
 
   #parseField(kind: 'record' | 'variant', depth: number, nextId: number): ParsedField {
@@ -478,7 +423,7 @@ class DidParser {
     return IDL.Null;
   }
 
-  #parseTuple(depth: number): ParsedTuple {
+  #parseTuple(depth: number): NamedTypes {
     const lexer = this.#lexer;
     lexer.expect('(');
     const types: IDL.Type[] = [];
@@ -527,15 +472,7 @@ class DidParser {
     }
     if (annotations[0] === 'oneway' && results.types.length > 0)
       throw lexer.fail('a oneway function has no results', lexer.previousEnd);
-    const numbers = (types: readonly IDL.Type[]): string => types.map((type) => this.#number(type)).join();
-    const key = `func ${numbers(parameters.types)} -> ${numbers(results.types)} ${annotations.join()}`;
-    const names = this.#notes?.keyOf([...parameters.names, ...results.names]) ?? '';
-    return this.#intern(key + names, () => {
-      // The library declares its parameter lists as tuples; any list is one.
-      const created = IDL.Func(parameters.types as [], results.types as [], annotations);
-      this.#notes?.named(created, parameters.names, results.names);
-      return created;
-    });
+    return this.#types.func(parameters, results, annotations);
   }
 
   #parseMethods(depth: number): MethodReference[] {
