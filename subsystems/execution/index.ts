@@ -214,7 +214,7 @@ export interface Executing {
 }
 
 /** Abilities that an execution may lack. All methods are there; without an ability they do as little as they say. */
-export interface ExecutionSupports {
+interface ExecutionSupports {
   /** Modules are described without their code, as `describe` says. */
   readonly descriptions: boolean;
   /** Canisters that sleep stay packed, and `rouse` brings them back. */
