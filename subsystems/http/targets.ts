@@ -41,7 +41,7 @@ const SITE = '/site/';
 const HOST_SUFFIX = '.localhost';
 /** Longest label of a host name (RFC 1035). */
 const LABEL_CHARACTERS_MAX = 63;
-const CANISTER_ID = 'canisterId=';
+const CANISTER_ID = 'canisterId';
 const PRINCIPAL = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
 export class Targets {
@@ -136,12 +136,10 @@ export class Targets {
   /** `?canisterId=`, as front ends of the Internet Computer have it. */
   #actorOfQuery(target: string): string | undefined {
     const start = target.indexOf('?');
-    if (start < 0 || !target.includes(CANISTER_ID, start)) return undefined;
-    const parameter = target
-      .slice(start + 1)
-      .split('&')
-      .find((part) => part.startsWith(CANISTER_ID));
-    const principal = parameter === undefined ? undefined : formDecoded(parameter.slice(CANISTER_ID.length));
+    if (start < 0) return undefined;
+    const parameters = target.slice(start + 1).split('&');
+    const parameter = parameters.find((part) => formDecoded(part.split('=', 1)[0] ?? '') === CANISTER_ID);
+    const principal = parameter === undefined ? undefined : formDecoded(parameter.slice(parameter.indexOf('=') + 1));
     if (principal === undefined || !PRINCIPAL.test(principal)) return undefined;
     return this.#gateway.referenceOfHost(principal);
   }

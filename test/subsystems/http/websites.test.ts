@@ -542,6 +542,8 @@ suite('--site-hosts', () => {
     const id = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
     assert.equal(await at(origin, '127.0.0.1', `/x?canisterId=${id}`), `site /x?canisterId=${id}`);
     assert.equal(await at(origin, '127.0.0.1', `/x?a=b&canisterId=${id}&c`), `site /x?a=b&canisterId=${id}&c`);
+    const named = `/x?%63anister%49d=${id}`;
+    assert.equal(await at(origin, '127.0.0.1', named), `site ${named}`, 'names are decoded as on every route');
     const encoded = `/x?a=+&canisterId=${id.replaceAll('-', '%2D')}`;
     assert.equal(await at(origin, '127.0.0.1', encoded), `site ${encoded}`, 'and is handed on as it was sent');
     // The host takes precedence: there the parameter is the website's own.
