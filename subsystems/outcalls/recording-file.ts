@@ -8,6 +8,7 @@
  * The request's headers are not recorded: they hold keys, and dates and nonces that differ at every run. The calling
  * canister is not recorded either. URLs and bodies are, so only the owner may read the file (mode 0600).
  */
+import { isUtf8 } from 'node:buffer';
 import { constants, type FileHandle, open } from 'node:fs/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { isOutcallFailure, type OutcallFailure } from './outcall-failures.ts';
@@ -19,6 +20,7 @@ export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
 const LINE_BYTES_MAX = 8 * 1024 * 1024;
 /** Pieces in which the end of a file is read. */
 const PIECE_BYTES = 64 * 1024;
+const NEWLINE = 0x0a;
 const FORMAT = 1;
 const HEADING = JSON.stringify({ 'svc-outcalls': FORMAT });
 
@@ -123,9 +125,11 @@ async function* parsedLines(
 ): AsyncGenerator<{ readonly key: string; readonly answer: RecordedAnswer }> {
   if (size === 0) throw bad(file, 'it is empty');
   let number = 0;
-  for await (const line of linesOf(handle, size)) {
+  for await (const bytes of linesOf(handle, size)) {
     number++;
+    const line = bytes.toString().replace(/\r$/u, '');
     if (number === 1) expectHeading(file, line);
+    else if (!isUtf8(bytes)) throw bad(file, `line ${number}: it is not UTF-8; remove the line, or record anew`);
     else if (line !== '') yield parseLine(file, number, line);
   }
 }
@@ -152,20 +156,21 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
   return answers;
 }
 
-/** Yields lines that end with a newline, and only those; removes the carriage return of an editor's line end. */
-async function* linesOf(handle: FileHandle, size: number): AsyncGenerator<string> {
+/** Yields the bytes of each line, without the newline at its end. */
+async function* linesOf(handle: FileHandle, size: number): AsyncGenerator<Buffer> {
   // A line may arrive in many chunks.
-  let pieces: string[] = [];
-  const line = (): string => pieces.join('').replace(/\r$/u, '');
-  for await (const chunk of handle.createReadStream({ encoding: 'utf8', start: 0, end: size - 1, autoClose: false })) {
-    const [first = '', ...others] = String(chunk).split('\n');
-    pieces.push(first);
-    for (const other of others) {
-      yield line();
-      pieces = [other];
+  let pieces: Buffer[] = [];
+  for await (const chunk of handle.createReadStream({ start: 0, end: size - 1, autoClose: false })) {
+    const bytes = chunk as Buffer;
+    let start = 0;
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
+      yield Buffer.concat([...pieces, bytes.subarray(start, end)]);
+      pieces = [];
+      start = end + 1;
     }
+    if (start < bytes.length) pieces.push(bytes.subarray(start));
   }
-  if (pieces.some((piece) => piece !== '')) yield line();
+  if (pieces.length > 0) yield Buffer.concat(pieces);
 }
 
 function expectHeading(file: string, line: string): void {
@@ -200,11 +205,12 @@ function parseLine(
   const { status, headers, body: received } = fieldsOf(response) ?? {};
   if (typeof status !== 'number' || !Array.isArray(headers) || typeof received !== 'string')
     throw wrong('it needs a failure, or a response with status, headers and body');
-  if (!Number.isInteger(status) || status < 100 || status > 999) throw wrong(`status is ${status}: 100 to 999 are`);
+  if (!Number.isInteger(status) || status < 200 || status > 999) throw wrong(`status is ${status}: 200 to 999 are`);
   if (!isBase64(received)) throw wrong('body of the response is not base64');
   const pairs = headers.map((header: unknown) => {
-    const [name, text] = Array.isArray(header) ? (header as readonly unknown[]) : [];
-    if (typeof name !== 'string' || typeof text !== 'string') throw wrong('a header is [name, value]');
+    const [name, text, ...more] = Array.isArray(header) ? (header as readonly unknown[]) : [];
+    if (typeof name !== 'string' || typeof text !== 'string' || more.length > 0)
+      throw wrong('a header is [name, value]');
     return { name, value: text };
   });
   return { key, answer: { response: { status, headers: pairs, body: Buffer.from(received, 'base64') } } };

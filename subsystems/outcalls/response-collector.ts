@@ -72,9 +72,10 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
     const hasBody = this.#request.method !== 'HEAD' && !BODILESS.has(status);
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = textOf(rawHeaders[at]).toLowerCase();
-      const value = withoutBlanksBehind(textOf(rawHeaders[at + 1]));
+      const written = textOf(rawHeaders[at + 1]);
+      const value = withoutBlanksBehind(written);
       if (name === 'content-length' && hasBody) this.#body.expect(Number(value));
-      if (name === 'transfer-encoding') expectKnown(value);
+      if (name === 'transfer-encoding') expectKnown(written);
       if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
     }
     this.#headers = headers;
@@ -95,9 +96,10 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
 
 /**
  * Throws for an unknown encoding: `transfer-encoding` is removed, so readers could not know that the body is encoded.
+ * The parser does not know `chunked` with a tab behind it, and would take the lengths of the chunks for the body.
  */
 function expectKnown(encoding: string): void {
-  if (/^(?:chunked|identity)$/i.test(encoding)) return;
+  if (/^(?:chunked *|identity[ \t]*)$/i.test(encoding)) return;
   const shown = JSON.stringify(encoding.slice(0, SHOWN_CHARACTERS));
   throw OUTCALL_FAILURES['outcall-failed'](`the server sends transfer-encoding ${shown}, and only chunked is taken`);
 }

@@ -11,7 +11,11 @@ import { loadUndici } from './load-undici.ts';
 interface ResponseParser {
   /** Alternating names and values of the response's headers. */
   readonly headers: readonly Uint8Array[];
-  readonly llhttp: { llhttp_set_lenient_keep_alive(parser: number, on: 0 | 1): void };
+  readonly llhttp: {
+    llhttp_get_http_major(parser: number): number;
+    llhttp_set_lenient_keep_alive(parser: number, on: 0 | 1): void;
+    llhttp_set_lenient_spaces_after_chunk_size(parser: number, on: 0 | 1): void;
+  };
   readonly ptr: number;
   /** -1: none. */
   contentLength: number;
@@ -50,7 +54,11 @@ export function mendParser(socket: Socket): void {
   const parser = Reflect.get(socket, loadUndici().parserOfSocket) as ResponseParser;
   const headersComplete = parser.onHeadersComplete.bind(parser);
   const finish = parser.finish.bind(parser);
+  // RFC 9112, 7.1.1: who receives a blank before an extension has to read over it.
+  parser.llhttp.llhttp_set_lenient_spaces_after_chunk_size(parser.ptr, 1);
   parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
+    // The parser also knows HTTP/0.9 and HTTP/2.0, which look otherwise.
+    if (parser.llhttp.llhttp_get_http_major(parser.ptr) !== 1) throw malformed('its version is not HTTP/1');
     expectStatus(status);
     const isInterim = status < 200;
     // The answer follows an interim answer even if that one says `connection: close` or HTTP/1.0.

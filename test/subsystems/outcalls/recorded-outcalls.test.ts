@@ -175,9 +175,17 @@ describe('a recording', () => {
       [`${heading}{${asked},"response":{"status":20.5,"headers":[],"body":""}}`, /line 2: status is 20.5/],
       [`${heading}{${asked},"response":{"status":200,"headers":[],"body":"aG!k"}}`, /line 2: body of the response is/],
       [`${heading}{"method":"GET","url":"x","body":"a"}`, /line 2: body is not base64/],
+      [`${heading}{${asked},"response":{"status":199,"headers":[],"body":""}}`, /line 2: status is 199: 200 to 999/],
+      [`${heading}{${asked},"response":{"status":200,"headers":[["a","b","c"]],"body":""}}`, /line 2: a header is/],
+      [notUtf8(`${heading}{"method":"GET","url":"http://x/?","body":""}`), /line 2: it is not UTF-8/],
+      [
+        notUtf8(`${heading}\n{${asked},"response":{"status":200,"headers":[["a","?"]],"body":""}}\n`),
+        /line 3: it is not/,
+      ],
+      [notUtf8(`${heading}{${asked},"failure":{"code":"outcall-failed","message":"?"}}`), /line 2: it is not UTF-8/],
     ] as const) {
       await writeFile(file, content);
-      await assert.rejects(replay(file), { code: 'outcalls-file-bad', message }, content);
+      await assert.rejects(replay(file), { code: 'outcalls-file-bad', message }, String(content));
     }
     execFileSync('mkfifo', [`${file}.pipe`]);
     for (const odd of [`${file}.pipe`, dirname(file), '/dev/zero'])
@@ -202,11 +210,15 @@ describe('a recording', () => {
       [`${heading}${good}${odd}`, /line 3: status is 1/],
       [`${heading}${odd}\n{"method":"G`, /line 2: status is 1/],
       [`${heading}${good}\n\n${good}{}\n`, /line 6: it needs method/],
+      [
+        notUtf8(`${heading}{${asked},"response":{"status":200,"headers":[["a","?"]],"body":""}}\n`),
+        /line 2: it is not/,
+      ],
       ['{"svc-outc', /does not begin with the line/],
     ] as const) {
       await writeFile(file, content);
-      await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message }, content);
-      assert.equal(await readFile(file, 'utf8'), content);
+      await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message }, String(content));
+      assert.deepEqual(await readFile(file), Buffer.from(content));
     }
     // A last line that was cut off does not count as damage.
     await writeFile(file, `${heading}${good}\n${good}{"method":"G`);
@@ -220,3 +232,10 @@ describe('a recording', () => {
 test('with --no-outcalls nothing is sent', async () => {
   assert.equal((await failureOf(new NoOutcalls().send())).code, 'outcalls-off');
 });
+
+/** Returns the bytes of a text, with one that no UTF-8 has in place of the last `?`. */
+function notUtf8(text: string): Uint8Array {
+  const bytes = Buffer.from(text);
+  bytes[bytes.lastIndexOf('?')] = 0xff;
+  return bytes;
+}
