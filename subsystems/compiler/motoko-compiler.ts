@@ -86,12 +86,17 @@ interface Source {
 }
 
 /** Inputs that a module is a function of, together with the compiler's version. */
+interface NotedView extends SourceView {
+  /** Notes for a person, such as why a lock was not used. */
+  readonly notes: readonly string[];
+}
+
 interface Prepared {
   readonly closure: SourceClosure;
   readonly actors: readonly ImportedActor[];
   readonly persistence: Persistence;
   readonly args: CompilerArgs;
-  readonly view: SourceView;
+  readonly view: NotedView;
   /** Key of the module in the cache. */
   readonly key: string;
 }
@@ -248,8 +253,7 @@ class CachingCompiler implements MotokoCompiler {
         prepared = await this.#prepare(source, persistence, this.imports);
         if (prepared.key !== scannedKey) cached = await this.#cache?.read(prepared.key);
       }
-      const { view, closure } = prepared;
-      const notes = closure.notes.map(({ file, text }) => `${source.displayName(file)}: ${text}`);
+      const { view } = prepared;
       const entry = cached ?? (await this.#compileOnce(prepared, source));
       const isCached = cached !== undefined;
       report(
@@ -262,7 +266,7 @@ class CachingCompiler implements MotokoCompiler {
         candid,
         stableTypes,
         isCached,
-        warnings: [...notes, ...entry.warnings.map((warning) => renderDiagnostic(warning, view))],
+        warnings: [...view.notes, ...entry.warnings.map((warning) => renderDiagnostic(warning, view))],
       };
     } catch (error) {
       // A compilation that a stop has cut short may well succeed.
@@ -366,7 +370,7 @@ function askedOnce(importActor: Source['importActor']): Source['importActor'] {
   };
 }
 
-function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source: Source): SourceView {
+function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source: Source): NotedView {
   const actorOf = (file: string): ImportedActor | undefined =>
     actors.find(({ principal }) => interfaceFile(principal) === file);
   return {
@@ -377,6 +381,7 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
       const actor = actorOf(file);
       return actor === undefined ? file : `interface of ${actor.name ?? actor.principal}`;
     },
+    notes: closure.notes.map(({ file, text }) => `${source.displayName(file)}: ${text}`),
   };
 }
 
@@ -384,7 +389,7 @@ function entryOf(
   response: CompileResponse | CrashedResponse,
   flags: readonly string[],
   source: Source,
-  view: SourceView,
+  view: NotedView,
 ): CacheEntry {
   const main = source.displayName(source.mainFile);
   if (response.kind === 'crashed') {
@@ -426,20 +431,21 @@ function missingCoreModules({ coreModules, files }: SourceClosure, core: CorePac
   return problems.list(linesByFile((file) => files.get(file)));
 }
 
-function refuseIf(problems: ProblemList, source: Source, view: SourceView): void {
+function refuseIf(problems: ProblemList, source: Source, view: NotedView): void {
   if (problems.count > 0) throw compileFailed(problems, source, view);
 }
 
-function compileError(diagnostics: readonly Diagnostic[], source: Source, view: SourceView): ServerError {
+function compileError(diagnostics: readonly Diagnostic[], source: Source, view: NotedView): ServerError {
   const errors = diagnostics.filter(({ severity }) => severity === 'error');
   const first = errors.length > 0 ? errors : diagnostics;
   return compileFailed({ first, count: first.length }, source, view);
 }
 
-function compileFailed({ first, count }: ProblemList, source: Source, view: SourceView): ServerError {
+function compileFailed({ first, count }: ProblemList, source: Source, view: NotedView): ServerError {
   const errors = count === 1 ? '1 error' : `${count} errors`;
   const headline = `${source.displayName(source.mainFile)} does not compile (${errors})`;
-  return new ServerError('invalid', 'compile-failed', `${headline}\n${renderDiagnostics(first, view, count)}`);
+  const lines = [headline, renderDiagnostics(first, view, count), ...view.notes];
+  return new ServerError('invalid', 'compile-failed', lines.join('\n'));
 }
 
 /** Relative below the current directory, as a terminal compiler would say it; absolute elsewhere. */

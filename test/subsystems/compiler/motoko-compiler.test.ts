@@ -271,6 +271,25 @@ test('text compiles without a file, and what is no program is refused', async (t
   assert.match(await refusal(direct.compileText(new Map([['Main.mo', 'actor']]))), /syntax error/u);
 });
 
+test('a failure says that mops.lock was not used, whoever finds the failure', async (t) => {
+  const one = compiler(t);
+  const stale =
+    /\nmops\.lock: it is stale and was not used: its version is 2, and not 3 .*; run mops install, [^\n]*$/u;
+  for (const main of ['import B "mo:b"; actor {}', 'import A "mo:a"; persistent actor { let n : Nat = "a" }']) {
+    const files = new Map([
+      ['Main.mo', main],
+      ['mops.toml', '[dependencies]\na = "./a"\n'],
+      ['a/src/lib.mo', 'module {}'],
+      ['mops.lock', '{"version":2}'],
+    ]);
+    const message = await refusal(one.compileText(files));
+    assert.match(message, /^Main\.mo does not compile \(1 error\)\nMain\.mo:1/u);
+    assert.match(message, stale);
+    files.delete('mops.lock');
+    assert.doesNotMatch(await refusal(one.compileText(files)), /mops\.lock/u);
+  }
+});
+
 test('the example actors compile without warnings', async () => {
   for (const file of ['counter/Counter.mo', 'notes/Notes.mo']) {
     const { warnings, candid } = await compileMotokoFile(
