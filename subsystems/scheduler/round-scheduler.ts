@@ -221,12 +221,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   /**
    * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended,
-   * however long they take, and all that is durable. Messages between canisters are not answered where they are kept:
-   * they go on after the restart.
+   * however long they take, and all that is durable. Messages between canisters that are kept go on after the restart.
    */
   async drain(): Promise<void> {
-    const { tasks, ticking, idempotency, execution, executions, journal, calls, canisters, report, storage } =
-      this.#parts;
+    const { tasks, ticking, idempotency, execution, executions, journal, calls, stopping, report } = this.#parts;
+    const { canisters, storage } = this.#parts;
     tasks.beginDraining();
     ticking.end();
     idempotency.end();
@@ -241,6 +240,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         else calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }
+    stopping.end(canisters);
     report.begin();
     await executions.drained();
     report.end();

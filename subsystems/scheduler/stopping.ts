@@ -13,6 +13,7 @@ const STOP_DEADLINE_MS = 5 * 60_000;
 export class Stopping {
   readonly #clock: Clock;
   readonly #changes: Pick<StateChanges, 'statusChanged'>;
+  #isEnding = false;
 
   constructor(clock: Clock, changes: Pick<StateChanges, 'statusChanged'>) {
     this.#clock = clock;
@@ -44,7 +45,8 @@ export class Stopping {
     try {
       await this.#stop(canister, true);
     } catch (error) {
-      if (canister.isPaused) {
+      // After a restart it runs.
+      if (canister.isPaused && !this.#isEnding) {
         canister.isPaused = false;
         this.#changes.statusChanged(canister);
       }
@@ -73,7 +75,18 @@ export class Stopping {
         this.#become(canister, 'stopping');
       }
       this.stopIfDone(canister);
+      if (this.#isEnding) this.#refuseWaiters(canister, ENDING);
     });
+  }
+
+  /** Refuses those who wait, and who come: the server stops, and open calls go on after the restart. */
+  end(canisters: Iterable<ScheduledCanister>): void {
+    this.#isEnding = true;
+    for (const canister of canisters) this.#refuseWaiters(canister, ENDING);
+  }
+
+  #refuseWaiters({ workIfAny }: ScheduledCanister, problem: string): void {
+    for (const waiter of workIfAny?.stopWaiters.splice(0) ?? []) waiter(problem);
   }
 
   /**
@@ -81,7 +94,7 @@ export class Stopping {
    */
   refuse(canister: ScheduledCanister): () => void {
     canister.work.deletions++;
-    for (const waiter of canister.work.stopWaiters.splice(0)) waiter(DELETED);
+    this.#refuseWaiters(canister, DELETED);
     return () => {
       canister.work.deletions--;
     };
@@ -102,6 +115,7 @@ export class Stopping {
 }
 
 const DELETED = 'the canister is deleted';
+const ENDING = 'the server is stopping';
 
 function failed({ id }: ScheduledCanister, problem: string): ServerError {
   return new ServerError('unavailable', 'stop-failed', `${principalToText(id)} did not stop: ${problem}`);

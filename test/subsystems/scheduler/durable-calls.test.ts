@@ -350,6 +350,23 @@ test('a task that an executor gives up without dying is answered', async () => {
   assert.ok(task.kind === 'callback' && task.response.kind === 'reject' && task.response.code === 2);
 });
 
+test('a drain refuses who waits for a stop, and calls go on after the restart', async () => {
+  for (const how of ['stop', 'pause'] as const) {
+    const host = new DurableHost().admit([0, 1]);
+    host.deliver(0);
+    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+    await host.commit();
+    const refused = { code: 'stop-failed', message: /did not stop: the server is stopping$/u };
+    const before = assert.rejects(host.scheduler[how](0), refused);
+    const drained = host.scheduler.drain();
+    await before;
+    await assert.rejects(host.scheduler[how](0), refused);
+    host.execution.endOne(UNAVAILABLE);
+    await host.commit();
+    await drained;
+  }
+});
+
 test('a drain tells clients, keeps what canisters sent each other, and resolves when that is durable', async () => {
   const host = new DurableHost().admit([0, 1]);
   const told = host.deliver(0);
