@@ -4,11 +4,11 @@ import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
-export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
-export { FAMILIES, type Change, type Entry, type Family } from './tables.ts';
+export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey } from './keyspace.ts';
+export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { release } from './release.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
-export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
+export { ID_BYTES, WriteBatch } from './write-batch.ts';
 
 /** Abilities that a storage may lack. All methods are there; without an ability they do nothing. */
 export interface StorageSupports {

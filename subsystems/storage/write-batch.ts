@@ -26,7 +26,6 @@ const FIRST_BYTES = 4096;
 /** Bytes at which a piece ends, unless a single operation is longer. So much room is kept for what comes. */
 const PIECE_BYTES = 1 << 20;
 const PATCH_HEADER_BYTES = 4 + ID_BYTES;
-export const PATCH_PAGES_MAX = 0xffff;
 
 /**
  * Collects operations; `take` hands them out. Large amounts are collected in pieces, each of whole operations, so
@@ -63,7 +62,7 @@ export class WriteBatch {
     this.#keyOnly(CLEAR, family, prefix);
   }
 
-  /** `body`: `pages` page entries (bytes/page-patch.ts), at most PATCH_PAGES_MAX. */
+  /** `body`: `pages` page entries (bytes/page-patch.ts), at most 65,535. */
   patch(family: Family, id: Uint8Array, pages: number, body: Uint8Array): void {
     const at = this.#room(PATCH_HEADER_BYTES + body.length);
     const bytes = this.#bytes;
