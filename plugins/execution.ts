@@ -1,5 +1,6 @@
 import { Clock, definePlugin, Logger } from '../kernel/index.ts';
-import { type ExecutionOptions, ExecutorPool } from '../subsystems/execution/pool/executor-pool.ts';
+import type { ExecutionOptions } from '../subsystems/execution/pool/execution-options.ts';
+import { ExecutorPool } from '../subsystems/execution/pool/executor-pool.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
-import { fastify, type FastifyInstance } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
@@ -30,12 +30,12 @@ import { ServedRequest } from './served-request.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
-import { isOpenTarget, queryOf } from './request-target.ts';
+import { isOpenTarget } from './request-target.ts';
 import { Responder } from './responder.ts';
-import { PluginAnswers, pluginHandler, pluginRouteSpec } from './plugin-routes.ts';
-import { endpointOf, type RouteSpec } from './route-table.ts';
-import { servedRoutes } from './handlers.ts';
-import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
+import { PluginAnswers, pluginRouteSpec } from './plugin-routes.ts';
+import { countedBy, createRouter } from './router.ts';
+import type { RouteSpec } from './route-table.ts';
+import type { ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
 import { BUILT_IN, type Target, type TargetOptions, Targets } from './targets.ts';
@@ -171,21 +171,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const {
-      auth,
-      readiness,
-      canisters,
-      codec,
-      gateway,
-      storage,
-      metering,
-      metrics,
-      openApi,
-      mopsClosures,
-      inspector,
-      clock,
-      log,
-    } = needs;
+    const { auth, gateway, ...granted } = needs;
+    const { readiness, metrics, clock, log } = granted;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
@@ -225,28 +212,24 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#sites = metrics.requestsOf('site');
     this.#unknown = metrics.requestsOf('unknown');
     this.#streams = new EventStreams(this.#responder, clock, this.#connections);
-    const callers = new CallerClaims();
-    const host: RouteHost = {
-      canisters,
-      codec,
-      storage,
-      metering,
-      metrics,
-      openApi,
-      mopsClosures,
-      inspector,
-      readiness,
-      clock,
-      log,
+    const answers = {
       responder: this.#responder,
       jobs: this.#jobs,
       streams: this.#streams,
-      callers,
+      callers: new CallerClaims(),
     };
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
     this.#showConnections();
     this.#server = this.#createServer();
-    this.#app = this.#createRouter(host);
+    this.#app = createRouter({
+      server: this.#server,
+      host: { ...granted, ...answers },
+      options,
+      pluginAnswers: this.#pluginAnswers,
+      unknown: this.#unknown,
+      notFound: (request, response) => this.#notFound(request, response),
+      parserStopped: (error, socket) => this.#parserStopped(error, socket),
+    });
   }
 
   get origin(): string | undefined {
@@ -460,83 +443,4 @@ class FastifyHttpServer implements OpenableHttpServer {
     countedBy(this.#unknown, response);
     this.#responder.error(response, notFound(request, this.#pluginSpecs));
   }
-
-  #createRouter(host: RouteHost): FastifyInstance {
-    const app = fastify({
-      logger: false,
-      serverFactory: () => this.#server,
-      exposeHeadRoutes: false,
-      requestIdHeader: false,
-      genReqId: () => '',
-      // fastify's type of the error is wrong
-      clientErrorHandler: (error, socket) => this.#parserStopped(error as Error, socket),
-      // No route has a schema; with compilers of its own, fastify would load a hundred files of ajv and others.
-      schemaController: { compilersFactory: { buildValidator: hasNoSchemas, buildSerializer: hasNoSchemas } },
-      routerOptions: {
-        maxParamLength: HEADER_BYTES_MAX,
-        querystringParser: () => ({}), // routes that take a query read it from the target, strictly
-        defaultRoute: (request: IncomingMessage, response: ServerResponse) => this.#notFound(request, response),
-        onBadUrl: (path: string, _request: IncomingMessage, response: ServerResponse) => {
-          countedBy(this.#unknown, response);
-          const error = new ServerError(
-            'invalid',
-            'bad-path',
-            `the path ${JSON.stringify(path.slice(0, 80))} is not valid percent-encoded UTF-8`,
-          );
-          this.#responder.error(response, error);
-        },
-      },
-    });
-    for (const [spec, handle] of servedRoutes(host, this.#options)) this.#register(app, spec, handle);
-    for (const route of this.#options.pluginRoutes ?? [])
-      this.#register(app, pluginRouteSpec(route), pluginHandler(route, this.#responder, this.#pluginAnswers));
-    return app;
-  }
-
-  /**
-   * A route is served from its `onRequest` hook: fastify has routed by then, but has not looked at the content type
-   * (which here may be anything, even malformed) nor touched the body.
-   */
-  #register(app: FastifyInstance, route: RouteSpec, handle: Handler): void {
-    const requests = this.#metrics.requestsOf(endpointOf(route.path));
-    const failed = (response: ServerResponse, error: unknown): void => {
-      this.#responder.error(response, error);
-      if (route.job !== undefined) this.#jobs.ended(route.job, '', '', false, this.#jobs.nowMs());
-    };
-    app.route({
-      method: route.method,
-      url: route.path,
-      onRequest: (request, reply) => {
-        reply.hijack();
-        const response = reply.raw;
-        countedBy(requests, response, route.isOpenEnded);
-        try {
-          const handled = handle(
-            request.raw,
-            response,
-            request.params as RouteParameters,
-            queryOf(request.raw.url ?? '', route),
-          );
-          if (handled !== undefined) handled.catch((error: unknown) => failed(response, error));
-        } catch (error) {
-          failed(response, error);
-        }
-      },
-      handler: () => {
-        throw new Error('unreachable: routes answer in onRequest');
-      },
-    });
-  }
-}
-
-function hasNoSchemas(): never {
-  throw new Error('no route of this server has a schema');
-}
-
-/** Counts a request under what it turned out to ask for; its answer will be counted there, too. */
-function countedBy(tally: RequestTally, response: ServerResponse, isOpenEnded = false): void {
-  tally.value++;
-  if (!(response instanceof ServedResponse)) return;
-  response.tally = tally;
-  response.isOpenEnded = isOpenEnded;
 }

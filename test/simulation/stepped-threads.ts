@@ -6,7 +6,8 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
-import { ExecutorPool, type ExecutionParts } from '../../subsystems/execution/pool/executor-pool.ts';
+import type { ExecutionParts } from '../../subsystems/execution/pool/execution-options.ts';
+import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { ExecutorThread, type ThreadParts } from '../../subsystems/execution/thread/executor-thread.ts';
 import type { CreateEngine } from '../../subsystems/execution/thread/thread-engine.ts';
 import type { StartExecutorThread } from '../../subsystems/execution/pool/executor.ts';

@@ -11,6 +11,7 @@ import type { Clock, Logger } from '../../../kernel/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
+import type { ExecutionBounds, ExecutionOptions, ExecutionParts } from './execution-options.ts';
 import { ExecutorTables } from './executor-tables.ts';
 import { countKept } from '../wire/code-cache.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
@@ -44,30 +45,6 @@ import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
 import type { PortMessage } from '../wire/port-messages.ts';
 import type { RestAnswer } from '../wire/sleep-record.ts';
-
-export interface ExecutionOptions {
-  readonly executors: number;
-  /** Bytes of stack a message may use. */
-  readonly wasmStackBytes: number;
-  /** Directory in which instrumented modules are kept; undefined: each start makes them anew. */
-  readonly cacheDirectory?: string | undefined;
-  /** Bytes of memory that all canisters may have together; no bound unless given. */
-  readonly memoryBytes?: number;
-}
-
-/** Bounds that tests make smaller. */
-export interface ExecutionBounds {
-  readonly heapAddressGibMax?: number;
-  readonly typesMax?: number;
-  readonly idleModuleMs?: number;
-  readonly pieceSizes?: PieceSizes | undefined;
-}
-
-/** Replacements that a simulation uses in place of threads. */
-export interface ExecutionParts {
-  readonly startThread?: StartExecutorThread;
-  readonly loader?: UsedLoader;
-}
 
 /**
  * Time for which checkpoints are written when the host stops. The rest stays in the logs, which the next start runs
