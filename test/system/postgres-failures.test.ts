@@ -213,7 +213,7 @@ test('what a start cannot use is one line that says what to do, and shows no pas
     [`postgres://postgres:${secret}@127.0.0.1:1/x`, /cannot be reached .*is it running/],
     [`${url.replace('postgres@', `postgres:${secret}@`)}?sslmode=require`, /refuses TLS/],
     [`${url}?sslrootcert=/nowhere.pem`, /names a file that cannot be read .*nowhere\.pem/],
-    [`${url}?sslmod=verify-full`, /has a parameter behind \? that is none of .*sslmode/],
+    [`${url}?sslmod=verify-full`, /has a parameter behind \? that is not one of .*sslmode/],
     [`${url}?sslmode=verify`, /has a sslmode, of its own or of PGSSLMODE, that is none of .*verify-full/],
     [withSslMode(url, 'allow'), /has a sslmode, of its own or of PGSSLMODE, that is none of/],
     [`${url}?ssl=require`, /has a parameter ssl that is none of true, 1, 0, no-verify: .*sslmode/],

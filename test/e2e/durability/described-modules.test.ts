@@ -170,7 +170,7 @@ suite('modules of actors that sleep', () => {
     const second = await startInProcess(t, { args });
     const { status, body } = await second.post('/call/c1/inc', NOTHING);
     assert.equal(status, 404);
-    assert.match(body, /actor c1 .*was rejected: what was kept of its module is not what the module has/);
+    assert.match(body, /actor c1 .*was rejected: the stored facts of its module did not equal the module/);
     assert.ok(second.log.announced.some((line) => line.startsWith('REJECTED c1 ')));
     assert.equal(await numberFrom(second, '/call/c0/inc'), 1);
     await second.stop();
