@@ -179,7 +179,7 @@ export async function readBounded(
 /** Advice for a file that is too large, by the kind of file. */
 const FIXES: Readonly<Record<string, string>> = {
   '.mo': 'split it into several files',
-  'mops.lock': 'remove it: then mops.toml is asked',
+  'mops.lock': 'remove the file: then mops.toml is read',
 };
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -360,9 +360,9 @@ describe('a stale mops.lock', () => {
     for (const [lock, says] of [
       [
         `"${'x'.repeat(2 * 1024 * 1024)}"`,
-        /cannot use \/p\/mops\.lock: .* 2097152 characters; remove it: then mops\.toml/u,
+        /cannot use \/p\/mops\.lock: .* 2097152 characters; remove the file: then mops\.toml/u,
       ],
-      ['['.repeat(20_000), /more than 10000 lists and tables; remove it/u],
+      ['['.repeat(20_000), /more than 10000 lists and tables; remove the file/u],
     ] as const)
       await assert.rejects(collect({ ...A, lock }), { code: 'mops-invalid', message: says });
   });
