@@ -130,7 +130,9 @@ test('what a stop takes back was not executed, nor charged, and each client gets
   assert.deepEqual(await server.post('/stop/it'), { status: 200, body: 'stopped' });
   const answers = await calls.answers;
   const executed = answers.filter(({ status }) => status === 200).length;
-  for (const { status, body } of answers) if (status !== 200) assert.match(`${status} ${body}`, /^400 .*is stopping/);
+  // A call may also come when the actor is stopped.
+  const refused = answers.filter(({ status }) => status !== 200);
+  for (const { status, body } of refused) assert.match(`${status} ${body}`, /^400 .*is stopp(ing|ed)/);
   assert.ok(executed < 30, `${executed} of 40 were executed`);
   assert.equal((await server.post('/start/it')).status, 200);
   assert.equal(await countOf(server), 1 + executed);
