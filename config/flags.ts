@@ -86,7 +86,8 @@ export const FLAGS = {
   'browser-guard': toggle({
     group: 'auth',
     summary:
-      "Where no token is configured, refuse requests that browsers send for pages of other sites, or under host names that are not this server's (docs/security.md).",
+      'Where no token is configured, refuse requests that browsers send for pages of other sites, or under ' +
+      "host names that are not this server's (docs/security.md).",
   }),
   executors: integer({
     group: 'execution',
@@ -202,7 +203,8 @@ export const FLAGS = {
     unit: 'bytes',
     min: 0,
     summary:
-      'Heap size up to which each message stores the bytes that it changed; larger actors are stored by a log of their messages. 0: all by the log.',
+      'Heap size up to which each message stores the bytes that it changed; larger actors are stored by a log ' +
+      'of their messages. 0: all by the log.',
   }),
   fsync: choice({
     group: 'storage',
@@ -292,7 +294,8 @@ export const VARIABLES = {
     defaultValue: undefined,
     defaultText: 'a moc beside the server, else the bundled compiler',
     summary:
-      'Motoko compiler (moc) that is asked on an upgrade whether the new module takes over the stable variables. If that one cannot be used, no other compiler is asked.',
+      'Motoko compiler (moc) that is asked on an upgrade whether the new module takes over the stable ' +
+      'variables. If that one cannot be used, no other compiler is asked.',
   }),
 };
 

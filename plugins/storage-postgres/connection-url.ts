@@ -42,7 +42,8 @@ export function checkedUrl(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed?.protocol !== 'postgres:' && parsed?.protocol !== 'postgresql:')
     throw badUrl(
-      'is no URL like postgres://user:password@host:5432/database: correct it; in names and passwords, percent-encode the characters that have a meaning in URLs (@ : / ? # %)',
+      'is no URL like postgres://user:password@host:5432/database: correct it; in names and passwords, ' +
+        'percent-encode the characters that have a meaning in URLs (@ : / ? # %)',
     );
   // A name that is not known may be a password that was not encoded.
   if ([...parsed.searchParams.keys()].some((name) => !URL_PARAMETERS.includes(name)))

@@ -229,7 +229,8 @@ export class Database {
     return new OtherDatabase(
       'unavailable',
       'state-corrupt',
-      `${placeOf(this.#options.url)} has ${found} of namespace '${this.namespace}', and ${expected}: the database is not the one of before; started again, svc goes on with the state that this one holds`,
+      `${placeOf(this.#options.url)} has ${found} of namespace '${this.namespace}', and ${expected}: the ` +
+        `database is not the one of before; started again, svc goes on with the state that this one holds`,
     );
   }
 

@@ -275,7 +275,8 @@ export class Lease {
       new ServerError(
         'unavailable',
         'namespace-lost',
-        `the namespace '${namespace}' is owned by ${holder} now: this process did not renew its lease for ${leaseMs} ms; all answered calls are stored`,
+        `the namespace '${namespace}' is owned by ${holder} now: this process did not renew its lease for ` +
+          `${leaseMs} ms; all answered calls are stored`,
       ),
     );
   }

@@ -162,7 +162,8 @@ export class PostgresPort implements StoragePort {
         new ServerError(
           'unavailable',
           'state-unwritable',
-          `${most >> 20} MiB wait for the database, which does not take them: start svc again when the database takes them; all answered calls are stored`,
+          `${most >> 20} MiB wait for the database, which does not take them: start svc again when the ` +
+            `database takes them; all answered calls are stored`,
         ),
       );
   }

@@ -80,7 +80,8 @@ class TablesPort implements StoragePort, RequestedState {
       throw new ServerError(
         'unavailable',
         'state-corrupt',
-        'the store holds the rest of a restore that was broken off, or something that is not a state: restore again (--restore FILE), or name an empty store',
+        'the store holds the rest of a restore that was broken off, or something that is not a state: restore ' +
+          'again (--restore FILE), or name an empty store',
       );
     this.#last = lastUnitOf(last);
     this.#receiver?.receive({ kind: 'opened', last: this.#last });

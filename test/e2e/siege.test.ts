@@ -163,7 +163,8 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   );
   for (const { atMs, totalMs, hinderedMs, ms, during } of judged.toSorted((a, b) => b.ms - a.ms).slice(0, 5))
     t.diagnostic(
-      `at ${(atMs / 1000).toFixed(2)} s: ${totalMs.toFixed(1)} ms, hindered for ${hinderedMs.toFixed(1)}, and ${ms.toFixed(1)} the rest; the giant did ${during}`,
+      `at ${(atMs / 1000).toFixed(2)} s: ${totalMs.toFixed(1)} ms, hindered for ${hinderedMs.toFixed(1)}, and ` +
+        `${ms.toFixed(1)} the rest; the giant did ${during}`,
     );
   assert.ok(answers.length >= seconds * 50, `only ${answers.length} calls in ${seconds} s`);
   if (isProof) {

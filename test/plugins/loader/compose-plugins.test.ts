@@ -108,7 +108,9 @@ test('what create returns is checked: the members that it lacks are named, and s
   const start = "plugin 'mine' (/srv/mine.js) could not be created: ";
   assert.equal(
     await failure(host(t, made({ isKept: true, unit: 0, current: 0, durable: 0, newest: 0, markDirty: never }))),
-    `${start}what its create returned is no 'storage': it lacks supports, range(), keys(), get(), values(), canister(), figures(), readAhead(), backup(), expectUnit(), holdUnit(), onSeal(), whenDurable(), settled(); the face in svc/plugin says what each has to do`,
+    `${start}what its create returned is no 'storage': it lacks supports, range(), keys(), get(), values(), ` +
+      `canister(), figures(), readAhead(), backup(), expectUnit(), holdUnit(), onSeal(), whenDurable(), ` +
+      `settled(); the face in svc/plugin says what each has to do`,
   );
   assert.equal(
     await failure(host(t, made(undefined))),

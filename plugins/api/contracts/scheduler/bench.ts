@@ -40,7 +40,7 @@ export interface SchedulerParts {
   readonly heartbeatMs: number;
   /** Milliseconds between looks at timers and deadlines. */
   readonly timerMs: number;
-  /** Canisters that may be live; 0: any number. For schedulers that put canisters to sleep. */
+  /** The most canisters that are live at once; 0: no limit. For schedulers that put canisters to sleep. */
   readonly liveCap: number;
 }
 
