@@ -174,7 +174,7 @@ function buildConfig(
     execution: {
       executors: flags.executors,
       wasmStackBytes: variables.SVC_WASM_STACK,
-      cacheDirectory: state === undefined ? undefined : join(state, 'modules'),
+      ...cachesOf('modules', state, options.environment),
       memoryBytes: flags['memory-bytes'],
     },
     storage: { directory: state, isSynced: flags.fsync === 'always' },
@@ -201,7 +201,7 @@ function buildConfig(
       searchPath: options.environment['PATH'],
     },
     compiler: {
-      cacheDirectory: motokoCache(state, options.environment),
+      ...cachesOf('motoko', state, options.environment),
       mops: mopsOf(options.environment),
       isKeptWarm: flags.watch,
       keepsMemory: flags.watch && usableMemoryBytes() >= COMPILER_KEEPS_FROM_BYTES,
@@ -222,9 +222,15 @@ function fileOf(file: string | undefined, { directory }: LoadOptions): string | 
   return file === undefined ? undefined : resolve(directory, file);
 }
 
-function motokoCache(state: string | undefined, environment: Environment): string | undefined {
-  const home = state ?? cacheHome(environment);
-  return home === undefined ? undefined : join(home, 'motoko');
+interface CacheDirectories {
+  readonly cacheDirectory: string | undefined;
+  readonly sharedCacheDirectory: string | undefined;
+}
+
+/** Returns the folder `name` of the state directory, and that of the user's cache folder. */
+function cachesOf(name: string, state: string | undefined, environment: Environment): CacheDirectories {
+  const below = (directory: string | undefined): string | undefined => directory && join(directory, name);
+  return { cacheDirectory: below(state), sharedCacheDirectory: below(cacheHome(environment)) };
 }
 
 function mopsOf(environment: Environment): { readonly stores: readonly string[]; readonly environment: string } {

@@ -41,8 +41,10 @@ interface ExecutionSection {
   readonly executors: number;
   /** Bytes of stack that a guest may use. */
   readonly wasmStackBytes: number;
-  /** Directory of instrumented modules; undefined: they are not kept. */
+  /** Directory of instrumented modules in the state directory; undefined: there is none. */
   readonly cacheDirectory: string | undefined;
+  /** Directory of instrumented modules in the user's cache folder; undefined: the user has none. */
+  readonly sharedCacheDirectory: string | undefined;
   /** Bytes of memory that all actors may have together. */
   readonly memoryBytes: number;
 }
@@ -99,8 +101,10 @@ interface CompatibilitySection {
 }
 
 interface CompilerSection {
-  /** Directory where compiled modules are kept between runs; undefined if the user has no cache folder. */
+  /** Directory of compiled modules in the state directory; undefined: there is none. */
   readonly cacheDirectory: string | undefined;
+  /** Directory of compiled modules in the user's cache folder; undefined: the user has none. */
+  readonly sharedCacheDirectory: string | undefined;
   /** Folders where mops keeps packages besides a project's own folder, and the value of `{MOPS_ENV}` in a path. */
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   /** True if sources are compiled as they are saved (`--watch`): the compiler is kept ready for the next one. */

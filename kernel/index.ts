@@ -7,6 +7,7 @@ export { createKernel, startKernel, PluginError, type Ambient, type Kernel, type
 export type { LifecycleState } from './lifecycle.ts';
 export * from './logger.ts';
 export { isDirectory, makeDirectory } from './make-directory.ts';
+export { pruneCache } from './prune-cache.ts';
 export * from './plugin.ts';
 export * from './random.ts';
 export { Readiness, type ReadinessNote } from './readiness.ts';

@@ -4,6 +4,7 @@ import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 
 interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
+  readonly sharedCacheDirectory: string | undefined;
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   readonly isKeptWarm: boolean;
   readonly keepsMemory: boolean;
@@ -29,6 +30,7 @@ export const compilerPlugin = definePlugin({
   create: ({ log }, { config }: { readonly config: CompilerConfig }) =>
     createCompiler({
       cacheDirectory: config.cacheDirectory,
+      sharedCacheDirectory: config.sharedCacheDirectory,
       mops: config.mops,
       isKeptWarm: config.isKeptWarm,
       keepsMemory: config.keepsMemory,

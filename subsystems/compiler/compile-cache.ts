@@ -11,9 +11,9 @@
  * own checksum is treated as absent. The cache is only ever a shortcut: no failure to read or write it is an error.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { readdir, readFile, rename, stat, unlink, utimes, writeFile } from 'node:fs/promises';
+import { readFile, rename, unlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeDirectory } from '../../kernel/index.ts';
+import { makeDirectory, pruneCache } from '../../kernel/index.ts';
 import type { Diagnostic } from './diagnostics.ts';
 
 export interface CacheEntry {
@@ -30,17 +30,32 @@ const EXTENSION = '.motoko';
 const UNFINISHED_NAME = /^\.[0-9a-z]+\.[0-9a-f-]{36}$/u;
 /** Bytes of some thousand modules; beyond them the least recently used modules go. */
 const CACHE_BYTES_MAX = 512 * 1024 * 1024;
-/** A file that is still unfinished after this long belongs to a process that was killed. */
-const UNFINISHED_MS_MAX = 60 * 60_000;
 
 export class CompileCache {
   readonly #directory: string;
+  readonly #behind: CompileCache | undefined;
 
-  constructor(directory: string) {
+  /** Entries that are not in `directory` are looked for in the cache `behind`, which gets all new ones, too. */
+  constructor(directory: string, behind?: CompileCache) {
     this.#directory = directory;
+    this.#behind = behind;
   }
 
   async read(key: string): Promise<CacheEntry | undefined> {
+    const own = await this.#readOwn(key);
+    if (own !== undefined || this.#behind === undefined) return own;
+    const entry = await this.#behind.read(key);
+    if (entry !== undefined) await this.#writeOwn(key, entry);
+    return entry;
+  }
+
+  /** Resolves with undefined, or with the reason why this directory could not keep the entry. */
+  async write(key: string, entry: CacheEntry): Promise<unknown> {
+    await this.#behind?.write(key, entry);
+    return await this.#writeOwn(key, entry);
+  }
+
+  async #readOwn(key: string): Promise<CacheEntry | undefined> {
     const file = this.#fileOf(key);
     try {
       const entry = decodeEntry(await readFile(file));
@@ -52,8 +67,7 @@ export class CompileCache {
     }
   }
 
-  /** Resolves with undefined, or with the reason why nothing was stored. */
-  async write(key: string, entry: CacheEntry): Promise<unknown> {
+  async #writeOwn(key: string, entry: CacheEntry): Promise<unknown> {
     const temporary = join(this.#directory, `.${key}.${randomUUID()}`);
     try {
       await makeDirectory(this.#directory);
@@ -71,33 +85,14 @@ export class CompileCache {
     return join(this.#directory, `${key}${EXTENSION}`);
   }
 
-  async #prune(): Promise<void> {
-    const found = await Promise.all((await readdir(this.#directory)).map((name) => this.#describe(name)));
-    const files = found.filter((file) => file !== undefined);
-    let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-    for (const file of files.toSorted((a, b) => a.usedMs - b.usedMs)) {
-      const isAbandoned = !file.isFinished && file.usedMs < Date.now() - UNFINISHED_MS_MAX;
-      if (!isAbandoned && (bytes <= CACHE_BYTES_MAX || !file.isFinished)) continue;
-      bytes -= file.bytes;
-      await unlink(file.path).catch(() => undefined);
-    }
-  }
-
-  /** Undefined for what the cache did not write, and for what another process has just removed. */
-  async #describe(name: string): Promise<CacheFile | undefined> {
-    const isFinished = name.endsWith(EXTENSION);
-    if (!isFinished && !UNFINISHED_NAME.test(name)) return undefined;
-    const path = join(this.#directory, name);
-    const status = await stat(path).catch(() => undefined);
-    return status && { path, isFinished, bytes: status.size, usedMs: status.mtimeMs };
+  #prune(): Promise<void> {
+    return pruneCache(this.#directory, { bytesMax: CACHE_BYTES_MAX, kindOf });
   }
 }
 
-interface CacheFile {
-  readonly path: string;
-  readonly isFinished: boolean;
-  readonly bytes: number;
-  readonly usedMs: number;
+function kindOf(name: string): 'finished' | 'unfinished' | undefined {
+  if (name.endsWith(EXTENSION)) return 'finished';
+  return UNFINISHED_NAME.test(name) ? 'unfinished' : undefined;
 }
 
 function encodeEntry({ wasm, ...rest }: CacheEntry): Buffer {

@@ -41,6 +41,8 @@ export type { Persistence } from './moc-protocol.ts';
 export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
   /** Directory of compiled modules; without it nothing is kept. It is created when needed. */
   readonly cacheDirectory: string | undefined;
+  /** Directory of modules that other servers compiled, too; looked at behind the first. */
+  readonly sharedCacheDirectory?: string | undefined;
   /**
    * True if sources are compiled again and again, as with `--watch`: the next compilation is prepared while there is
    * nothing to compile, and processes stay for ten minutes after the last one unless `idleMs` is given.
@@ -140,7 +142,10 @@ class CachingCompiler implements MotokoCompiler {
     this.#comparisons = new MocProcesses(
       options.isKeptWarm === true ? { ...COMPARISON_PROCESSES, idleMs: WARM_IDLE_MS } : COMPARISON_PROCESSES,
     );
-    this.#cache = options.cacheDirectory === undefined ? undefined : new CompileCache(options.cacheDirectory);
+    this.#cache = [options.sharedCacheDirectory, options.cacheDirectory].reduce<CompileCache | undefined>(
+      (behind, directory) => (directory === undefined ? behind : new CompileCache(directory, behind)),
+      undefined,
+    );
   }
 
   async compile(mainFile: string, options: MotokoCompileOptions = {}): Promise<CompiledActor> {

@@ -59,6 +59,7 @@ test('each plugin has its section, and nobody can change one', async () => {
     executors: 3,
     wasmStackBytes: 4_194_304,
     cacheDirectory: undefined,
+    sharedCacheDirectory: undefined,
     memoryBytes: 1_000_000_000,
   });
   assert.equal(config.manifest.file, resolve('/srv/actors/a.json'));

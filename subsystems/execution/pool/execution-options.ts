@@ -7,8 +7,10 @@ export interface ExecutionOptions {
   readonly executors: number;
   /** Bytes of stack a message may use. */
   readonly wasmStackBytes: number;
-  /** Directory in which instrumented modules are kept; undefined: each start makes them anew. */
+  /** Directory in which the instrumented modules of these actors are kept; undefined: there is none. */
   readonly cacheDirectory?: string | undefined;
+  /** Directory of instrumented modules of all servers of this user; looked at behind the first. */
+  readonly sharedCacheDirectory?: string | undefined;
   /** Bytes of memory that all canisters may have together; no bound unless given. */
   readonly memoryBytes?: number;
 }

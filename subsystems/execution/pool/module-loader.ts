@@ -48,12 +48,15 @@ export type ModuleRequest =
 
 export interface ModuleWorkerData {
   readonly cacheDirectory: string | undefined;
+  readonly sharedCacheDirectory: string | undefined;
 }
 
 interface ModuleLoaderOptions {
   readonly wasmStackBytes: number;
   /** Directory in which instrumented modules outlive the process; undefined: they do not. */
   readonly cacheDirectory?: string | undefined;
+  /** Directory of instrumented modules of all servers of this user; looked at behind the first. */
+  readonly sharedCacheDirectory?: string | undefined;
   /** Called once with the reason if modules cannot be kept there. */
   readonly onCacheFailure?: (reason: string) => void;
   readonly types?: TypeBudget;
@@ -248,9 +251,10 @@ export class ModuleLoader {
   }
 
   #start(): Worker {
+    const { cacheDirectory, sharedCacheDirectory } = this.#options;
     const worker = new Worker(new URL('../thread/module-worker.ts', import.meta.url), {
       name: 'modules',
-      workerData: { cacheDirectory: this.#options.cacheDirectory } satisfies ModuleWorkerData,
+      workerData: { cacheDirectory, sharedCacheDirectory } satisfies ModuleWorkerData,
       resourceLimits: { maxOldGenerationSizeMb: OLD_GENERATION_MB, stackSizeMb: 16 },
     });
     worker.unref();

@@ -7,7 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { type InstrumentedModule, instrument } from '../../instrument/index.ts';
 import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../../wasm/index.ts';
-import type { CodeCache } from '../wire/code-cache.ts';
+import type { CodeCaches } from './code-caches.ts';
 import { ControlMemory } from '../memory/control-memory.ts';
 import type { MethodKind } from '../../ic/index.ts';
 import type { ModuleInfo } from '../index.ts';
@@ -31,7 +31,7 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
 interface LoadOptions {
   readonly wasmStackBytes: number;
   /** Cache of instrumented modules. */
-  readonly cache?: Pick<CodeCache, 'read' | 'write' | 'readInfo' | 'writeInfo'> | undefined;
+  readonly cache?: Pick<CodeCaches, 'read' | 'write' | 'readInfo' | 'writeInfo'> | undefined;
   /** Called with the reason if a module could not be kept. */
   readonly notKept?: (reason: unknown) => void;
   /** Called with the module's types just before V8 sees them. */
@@ -43,7 +43,8 @@ export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOpti
   const bytes = unpacked(uploaded);
   const module = decodeModule(bytes);
   validateCanister(module);
-  const instrumented = options.cache?.read(hash) ?? instrumentAndKeep(module, hash, options);
+  const instrumented =
+    options.cache?.read(hash, (reason) => options.notKept?.(reason)) ?? instrumentAndKeep(module, hash, options);
   options.compiling?.(module.types);
   const code: InstrumentedCode = {
     module: new WebAssembly.Module(instrumented.bytes),

@@ -6,8 +6,7 @@ import { createHash } from 'node:crypto';
 import { flushCompileCache } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
-import { codeVersion } from '../../instrument/index.ts';
-import { CodeCache } from '../wire/code-cache.ts';
+import { CodeCaches } from './code-caches.ts';
 import { loadModule } from './load-module.ts';
 import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from '../pool/module-loader.ts';
 import { fingerprintsOf } from '../wire/type-budget.ts';
@@ -19,8 +18,7 @@ const port = parentPort;
 if (port === null) throw new Error('module-worker.ts runs as a worker thread');
 /** Hashes of modules that the main thread has got from here. */
 const sent = new Set<string>();
-const { cacheDirectory } = workerData as ModuleWorkerData;
-const cache = cacheDirectory === undefined ? undefined : new CodeCache(cacheDirectory, codeVersion());
+const cache = new CodeCaches(workerData as ModuleWorkerData);
 const NO_TYPES: Float64Array = new Float64Array(0);
 
 port.on('message', (request: ModuleRequest) => {
@@ -34,7 +32,7 @@ port.on('message', (request: ModuleRequest) => {
  * description confirm.
  */
 function descriptionOf(bytes: Uint8Array): ModuleAnswer {
-  return { kind: 'described', info: cache?.readInfo(hashOf(bytes)) };
+  return { kind: 'described', info: cache.readInfo(hashOf(bytes)) };
 }
 
 function hashOf(bytes: Uint8Array): string {

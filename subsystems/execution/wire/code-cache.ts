@@ -23,10 +23,22 @@
  * Module worker: reads and writes entries, and waits for the disk. Main thread: removes them.
  */
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
-import { closeSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
+import { pruneCache } from '../../../kernel/index.ts';
 import type { InstrumentedModule, ModuleLayout } from '../../instrument/index.ts';
 import type { ModuleInfo } from '../index.ts';
 
@@ -37,6 +49,8 @@ const LENGTH_BYTES = 4;
 const ENTRY_BYTES_MAX = 300 * 1024 * 1024;
 /** Custom sections are most of the facts. If a module has more, nothing is known of it before it is loaded. */
 const INFO_BYTES_MAX = 4 * 1024 * 1024;
+/** Bytes of some hundred modules in the user's cache folder. */
+const SHARED_BYTES_MAX = 256 * 1024 * 1024;
 const KEY_NAME = 'key';
 const CODE_NAME = /^[0-9a-f]{64}\.code$/;
 const ENTRY_NAME = /^([0-9a-f]{64})\.(?:code|info)$/;
@@ -96,6 +110,16 @@ export class CodeCache {
     return this.#keep(CODE, hash, [length, description, bytes]);
   }
 
+  /** Notes that the module was used now. */
+  touch(hash: string): void {
+    const now = new Date();
+    try {
+      utimesSync(join(this.#directory, CODE.nameOf(hash)), now, now);
+    } catch {
+      // Another process may have removed the file.
+    }
+  }
+
   /** Returns the facts of the upload with this hash; undefined: there are none that can be trusted. */
   readInfo(hash: string): ModuleInfo | undefined {
     try {
@@ -139,15 +163,22 @@ export class CodeCache {
 
   /** Reads the key, or makes a new one, with which all present entries are foreign. */
   #openKey(): Uint8Array {
-    try {
-      const key = this.#read(KEY_NAME, KEY_BYTES);
-      if (key.length === KEY_BYTES) return key;
-    } catch {
-      // There is no key yet, or none that can be read.
-    }
+    const present = this.#presentKey();
+    if (present !== undefined) return present;
     const key = randomBytes(KEY_BYTES);
     this.#write(KEY_NAME, [key]);
-    return key;
+    // Another server may have made one at the same time: the last one stands.
+    return this.#presentKey() ?? key;
+  }
+
+  /** Returns undefined if there is no key yet, or none that can be read. */
+  #presentKey(): Uint8Array | undefined {
+    try {
+      const key = this.#read(KEY_NAME, KEY_BYTES);
+      return key.length === KEY_BYTES ? key : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   #read(name: string, bytesMax: number): Buffer {
@@ -158,7 +189,7 @@ export class CodeCache {
   }
 
   #write(name: string, parts: readonly Uint8Array[]): void {
-    mkdirSync(this.#directory, { recursive: true, mode: PRIVATE.directory });
+    this.#makeDirectory();
     const unfinished = join(this.#directory, `.${name}.${randomUUID()}`);
     try {
       const file = openSync(unfinished, 'wx', PRIVATE.file);
@@ -173,6 +204,13 @@ export class CodeCache {
       throw error;
     }
   }
+
+  /** Makes the directory and two above it, level by level: for one like /proc, Node's recursive form never returns. */
+  #makeDirectory(): void {
+    const above = dirname(this.#directory);
+    for (const path of [dirname(above), above, this.#directory])
+      if (!existsSync(path)) mkdirSync(path, PRIVATE.directory);
+  }
 }
 
 /** Copies bytes that `deserialize` returned as views, since they go from thread to thread. */
@@ -185,6 +223,15 @@ export async function removeCode(directory: string, hash: string): Promise<void>
   // Files that cannot be removed now are found again after the next start.
   for (const { nameOf } of [CODE, INFO])
     await rm(join(directory, nameOf(hash)), { force: true }).catch(() => undefined);
+}
+
+/** Removes the least recently used modules of a directory that no single server looks after. */
+export function pruneCode(directory: string): Promise<void> {
+  const kindOf = (name: string): 'finished' | 'unfinished' | undefined => {
+    if (ENTRY_NAME.test(name)) return 'finished';
+    return UNFINISHED_NAME.test(name) ? 'unfinished' : undefined;
+  };
+  return pruneCache(directory, { bytesMax: SHARED_BYTES_MAX, kindOf });
 }
 
 /** Returns the number of modules that an earlier process has left there, whether or not they can be trusted. */

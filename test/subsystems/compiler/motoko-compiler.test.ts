@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ServerError } from '../../../kernel/index.ts';
-import type { CompileProgress } from '../../../subsystems/compiler/index.ts';
+import type { CompiledActor, CompileProgress } from '../../../subsystems/compiler/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { MotokoCompiler, MotokoCompilerOptions } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE } from '../../support/caches.ts';
@@ -169,6 +169,23 @@ test('a compilation that takes too long is stopped, and the one that waited behi
     }),
     assert.rejects(next, { code: 'compile-failed', message: /^Next\.mo does not compile/u }),
   ]);
+});
+
+test("a module of the user's cache is kept with the state, too", async (t) => {
+  const root = await folder(t);
+  const main = join(root, 'Main.mo');
+  await writeFile(main, 'persistent actor { public query func f() : async Nat { 1 } };');
+  const sharedCacheDirectory = await folder(t);
+  const [firstState, state] = [await folder(t), await folder(t)];
+  const compiled = async (options: Partial<MotokoCompilerOptions>): Promise<CompiledActor> =>
+    compiler(t, options).compile(main);
+  const first = await compiled({ sharedCacheDirectory, cacheDirectory: firstState });
+  assert.equal(first.isCached, false);
+  assert.deepEqual(await readdir(firstState), await readdir(sharedCacheDirectory));
+  assert.deepEqual(await compiled({ sharedCacheDirectory, cacheDirectory: state }), { ...first, isCached: true });
+  // The state needs the user's cache no more.
+  await rm(sharedCacheDirectory, { recursive: true });
+  assert.deepEqual(await compiled({ sharedCacheDirectory: main, cacheDirectory: state }), { ...first, isCached: true });
 });
 
 test('a module comes from the cache until its source, a library or its cache entry changes', async (t) => {

@@ -14,6 +14,7 @@ import {
   stat,
   symlink,
   truncate,
+  utimes,
   writeFile,
 } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,7 +23,11 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { CodeCache, countKept, keepOnlyCode, removeCode } from '../../../subsystems/execution/wire/code-cache.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
-import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
+import {
+  type LoadedModule,
+  ModuleLoader,
+  type ModuleWorkerData,
+} from '../../../subsystems/execution/pool/module-loader.ts';
 import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 import { ANY_ACTOR, compileMotoko } from '../../support/motoko.ts';
@@ -208,6 +213,49 @@ suite('a module loader', () => {
     assert.deepEqual(found.code.layout, earlier.code.layout);
     for (const list of ['imports', 'exports'] as const) {
       assert.deepEqual(WebAssembly.Module[list](found.code.module), WebAssembly.Module[list](earlier.code.module));
+    }
+  });
+
+  test("finds in the user's cache what another server has made, and keeps it with its own state", async () => {
+    const folder = await temporaryDirectory();
+    const [sharedCacheDirectory, cacheDirectory, third] = ['user', 'state', 'third'].map((name) =>
+      join(folder, name, 'modules'),
+    );
+    const load = async (directories: Partial<ModuleWorkerData>): Promise<LoadedModule> => {
+      const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, ...directories });
+      const module = await loader.load(motoko);
+      await loader.close();
+      return module;
+    };
+    const first = await load({ sharedCacheDirectory });
+    const shared = fileOf(sharedCacheDirectory ?? '', motoko);
+    const { ino } = await stat(shared);
+    await utimes(shared, new Date(0), new Date(0));
+    const again = await load({ sharedCacheDirectory, cacheDirectory });
+    assert.deepEqual(again.info, first.info);
+    assert.deepEqual(again.code.layout, first.code.layout);
+    const found = await stat(shared);
+    assert.equal(found.ino, ino, 'it was not made again');
+    assert.ok(found.mtimeMs > 0, 'its use is noted');
+    assertSame(new CodeCache(cacheDirectory ?? '', codeVersion()).read(hashOf(motoko)), made(motoko));
+    // One that was changed is not believed, wherever it stands.
+    await writeFile(shared, (await readFile(shared)).fill(0, 100, 101));
+    await load({ sharedCacheDirectory, cacheDirectory: third });
+    assert.notEqual((await stat(shared)).ino, ino, 'it was made again');
+    assertSame(new CodeCache(sharedCacheDirectory ?? '', codeVersion()).read(hashOf(motoko)), made(motoko));
+  });
+
+  test("does without the user's cache where nothing can be kept", async () => {
+    for (const sharedCacheDirectory of [
+      '/proc/svc/modules',
+      join(await temporaryDirectory(), 'no', 'home', 'at', 'all'),
+    ]) {
+      let reason: string | undefined;
+      const onCacheFailure = (text: string): void => void (reason = text);
+      const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, sharedCacheDirectory, onCacheFailure });
+      assert.equal((await loader.load(motoko)).info.hash, hashOf(motoko));
+      assert.equal(reason, undefined);
+      await loader.close();
     }
   });
 
