@@ -20,7 +20,7 @@ const LONG_FILES: Readonly<Record<string, number>> = {
   // One instance and its journal: what reads or undoes memory needs all private fields of it.
   'subsystems/execution/engine/instance.ts': 892,
   // One thread's loop and the commands that it takes in.
-  'subsystems/execution/thread/executor-thread.ts': 753,
+  'subsystems/execution/thread/executor-thread.ts': 750,
 };
 
 /** Functions with more than 70 lines. */

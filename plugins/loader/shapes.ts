@@ -73,7 +73,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     change: 'method',
     uninstall: 'method',
     configure: 'method',
-    giveCertificate: 'method',
+    giveFacts: 'method',
     addCycles: 'method',
     capture: 'method',
     restore: 'method',

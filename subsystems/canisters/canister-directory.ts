@@ -3,7 +3,7 @@
  */
 import { at, type Logger, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CanisterSpec } from '../execution/index.ts';
-import { type CanisterIds, principalFromText } from '../ic/index.ts';
+import { type CanisterIds, type GivenFacts, principalFromText } from '../ic/index.ts';
 import { type Admission, TextIndex } from '../scheduler/index.ts';
 import type { CanisterStore } from './canister-store.ts';
 import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
@@ -27,7 +27,7 @@ interface CanisterDirectoryNeeds {
 
 /** A canister that an executor is told of. */
 export interface SpecifiedCanister extends Pick<CanisterIdentity, 'id' | 'controllers' | 'environment'> {
-  readonly hasCertificate: boolean;
+  readonly facts: GivenFacts;
   readonly steps: { readonly balance: bigint };
 }
 
@@ -120,9 +120,9 @@ export class CanisterDirectory {
   }
 
   /** Returns the facts that an executor gets about a canister at the beginning. */
-  specOf({ id, steps, controllers, environment, hasCertificate }: SpecifiedCanister): CanisterSpec {
+  specOf({ id, steps, controllers, environment, facts }: SpecifiedCanister): CanisterSpec {
     const snapshotBelowBytes = this.store.isDurable ? this.#needs.snapshotBelowBytes : undefined;
-    return { id, balance: steps.balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
+    return { id, balance: steps.balance, controllers, env: environment, facts, snapshotBelowBytes };
   }
 
   /** Makes the record of a canister that executors have, or will have. `isUnfinished`: it is there with its code. */

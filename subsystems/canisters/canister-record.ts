@@ -3,7 +3,17 @@
  * `canister-output.ts`; where it is, and its status, only the scheduler knows.
  */
 import type { CandidInterface } from '../codec/index.ts';
-import { principalToText, type LowMemoryHook, type CanisterStatus, idFromText, idToText } from '../ic/index.ts';
+import {
+  principalToText,
+  factsAmong,
+  factsToStore,
+  type GivenFacts,
+  type LowMemoryHook,
+  type CanisterStatus,
+  idFromText,
+  idToText,
+  NO_FACTS,
+} from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { CanisterUsage, EnforcedSettings, HostedCanister, HostedCode } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
@@ -71,8 +81,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest or a client gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
-  /** True if the canister's queries find a placeholder for a certificate. */
-  #hasCertificate = false;
+  /** One object for all canisters whose operators gave none. */
+  #facts: GivenFacts = NO_FACTS;
   /** The manifest's files, which an upgrade without a body reads again; by the canister's name. */
   readFiles: ((name: string) => Promise<ActorFiles>) | undefined = undefined;
   #controllers: readonly Uint8Array[];
@@ -147,13 +157,13 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.#settings = limitsOf(settings);
   }
 
-  get hasCertificate(): boolean {
-    return this.#hasCertificate;
+  /** Facts that operators gave the canister. */
+  get facts(): GivenFacts {
+    return this.#facts;
   }
 
-  /** For good: an actor that needs one does not serve without. */
-  giveCertificate(): void {
-    this.#hasCertificate = true;
+  set facts(facts: GivenFacts) {
+    this.#facts = facts;
     this.#context.store.identityChanged(this);
   }
 
@@ -239,15 +249,14 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   get identity(): StoredIdentity {
     const { name, controllers, environment, settings, givenCandid } = this;
     const moduleHash = this.#code?.module.hash;
-    const identity = { name, controllers, environment, settings, givenCandid, moduleHash };
-    return this.#hasCertificate ? { ...identity, hasCertificate: true } : identity;
+    return { name, controllers, environment, settings, givenCandid, moduleHash, ...factsToStore(this.#facts) };
   }
 
   get numbers(): StoredNumbers {
     const { steps } = this;
     return {
       balance: steps.balance,
-      version: steps.version,
+      ofMessages: steps.numbers,
       timerMs: this.isRemoved ? Number.POSITIVE_INFINITY : (this.#scheduled.storedTimerMs ?? Number.POSITIVE_INFINITY),
       heapBytes: steps.heapBytes,
       stableBytes: steps.stableBytes,
@@ -266,7 +275,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.#code = code;
     this.settings = identity.settings;
     this.givenCandid = identity.givenCandid;
-    this.#hasCertificate = identity.hasCertificate ?? false;
+    this.#facts = factsAmong(identity) ?? NO_FACTS;
     // The code's own string: thousands may share it.
     this.#context.store.recovered(this, code?.module.hash ?? identity.moduleHash);
     this.steps.recovered(numbers);

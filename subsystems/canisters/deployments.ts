@@ -7,7 +7,7 @@
 import { assert, ServerError } from '../../kernel/index.ts';
 import type { Compatibility } from '../compatibility/index.ts';
 import type { CodeChange, Execution } from '../execution/index.ts';
-import type { StepFault } from '../ic/index.ts';
+import { type GivenFacts, NO_FACTS, type StepFault, withFacts } from '../ic/index.ts';
 import type { HostedCode, ManagementHooks } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Admission, CodeLocks } from '../scheduler/index.ts';
@@ -104,7 +104,7 @@ export class Deployments {
         isInstalled: true,
       });
       record.givenCandid = options.candidText;
-      this.giveCertificate(record, options);
+      this.giveFacts(record, options);
       record.readFiles = options.readFiles;
       await this.inTurn(record, async () => {
         try {
@@ -135,7 +135,7 @@ export class Deployments {
         ...this.#needs,
         changes: this.#changes,
         inTurn: (change) => this.inTurn(record, change),
-        isDone: () => this.giveCertificate(record, options),
+        isDone: () => this.giveFacts(record, options),
       },
       record,
       bytes,
@@ -154,16 +154,18 @@ export class Deployments {
     const change = { mode: 'reinstall', endsCalls: true, argument, caller } as const;
     await this.inTurn(record, async () => {
       await this.#changes.apply(record, code, change, candidText);
-      this.giveCertificate(record, options);
+      this.giveFacts(record, options);
     });
     this.#noteDeployment(record, 'reinstall', caller);
     await this.#settled(record);
   }
 
-  giveCertificate(record: CanisterRecord, { hasCertificate = false }: { readonly hasCertificate?: boolean }): void {
-    if (!hasCertificate || record.hasCertificate) return;
-    record.giveCertificate();
-    this.#needs.execution.giveCertificate(record.handle);
+  /** Gives the canister facts; those that are left out stay. */
+  giveFacts(record: CanisterRecord, given: Partial<GivenFacts>): void {
+    const facts = withFacts(record.facts, given);
+    if (facts === record.facts) return;
+    record.facts = facts;
+    this.#needs.execution.giveFacts(record.handle, facts);
   }
 
   /** As the management canister changes code: the fault is a value. */
@@ -245,7 +247,7 @@ export class Deployments {
     const id = spec.id ?? directory.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
-    const facts = { id, controllers, environment, hasCertificate: false, steps: { balance } };
+    const facts = { id, controllers, environment, facts: NO_FACTS, steps: { balance } };
     const handle = execution.create(directory.specOf(facts));
     const record = directory.recordFor(handle, { name, id, balance, controllers, environment }, spec.isInstalled);
     // Before it is admitted: the scheduler asks for its size then.

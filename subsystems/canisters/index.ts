@@ -3,6 +3,7 @@ import {
   type CanisterStatus,
   type CallKind,
   ERROR_KIND_OF_OUTCOME,
+  type GivenFacts,
   type Outcome,
   type RejectCode,
   sameBytes,
@@ -131,7 +132,8 @@ export type InitArgument =
   | { readonly kind: 'candid'; readonly text: string | Uint8Array }
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 
-export interface InstallOptions {
+/** The facts that are named become the canister's; a reinstallation leaves others as they are. */
+export interface InstallOptions extends Partial<GivenFacts> {
   /** For `canister_init`: Candid bytes, or text to encode; undefined: the empty argument list. */
   readonly argument: Uint8Array | InitArgument | undefined;
   /** Becomes the only controller. */
@@ -141,11 +143,6 @@ export interface InstallOptions {
   /** .did text, for a module that carries no interface. */
   readonly candidText?: string | undefined;
   readonly env?: ReadonlyMap<string, string>;
-  /**
-   * True if the canister's queries are to find a placeholder for a certificate. A reinstallation without this option
-   * leaves that as it is.
-   */
-  readonly hasCertificate?: boolean;
   /** One that has been given out for it; undefined: the next free one. */
   readonly id?: Uint8Array | undefined;
   /**
@@ -162,14 +159,13 @@ export interface ActorFiles {
   readonly candidText: string | undefined;
 }
 
-export interface UpgradeOptions {
+/** The facts that are named become the canister's once it is upgraded; others stay as they are. */
+export interface UpgradeOptions extends Partial<GivenFacts> {
   /** For `canister_post_upgrade`; as in `InstallOptions`. */
   readonly argument: Uint8Array | InitArgument | undefined;
   readonly caller: Uint8Array;
   /** .did text in place of the one that was given before, for a module that carries no interface. */
   readonly candidText?: string | undefined;
-  /** From then on its queries find a placeholder for a certificate; without it that stays as it is. */
-  readonly hasCertificate?: boolean;
   /**
    * Neither stable variables nor the interface are checked beforehand; what the module itself refuses stays refused.
    */

@@ -1,7 +1,7 @@
 import { type CanisterRecord } from './canister-record.ts';
 import { type ActorFiles, type InstallOptions, type UpgradeOptions, type UpgradeReport } from './index.ts';
 import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import { principalFromText, principalToText, type CanisterIds } from '../ic/index.ts';
+import { type GivenFacts, principalFromText, principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
@@ -27,7 +27,7 @@ export interface InstallManifestDependencies {
     named(name: string): CanisterRecord | undefined;
     isRejected(name: string): boolean;
     upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport>;
-    giveCertificate(record: CanisterRecord): void;
+    giveFacts(record: CanisterRecord, given: Partial<GivenFacts>): void;
   };
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
@@ -90,7 +90,7 @@ export async function installManifest(
       // An actor that is there is not reinstalled; only an upgrade takes the file as it is now.
       known.readFiles = readFiles;
       // The operator's to say, as the file is; nothing of the actor's state depends on it.
-      if (actor.hasCertificate && known.damage === undefined) canisters.giveCertificate(known);
+      if (actor.hasCertificate && known.damage === undefined) canisters.giveFacts(known, { hasCertificate: true });
       there.push(at(sources, index, 'source'));
       continue;
     }

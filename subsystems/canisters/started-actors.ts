@@ -69,7 +69,7 @@ export class StartedActors implements ManifestActors {
           named: (name) => directory.findByName(name),
           isRejected: (name) => directory.isRejected(name),
           upgrade: (...given) => deployments.upgrade(...given),
-          giveCertificate: (record) => deployments.giveCertificate(record, { hasCertificate: true }),
+          giveFacts: (...given) => deployments.giveFacts(...given),
         },
         ids: directory.ids,
         signal,

@@ -6,7 +6,19 @@
  * Number.
  */
 import type { Clock } from '../../kernel/index.ts';
-import type { LowMemoryHook, NotedMessage, Outcome, StepFault, ToldStep } from '../ic/index.ts';
+import {
+  areNumbersAt,
+  type LowMemoryHook,
+  MESSAGE_NUMBERS,
+  type MessageNumbers,
+  type NotedMessage,
+  numbersAt,
+  type Outcome,
+  placeOf,
+  putNumbers,
+  type StepFault,
+  type ToldStep,
+} from '../ic/index.ts';
 import type { CanisterUsage, EnforcedSettings } from '../management/index.ts';
 import type { Admission, StepCount } from '../scheduler/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
@@ -23,24 +35,24 @@ const PENDING_CHARGE_MAX = 2 ** 50;
 /** Bound of the low-memory hook if `wasm_memory_limit` is not set, or 0; in 64-bit modules, too, as on the replica. */
 const UNLIMITED_HEAP_BYTES = 2 ** 32;
 
-/** Places in a canister's row of numbers. */
+/** Places in a canister's row of numbers, behind those that messages change. */
 const NUMBERS = {
-  version: 0,
-  heapBytes: 1,
-  stableBytes: 2,
-  messages: 3,
-  traps: 4,
-  lastMessageMs: 5,
-  instantMs: 6,
-  cyclesCharged: 7,
+  heapBytes: MESSAGE_NUMBERS,
+  stableBytes: MESSAGE_NUMBERS + 1,
+  messages: MESSAGE_NUMBERS + 2,
+  traps: MESSAGE_NUMBERS + 3,
+  lastMessageMs: MESSAGE_NUMBERS + 4,
+  instantMs: MESSAGE_NUMBERS + 5,
+  cyclesCharged: MESSAGE_NUMBERS + 6,
   /**
    * Not yet taken from the balance: subtracting a BigInt for every message would cost more than the rest of
    * `stepEnded`.
    */
-  pendingCharge: 8,
+  pendingCharge: MESSAGE_NUMBERS + 7,
 } as const;
+const VERSION = placeOf('version');
 /** Numbers that a canister's row has. */
-export const STEP_NUMBERS = Object.keys(NUMBERS).length;
+export const STEP_NUMBERS = MESSAGE_NUMBERS + Object.keys(NUMBERS).length;
 
 /** Who has a log to be run again. */
 export interface LoggedCanister {
@@ -74,7 +86,7 @@ export class StepAccounting {
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
   #activity: CanisterActivity = NO_ACTIVITY;
   #balance: bigint;
-  /** The other numbers (`NUMBERS`): from `#at` on. */
+  /** The other numbers, those that messages change and then `NUMBERS`: from `#at` on. */
   #block: Float64Array;
   #at: number;
 
@@ -87,7 +99,7 @@ export class StepAccounting {
   }
 
   #get(number: number): number {
-    // `?? 0`: several times a message, and a row has all of `NUMBERS`.
+    // `?? 0`: several times a message, and a row has all of them.
     return this.#block[this.#at + number] ?? 0;
   }
 
@@ -95,12 +107,17 @@ export class StepAccounting {
     this.#block[this.#at + number] = value;
   }
 
+  /** Numbers that messages change. */
+  get numbers(): MessageNumbers {
+    return numbersAt(this.#block, this.#at);
+  }
+
   get version(): number {
-    return this.#get(NUMBERS.version);
+    return this.#get(VERSION);
   }
 
   set version(version: number) {
-    this.#put(NUMBERS.version, version);
+    this.#put(VERSION, version);
   }
 
   get heapBytes(): number {
@@ -166,7 +183,7 @@ export class StepAccounting {
   /** Takes over what another process has stored. */
   recovered(numbers: Omit<StoredNumbers, 'timerMs' | 'status'>): void {
     this.#setBalance(numbers.balance);
-    this.version = numbers.version;
+    putNumbers(this.#block, this.#at, numbers.ofMessages);
     this.setMemory(numbers.heapBytes, numbers.stableBytes);
     this.#put(NUMBERS.messages, numbers.messages);
     this.#put(NUMBERS.traps, numbers.traps);
@@ -229,11 +246,12 @@ export class StepAccounting {
 
   stepEnded(ended: ToldStep, count: StepCount): void {
     const { store } = this.#needs;
-    const { step, changes, lines, heapBytes, version, balance } = ended;
+    const { step, changes, lines, heapBytes, balance } = ended;
     const { charge } = step;
     for (const piece of changes) store.append(piece);
     if (store.isDurable) {
-      if (charge > 0 || balance !== undefined || version !== this.version) store.numbersChanged(this.#canister);
+      const isSame = charge === 0 && balance === undefined && areNumbersAt(this.#block, this.#at, ended);
+      if (!isSame) store.numbersChanged(this.#canister);
       this.#put(NUMBERS.instantMs, ended.instantMs);
       this.logIs(ended.loggedInstructions);
     }
@@ -241,16 +259,21 @@ export class StepAccounting {
     if (lines.length > 0) this.#canister.output.stepEnded(lines);
     const isMemoryChanged = heapBytes !== this.heapBytes;
     this.setMemory(heapBytes, ended.stableBytes);
-    if (version > this.version) {
-      this.version = version;
-      this.#needs.watches.changed(this.#canister.handle);
-    }
+    this.#takeNumbers(ended);
     this.#put(NUMBERS.cyclesCharged, this.cyclesCharged + charge);
     if (balance === undefined) this.#charge(charge);
     else this.#setBalance(balance);
     this.#count(step.fault, count);
     // One that is due may have found nobody to run it.
     if (isMemoryChanged || this.lowMemoryHook === 'ready') this.checkMemory();
+  }
+
+  /** Takes over the numbers after a step; but a version that the host has raised meanwhile stays. */
+  #takeNumbers(ended: MessageNumbers): void {
+    const { version } = this;
+    putNumbers(this.#block, this.#at, ended);
+    if (ended.version > version) this.#needs.watches.changed(this.#canister.handle);
+    else this.version = version;
   }
 
   #count(fault: StepFault | undefined, count: StepCount): void {

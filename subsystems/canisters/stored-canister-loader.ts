@@ -1,5 +1,5 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
-import { LARGE_HEAP_BYTES, NS_PER_MS, WASM_PAGE_BYTES, hexOf } from '../ic/index.ts';
+import { areNumbersReached, LARGE_HEAP_BYTES, NS_PER_MS, WASM_PAGE_BYTES, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type {
   CanisterLifecycle,
@@ -97,7 +97,7 @@ export class StoredCanisterLoader implements Loader {
       if (replayed === undefined) return;
       // The settings may have been changed since the last step.
       const { balance } = record.steps;
-      if (replayed.balance !== balance || replayed.version > record.version)
+      if (replayed.balance !== balance || !areNumbersReached(replayed, record.steps.numbers))
         throw new ServerError(
           'unavailable',
           'state-unfit',
@@ -140,15 +140,15 @@ export class StoredCanisterLoader implements Loader {
   #factsOf(record: StoredRecord, { status, timerMs, openCounts }: AsScheduled): PackedFacts {
     const { directory } = this.#needs;
     const { settings, controllers, module, steps } = record;
-    const { version, heapBytes, stableBytes, instantMs } = steps;
+    const { numbers, heapBytes, stableBytes, instantMs } = steps;
     const spec = directory.specOf(record);
     return {
       spec,
       settings: {
+        ...numbers,
         controllers,
         env: spec.env,
         status,
-        version,
         heapBytesMax: settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
       },
       timerNs: timerMs === undefined ? 0n : timerNsOf(timerMs),

@@ -2,26 +2,36 @@
  * Stored values of a canister besides its memory: its identity, which rarely changes, and its numbers, which change
  * with almost every step. The identity goes through V8's serializer, the numbers have fixed places.
  */
-import { CANISTER_STATUSES, LOW_MEMORY_HOOKS, type LowMemoryHook, type CanisterStatus } from '../ic/index.ts';
+import {
+  CANISTER_STATUSES,
+  type CanisterStatus,
+  factsAmong,
+  type GivenFacts,
+  LATER_NUMBERS,
+  laterNumbers,
+  LOW_MEMORY_HOOKS,
+  type LowMemoryHook,
+  type MessageNumbers,
+  storedNumbers,
+} from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import type { EnforcedSettings } from '../management/index.ts';
 import { deserialize, serialize } from 'node:v8';
 
-export interface StoredIdentity {
+/** With the facts that are not the default. */
+export interface StoredIdentity extends Partial<GivenFacts> {
   readonly name: string;
   readonly controllers: readonly Uint8Array[];
   readonly environment: ReadonlyMap<string, string>;
   readonly settings: EnforcedSettings;
   readonly givenCandid: string | undefined;
-  /** Absent in what older versions have stored: it has none. */
-  readonly hasCertificate?: boolean;
   /** SHA-256 of its module, hex; undefined: it is empty. */
   readonly moduleHash: string | undefined;
 }
 
 export interface StoredNumbers {
   readonly balance: bigint;
-  readonly version: number;
+  readonly ofMessages: MessageNumbers;
   /** When the global timer is due, ms since 1970; Infinity: off. */
   readonly timerMs: number;
   readonly heapBytes: number;
@@ -39,12 +49,8 @@ export interface StoredNumbers {
   readonly lowMemoryHook: LowMemoryHook;
 }
 
-/**
- * Fixed places: one more makes what older versions have stored unreadable. What is rare goes into `StoredIdentity`, as
- * an optional field.
- */
+/** Fixed places: one more makes what older versions have stored unreadable. Facts of later versions have a table. */
 const FLOATS = [
-  'version',
   'timerMs',
   'heapBytes',
   'stableBytes',
@@ -54,39 +60,47 @@ const FLOATS = [
   'instantMs',
   'cyclesCharged',
 ] as const satisfies readonly (keyof StoredNumbers)[];
-const FLOATS_AT = 16;
+const VERSION_AT = 16;
+const FLOATS_AT = 24;
 const STATUS_AT = FLOATS_AT + FLOATS.length * 8;
-const NUMBERS_BYTES = STATUS_AT + 8;
+/** End of what is always there; later numbers that messages change follow. */
+const LATER_AT = STATUS_AT + 8;
 
 /** Always the same place: whoever takes it copies it at once. */
-const scratch = new DataView(new ArrayBuffer(NUMBERS_BYTES));
+const scratch = new DataView(new ArrayBuffer(LATER_AT + LATER_NUMBERS * 8));
 const scratchBytes = new Uint8Array(scratch.buffer);
 
 /** A view that the next call overwrites. */
 export function numbersBytes(numbers: StoredNumbers): Uint8Array {
-  const { balance } = numbers;
+  const { balance, ofMessages } = numbers;
   scratch.setBigUint64(0, balance, true);
   scratch.setBigUint64(8, balance >> 64n, true);
+  scratch.setFloat64(VERSION_AT, ofMessages.version, true);
   for (let at = 0; at < FLOATS.length; at++) {
     const name = FLOATS[at];
     if (name !== undefined) scratch.setFloat64(FLOATS_AT + at * 8, numbers[name], true);
   }
   scratch.setUint8(STATUS_AT, CANISTER_STATUSES.indexOf(numbers.status));
   scratch.setUint8(STATUS_AT + 1, LOW_MEMORY_HOOKS.indexOf(numbers.lowMemoryHook));
-  return scratchBytes;
+  const later = laterNumbers(ofMessages);
+  scratch.setUint8(STATUS_AT + 2, later.length);
+  for (const [at, number] of later.entries()) scratch.setFloat64(LATER_AT + at * 8, number, true);
+  return scratchBytes.subarray(0, LATER_AT + later.length * 8);
 }
 
 /** Throws ServerError `state-corrupt`. */
 export function readNumbers(bytes: Uint8Array, key: Uint8Array): StoredNumbers {
-  if (bytes.length !== NUMBERS_BYTES) throw corrupt(key);
+  const laterCount = bytes[STATUS_AT + 2] ?? 0;
+  if (laterCount > LATER_NUMBERS || bytes.length !== LATER_AT + laterCount * 8) throw corrupt(key);
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   const status = CANISTER_STATUSES[view.getUint8(STATUS_AT)];
   const lowMemoryHook = LOW_MEMORY_HOOKS[view.getUint8(STATUS_AT + 1)];
   if (status === undefined || lowMemoryHook === undefined) throw corrupt(key);
+  const later = Array.from({ length: laterCount }, (_, at) => view.getFloat64(LATER_AT + at * 8, true));
   const float = (name: (typeof FLOATS)[number]): number => view.getFloat64(FLOATS_AT + FLOATS.indexOf(name) * 8, true);
   return {
     balance: view.getBigUint64(0, true) | (view.getBigUint64(8, true) << 64n),
-    version: float('version'),
+    ofMessages: storedNumbers(view.getFloat64(VERSION_AT, true), later),
     timerMs: float('timerMs'),
     heapBytes: float('heapBytes'),
     stableBytes: float('stableBytes'),
@@ -113,7 +127,7 @@ export function readIdentity(bytes: Uint8Array, key: Uint8Array): StoredIdentity
       Array.isArray(identity.controllers) &&
       identity.environment instanceof Map &&
       typeof identity.settings === 'object' &&
-      (identity.hasCertificate === undefined || typeof identity.hasCertificate === 'boolean')
+      factsAmong(identity) !== undefined
     )
       return identity as StoredIdentity;
   } catch {

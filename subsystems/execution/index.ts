@@ -5,7 +5,15 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { Recall } from './wire/recalls.ts';
-import type { CanisterStatus, EndedStep, MethodKind, OpenCallsEntry, Task } from '../ic/index.ts';
+import type {
+  CanisterStatus,
+  EndedStep,
+  GivenFacts,
+  MessageNumbers,
+  MethodKind,
+  OpenCallsEntry,
+  Task,
+} from '../ic/index.ts';
 
 export type { Recall } from './wire/recalls.ts';
 
@@ -58,8 +66,8 @@ export interface CanisterSpec {
   readonly controllers: readonly Uint8Array[];
   /** The canister's own variables. */
   readonly env: ReadonlyMap<string, string>;
-  /** True if the canister's queries find a certificate, a placeholder that certifies nothing; default false. */
-  readonly hasCertificate?: boolean;
+  /** Facts that operators gave the canister; NO_FACTS by default. */
+  readonly facts?: GivenFacts;
   /**
    * If given, changes of the canister's steps are told (`ToldStep.changes`): heaps up to this many bytes by
    * their changed bytes, larger ones by what the step depended on. Undefined: the canister lives in memory only.
@@ -70,8 +78,8 @@ export interface CanisterSpec {
 /** A canister as it is stored, to be brought to life again. */
 export interface SleepingCanister {
   readonly spec: CanisterSpec;
-  /** Settings as of the last step. */
-  readonly settings: Required<CanisterSettings>;
+  /** Settings and numbers as of the last step. */
+  readonly settings: StandingSettings;
   readonly timerNs: bigint;
   readonly instantMs: number;
   readonly heapBytes: number;
@@ -93,13 +101,12 @@ export interface SleepingCanister {
 /** Facts of a sleeping canister besides its stored memory: enough to unpack it. */
 export type PackedFacts = Omit<SleepingCanister, 'memory' | 'copy' | 'globals' | 'certifiedData' | 'log'>;
 
-/** Result of running a log again. */
-export interface Replayed {
+/** Result of running a log again, with the numbers that this came to. */
+export interface Replayed extends MessageNumbers {
   readonly records: number;
   /** Instructions that running the log once more would take; see ToldStep. */
   readonly loggedInstructions: number;
   readonly balance: bigint;
-  readonly version: number;
 }
 
 /** Settings that the management canister may change of a live canister; settings that are left out stay. */
@@ -112,6 +119,9 @@ export interface CanisterSettings {
   /** The most heap that update methods, installation and upgrades may leave; Infinity: the module's own maximum. */
   readonly heapBytesMax?: number;
 }
+
+/** All settings of a canister, and its numbers with the version. */
+export type StandingSettings = Required<CanisterSettings> & MessageNumbers;
 
 /** A canister's whole state in an executor. Buffers are the image's own: they may be kept. */
 export interface CanisterImage {
@@ -332,11 +342,8 @@ export interface CanisterRunner {
   uninstall(handle: number): Promise<void>;
   /** Changes settings, in order with the canister's tasks. */
   configure(handle: number, settings: CanisterSettings): void;
-  /**
-   * Lets the canister's queries find a placeholder for a certificate from now on. No effect on a sleeping canister: its
-   * spec says it.
-   */
-  giveCertificate(handle: number): void;
+  /** Replaces the facts that operators gave the canister. No effect on a sleeping canister: its spec says them. */
+  giveFacts(handle: number, facts: GivenFacts): void;
   /**
    * Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` if the canister is lost, or
    * sleeps.

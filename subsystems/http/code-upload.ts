@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { InitArgument } from '../canisters/index.ts';
+import type { GivenFacts } from '../ic/index.ts';
 import { badForm, boundaryOf, FormReader, isForm, type PartKind } from './multipart.ts';
 import { bodyOf, GrowingBody, readPieces } from './request-body.ts';
 import { DID_BYTES_MAX, GUARDED_BYTES_MAX, MODULE_BYTES_MAX } from './route-table.ts';
@@ -137,4 +138,9 @@ export function refuseCycles({ cycles }: CodeUpload, why: string): void {
     'bad-form',
     `the part cycles is for actors that are new: ${why}; POST /cycles/<ACTOR> adds to it`,
   );
+}
+
+/** Returns the facts that the parameters of an installation or an upgrade give the actor. */
+export function factsIn(query: ReadonlyMap<string, string>): Partial<GivenFacts> {
+  return query.has('certificate') ? { hasCertificate: true } : {};
 }

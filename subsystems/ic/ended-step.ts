@@ -2,10 +2,11 @@
  * The end of a step, told once: what came of it, and all that its executor says of the canister beside that. The
  * scheduler hears it first, and hands it on before it does anything else. Plain data.
  */
+import type { MessageNumbers } from './canister-facts.ts';
 import type { OutputLine, Step } from './step.ts';
 
-/** A step as its executor has told it. */
-export interface ToldStep {
+/** A step as its executor has told it, with the canister's numbers afterwards. */
+export interface ToldStep extends MessageNumbers {
   readonly isReturned: false;
   readonly step: Step;
   /** Operations for storage, in pieces, for the unit of this turn. The bytes are the reader's. */
@@ -14,8 +15,6 @@ export interface ToldStep {
   readonly lines: readonly OutputLine[];
   readonly heapBytes: number;
   readonly stableBytes: number;
-  /** `ic0.canister_version` afterwards. */
-  readonly version: number;
   /** The balance afterwards, when something besides the step's charge changed it; undefined otherwise. */
   readonly balance: bigint | undefined;
   /** When the message began, ms since 1970: time never goes back for the canister. */

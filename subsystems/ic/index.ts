@@ -3,6 +3,7 @@
  * codes, states, units. Plain data and its text forms; nothing here runs anything, and only the kernel is imported.
  */
 export * from './callback-buffer.ts';
+export * from './canister-facts.ts';
 export * from './canister-id.ts';
 export * from './canister-status.ts';
 export * from './ended-step.ts';

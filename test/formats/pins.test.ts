@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { MessageChannel } from 'node:worker_threads';
 import { numbersBytes } from '../../subsystems/canisters/stored-values.ts';
 import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/ic/callback-buffer.ts';
-import { FULL_LIMIT, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
+import { FULL_LIMIT, NO_NUMBERS, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
 import {
   encodeRecord,
   encodeCheckpointHeader,
@@ -133,9 +133,10 @@ function records(): string[] {
     'a system task': { kind: 'task', nowMs: 4, task: system, shared: undefined },
     'new settings': { kind: 'configure', settings },
     'no settings': { kind: 'configure', settings: {} },
-    numbers: { kind: 'numbers', balance: LARGE, version: 5, timerNs: 6n },
+    numbers: { ...NO_NUMBERS, kind: 'numbers', balance: LARGE, version: 5, timerNs: 6n },
   };
   const standing = encodeCheckpointHeader(writer, {
+    ...NO_NUMBERS,
     policy: {
       isEnabled: true,
       startingCycles: LARGE,
@@ -374,7 +375,7 @@ function wire(): string[] {
     handle: 5,
     heapBytes: 65_536,
     stableBytes: 131_072,
-    version: 6,
+    numbers: { ...NO_NUMBERS, version: 6 },
     instantMs: 7.5,
     loggedInstructions: 8,
   };
@@ -405,7 +406,7 @@ function wire(): string[] {
 test('what is stored, and what crosses threads, is byte for byte as recorded', (t) => {
   const numbers = numbersBytes({
     balance: LARGE,
-    version: 1,
+    ofMessages: { ...NO_NUMBERS, version: 1 },
     timerMs: Number.POSITIVE_INFINITY,
     heapBytes: 2,
     stableBytes: 3,

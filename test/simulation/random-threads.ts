@@ -14,7 +14,7 @@ import type {
   Recall,
   SleepingCanister,
 } from '../../subsystems/execution/index.ts';
-import { type EndedStep, TAKEN_BACK, type Task, type CanisterStatus } from '../../subsystems/ic/index.ts';
+import { type EndedStep, NO_NUMBERS, TAKEN_BACK, type Task, type CanisterStatus } from '../../subsystems/ic/index.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 import type { StoredPages } from '../../subsystems/storage/index.ts';
 import { Books, decodeChanges } from './books.ts';
@@ -243,7 +243,7 @@ export class RandomThreads extends SteppedThreads {
     const { draw, tally } = this.#options;
     const facts = {
       spec: this.#specOf(canister),
-      settings: { controllers: [], env: new Map(), status, version: 0, heapBytesMax: Number.POSITIVE_INFINITY },
+      settings: { ...NO_NUMBERS, controllers: [], env: new Map(), status, heapBytesMax: Number.POSITIVE_INFINITY },
       timerNs: 0n,
       instantMs: 0,
       heapBytes: 0,

@@ -4,8 +4,17 @@
  * executor-thread.ts.
  */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../metering/index.ts';
-import type { CanisterSettings, CanisterSpec } from '../index.ts';
-import type { CanisterStatus, MethodKind } from '../../ic/index.ts';
+import type { CanisterSettings, CanisterSpec, StandingSettings } from '../index.ts';
+import {
+  type CanisterStatus,
+  type GivenFacts,
+  type MessageNumbers,
+  type MethodKind,
+  NO_FACTS,
+  NO_NUMBERS,
+  numbersOf,
+  takeNumbers,
+} from '../../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { PersistenceState } from '../persistence/persistence-state.ts';
@@ -32,7 +41,7 @@ const SHORT_INSTRUCTIONS = 2 ** 20;
 /** After this many short messages in a row, the canister's next message is no longer taken for a long one. */
 const SHORT_AGAIN = 64;
 
-export class CanisterState {
+export class CanisterState implements MessageNumbers {
   readonly id: Uint8Array;
   controllers: readonly Uint8Array[];
   readonly account: CyclesAccount;
@@ -41,13 +50,12 @@ export class CanisterState {
   /** True if a message has read the variables: its effects depend on them. */
   hasReadEnvironment = false;
   status: CanisterStatus = 'running';
-  /** Counts what changed the canister; see docs/execution-rules.md, "The version of a canister". */
-  version = 0;
+  version = NO_NUMBERS.version;
   /** The most heap that update methods, installation and upgrades may leave (`wasm_memory_limit`). */
   heapBytesMax = Number.POSITIVE_INFINITY;
   certifiedData: Uint8Array = NO_BYTES;
-  /** True if the canister's queries find a certificate. Updates never find one, so no log depends on it. */
-  hasCertificate: boolean;
+  /** Facts that operators gave the canister: no log depends on them. */
+  facts: GivenFacts;
   /** The global timer's deadline, ns since 1970; 0: off. */
   timerNs = 0n;
   /** Calls that wait for their responses. */
@@ -67,7 +75,7 @@ export class CanisterState {
   readonly persistence: PersistenceState | undefined;
   /** Time at which the last message began, ms since 1970. */
   instantMs = 0;
-  #markedVersion = 0;
+  readonly #markedNumbers = { ...NO_NUMBERS };
   #markedTimerNs = 0n;
   /** The canister's own variables, and below the variables that all canisters have. */
   #env: ReadonlyMap<string, string>;
@@ -81,7 +89,7 @@ export class CanisterState {
     this.stable = new StableMemory(pool);
     this.persistence =
       spec.snapshotBelowBytes === undefined ? undefined : new PersistenceState(spec.snapshotBelowBytes);
-    this.hasCertificate = spec.hasCertificate ?? false;
+    this.facts = spec.facts ?? NO_FACTS;
     this.#env = spec.env;
     this.#shared = shared;
     this.#environment = shared.with(spec.env);
@@ -103,10 +111,10 @@ export class CanisterState {
     this.#environment = shared.with(this.#env);
   }
 
-  /** Returns the settings with which `configure` would restore the present ones. */
-  get settings(): Required<CanisterSettings> {
-    const { controllers, status, version, heapBytesMax } = this;
-    return { controllers, env: this.#env, status, version, heapBytesMax };
+  /** Returns the settings with which `configure` would restore the present ones, and the numbers. */
+  get settings(): StandingSettings {
+    const { controllers, status, heapBytesMax } = this;
+    return { ...numbersOf(this), controllers, env: this.#env, status, heapBytesMax };
   }
 
   /** Takes over the given settings; settings that are left out stay. */
@@ -142,20 +150,19 @@ export class CanisterState {
   mark(): void {
     this.account.mark();
     this.openCalls.mark();
-    this.#markedVersion = this.version;
+    takeNumbers(this.#markedNumbers, this);
     this.#markedTimerNs = this.timerNs;
   }
 
   /** Returns what the message in progress may have changed, as it was before the message. */
-  beforeMessage(): {
+  beforeMessage(): MessageNumbers & {
     readonly balance: bigint;
-    readonly version: number;
     readonly timerNs: bigint;
     readonly openCalls: readonly OpenCallsEntry[];
   } {
     return {
+      ...this.#markedNumbers,
       balance: this.account.balanceAtMark,
-      version: this.#markedVersion,
       timerNs: this.#markedTimerNs,
       openCalls: this.openCalls.entriesAtMark(),
     };

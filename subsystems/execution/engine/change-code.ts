@@ -14,7 +14,7 @@
  *
  * Executor thread; touches the one canister whose code changes, between two of its messages.
  */
-import { REJECT_CODE, WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { numbersOf, REJECT_CODE, takeNumbers, WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { messageOf } from '../../../kernel/index.ts';
 import { hookContext } from './call-context.ts';
 import type { CanisterState } from './canister-state.ts';
@@ -66,7 +66,8 @@ function* install(
   nowMs: number,
 ): Running<EngineResult> {
   const { execution } = runtime;
-  const { stable: stableBefore, version: versionBefore, timerNs: timerBefore } = canister;
+  const { stable: stableBefore, timerNs: timerBefore } = canister;
+  const numbersBefore = numbersOf(canister);
   let instance: Instance;
   try {
     instance = Instance.create(code, runtime.imports, runtime.control, runtime.heaps);
@@ -100,7 +101,7 @@ function* install(
     instance.release();
     stable.clear();
     canister.stable = stableBefore;
-    canister.version = versionBefore;
+    takeNumbers(canister, numbersBefore);
     canister.timerNs = timerBefore;
   };
   if (fault !== undefined) {
@@ -136,7 +137,8 @@ function* upgrade(
   const old = canister.installed?.instance;
   if (old === undefined) return emptyCanister();
   const { execution, policy } = runtime;
-  const { account, stable, version: versionBefore, timerNs: timerBefore } = canister;
+  const { account, stable, timerNs: timerBefore } = canister;
+  const numbersBefore = numbersOf(canister);
   const context = hookContext(change.caller);
   const instant = canister.instant(nowMs);
 
@@ -163,7 +165,7 @@ function* upgrade(
   /** Restores the state before the upgrade, after a fault of the second part. */
   const giveUp = (): void => {
     stable.rollback();
-    canister.version = versionBefore;
+    takeNumbers(canister, numbersBefore);
     canister.timerNs = timerBefore;
     if (isBalanceMoved) account.add(-cyclesGained);
   };

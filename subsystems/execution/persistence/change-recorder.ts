@@ -8,6 +8,7 @@
  * the stored memory does not. From then on the pages that messages touch are remembered for the next checkpoint.
  */
 import { logKey, memoryId, META, metaKey, WriteBatch } from '../../storage/index.ts';
+import { numbersOf } from '../../ic/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Instance } from '../engine/instance.ts';
 import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHeader } from './log-record.ts';
@@ -216,9 +217,14 @@ export class ChangeRecorder {
 
   /** Records numbers that no step explains. */
   numbers(canister: CanisterState): void {
-    const { persistence, account, version, timerNs } = canister;
+    const { persistence, account, timerNs } = canister;
     if (persistence?.isLogged === true)
-      this.record(canister, persistence, { kind: 'numbers', balance: account.balance, version, timerNs });
+      this.record(canister, persistence, {
+        kind: 'numbers',
+        balance: account.balance,
+        timerNs,
+        ...numbersOf(canister),
+      });
   }
 
   /**
@@ -338,11 +344,11 @@ const PIECES_FACTOR = 2;
 const ADD_ZEROS = true;
 
 function checkpointHeaderOf(canister: CanisterState): CheckpointHeader {
-  const { account, version, timerNs, instantMs, stable, openCalls, settings, installed } = canister;
+  const { account, timerNs, instantMs, stable, openCalls, settings, installed } = canister;
   return {
+    ...numbersOf(canister),
     policy: account.policy,
     balance: account.balance,
-    version,
     timerNs,
     instantMs,
     settings,

@@ -9,23 +9,35 @@
  *                  [shortages]
  *       system     flags · f64 instant · [texts shared] · count entry · [shortages]
  *       configure  settings
- *       numbers    u128 balance · f64 version · u64 timer
+ *       numbers    u128 balance · f64 version · u64 timer · [later]
  *     context    [u64 deadline] · [u128 cycles] · [f64 instructions] · [f64 limit]
  *     shortages  2 × (u8 kind · 1: count granted, 2: f64 instructions): of the task's first run, and of its second
  *     settings   flags · [count, so many data: controllers] · [texts env] · [u8 status] · [f64 version] ·
  *                [f64 heap bytes]
  *     standing   u8 version · policy · u128 balance · f64 version · u64 timer · f64 instant · settings ·
- *                f64 heap bytes · f64 stable pages · count, so many (data callee · count slot · count count)
+ *                f64 heap bytes · f64 stable pages · count, so many (data callee · count slot · count count) ·
+ *                [later]
  *     policy     u8 enabled · u128 starting cycles · f64 per message · f64 per ten instructions · f64 limit
+ *     later      count, so many f64: numbers of `ic/canister-facts.ts`; present if the version says so
  *
- * A field in [] is present if a flag says so: a field that nearly all messages lack costs a bit. A small update takes
- * 20 bytes and its argument. The layout differs from that of tasks in the ring (`task-record.ts`): there, fixed places
- * for all fields cost nothing, here they would cost 190 bytes a message; and a task that is read from a log goes to the
- * engine of the same thread.
+ * Another field in [] is present if a flag says so: a field that nearly all messages lack costs a bit. A small update
+ * takes 20 bytes and its argument. The layout differs from that of tasks in the ring (`task-record.ts`): there, fixed
+ * places for all fields cost nothing, here they would cost 190 bytes a message; and a task that is read from a log goes
+ * to the engine of the same thread.
  *
  * Executor thread: bytes in, records out, and back. Touches nothing else.
  */
-import { CANISTER_STATUSES, CALLBACK_BYTES, FULL_LIMIT, type RejectCode, type Task } from '../../ic/index.ts';
+import {
+  CANISTER_STATUSES,
+  CALLBACK_BYTES,
+  FULL_LIMIT,
+  LATER_NUMBERS,
+  laterNumbers,
+  type MessageNumbers,
+  type RejectCode,
+  storedNumbers,
+  type Task,
+} from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings } from '../index.ts';
 import { OPEN_CALLS_MAX } from '../engine/open-calls.ts';
@@ -34,10 +46,9 @@ import { RecordReader, type RecordWriter, NO_BYTES } from '../../bytes/index.ts'
 import { RUNS_MAX, type Shortage, type Shortages } from '../memory/shortage.ts';
 
 /** Beginning of a log, besides memory, globals and certified data. */
-export interface CheckpointHeader {
+export interface CheckpointHeader extends MessageNumbers {
   readonly policy: MeteringPolicy;
   readonly balance: bigint;
-  readonly version: number;
   readonly timerNs: bigint;
   readonly instantMs: number;
   readonly settings: CanisterSettings;
@@ -60,7 +71,7 @@ export type LogRecord =
     }
   | { readonly kind: 'configure'; readonly settings: CanisterSettings }
   /** Changes without a step that could be run again: cycles came in, an upgrade failed. */
-  | { readonly kind: 'numbers'; readonly balance: bigint; readonly version: number; readonly timerNs: bigint };
+  | ({ readonly kind: 'numbers'; readonly balance: bigint; readonly timerNs: bigint } & MessageNumbers);
 
 const VERSION = 1;
 /**
@@ -68,6 +79,9 @@ const VERSION = 1;
  * refused.
  */
 const SHORT_VERSION = 2;
+/** Version of what contains later numbers (`ic/canister-facts.ts`): at its end, and only if one of them is not 0. */
+const LATER_VERSION = 3;
+const LATER_VERSIONS = LATER_NUMBERS > 0 ? [LATER_VERSION] : [];
 
 const UPDATE = 1;
 const CALLBACK = 2;
@@ -95,6 +109,7 @@ const HAS_STATUS = 4;
 const HAS_VERSION = 8;
 const HAS_HEAP_BYTES = 16;
 
+const NO_NUMBERS: readonly number[] = [];
 const NO_SHORTAGES: { readonly shortages?: Shortages | undefined } = {};
 
 type MessageTask = Extract<Task, { readonly instructionsMax: number }>;
@@ -104,7 +119,8 @@ type MessageTask = Extract<Task, { readonly instructionsMax: number }>;
 /** Returns a record's bytes: a view, valid until the writer begins again. */
 export function encodeRecord(writer: RecordWriter, record: LogRecord): Uint8Array {
   const { shortages } = record.kind === 'task' ? record : NO_SHORTAGES;
-  writer.begin().u8(shortages === undefined ? VERSION : SHORT_VERSION);
+  const later = record.kind === 'numbers' ? laterNumbers(record) : NO_NUMBERS;
+  writer.begin().u8(later.length > 0 ? LATER_VERSION : shortages === undefined ? VERSION : SHORT_VERSION);
   switch (record.kind) {
     case 'task':
       writeTask(writer, record.task, record.nowMs, record.shared, shortages === undefined ? 0 : HAS_SHORTAGES);
@@ -119,8 +135,13 @@ export function encodeRecord(writer: RecordWriter, record: LogRecord): Uint8Arra
       writer.u128(record.balance);
       writer.f64(record.version);
       writer.u64(record.timerNs);
+      writeLater(writer, later);
   }
   return writer.view();
+}
+
+function writeLater(writer: RecordWriter, later: readonly number[]): void {
+  if (later.length > 0) writer.list(later, (number) => writer.f64(number));
 }
 
 function writeTask(
@@ -230,7 +251,8 @@ function writeSettings(
 /** Returns the header's bytes: a view, valid until the writer begins again. */
 export function encodeCheckpointHeader(writer: RecordWriter, header: CheckpointHeader): Uint8Array {
   const { policy, openCalls } = header;
-  writer.begin().u8(VERSION);
+  const later = laterNumbers(header);
+  writer.begin().u8(later.length > 0 ? LATER_VERSION : VERSION);
   writer.u8(policy.isEnabled ? 1 : 0);
   writer.u128(policy.startingCycles);
   writer.f64(policy.cyclesPerMessage);
@@ -249,6 +271,7 @@ export function encodeCheckpointHeader(writer: RecordWriter, header: CheckpointH
     writer.count(slot);
     writer.count(count);
   }
+  writeLater(writer, later);
   return writer.view();
 }
 
@@ -268,15 +291,17 @@ export class LogReader {
   read(start: number, end: number): LogRecord {
     const reader = this.#reader;
     reader.open(start, end);
-    const version = checkVersion(reader, SHORT_VERSION);
+    const version = checkVersion(reader, [VERSION, SHORT_VERSION, ...LATER_VERSIONS]);
     const kind = reader.u8();
-    const record = this.#readKind(kind, version === SHORT_VERSION ? HAS_SHORTAGES : 0);
+    const record = kind === NUMBERS ? readNumbersRecord(reader, version) : this.#readKind(kind, version);
     reader.close();
     return record;
   }
 
-  #readKind(kind: number, withShortages: number): LogRecord {
+  #readKind(kind: number, version: number): LogRecord {
     const reader = this.#reader;
+    if (version === LATER_VERSION) throw reader.malformed(`a record of kind ${kind} has no numbers`);
+    const withShortages = version === SHORT_VERSION ? HAS_SHORTAGES : 0;
     switch (kind) {
       case UPDATE:
       case CALLBACK:
@@ -291,8 +316,6 @@ export class LogReader {
       }
       case CONFIGURE:
         return { kind: 'configure', settings: readSettings(reader) };
-      case NUMBERS:
-        return { kind: 'numbers', balance: reader.u128(), version: reader.natural(), timerNs: reader.u64() };
       default:
         throw reader.malformed(`there is no kind ${kind}`);
     }
@@ -340,10 +363,10 @@ const SETTINGS_FLAGS = HAS_CONTROLLERS | HAS_ENV | HAS_STATUS | HAS_VERSION | HA
 /** Codes of a response; 0: it is a reply. */
 const CODES: readonly (RejectCode | 0)[] = [0, 1, 2, 3, 4, 5, 6];
 
-function checkVersion(reader: RecordReader, newest = VERSION): number {
+function checkVersion(reader: RecordReader, known: readonly number[]): number {
   const version = reader.u8();
-  if (version < VERSION || version > newest)
-    throw reader.malformed(`it has format ${version}, and this svc reads formats up to ${newest}`);
+  if (!known.includes(version))
+    throw reader.malformed(`it has format ${version}, and this svc reads formats up to ${known.at(-1)}`);
   return version;
 }
 
@@ -387,7 +410,7 @@ function readControllers(reader: RecordReader): Uint8Array[] {
 export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
   const reader = new RecordReader(bytes, "the beginning of the actor's log");
   reader.open(0, bytes.length);
-  checkVersion(reader);
+  const format = checkVersion(reader, [VERSION, ...LATER_VERSIONS]);
   const header = {
     policy: {
       isEnabled: reader.oneOf([false, true]),
@@ -405,8 +428,21 @@ export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
     stablePages: reader.natural(),
     openCalls: readOpenCalls(reader),
   };
+  const numbers = readNumbers(reader, format, header.version);
   reader.close();
-  return header;
+  return { ...header, ...numbers };
+}
+
+function readNumbersRecord(reader: RecordReader, format: number): LogRecord {
+  const record = { kind: 'numbers', balance: reader.u128(), version: reader.natural(), timerNs: reader.u64() } as const;
+  return { ...record, ...readNumbers(reader, format, record.version) };
+}
+
+/** Returns the version with the later numbers, which end a record of that format. */
+function readNumbers(reader: RecordReader, format: number, version: number): MessageNumbers {
+  const later = format === LATER_VERSION ? reader.list(() => reader.limit()) : NO_NUMBERS;
+  if (later.length > LATER_NUMBERS) throw reader.malformed(`${later.length} numbers are more than this svc knows`);
+  return storedNumbers(version, later);
 }
 
 function readOpenCalls(reader: RecordReader): OpenCallsEntry[] {

@@ -73,7 +73,7 @@ export class CanisterPacker {
     const heap = code && marks && this.#heap(code, installed?.instance.heap() ?? NO_BYTES, marks);
     const globals = installed?.instance.saveGlobals() ?? NO_BYTES;
     const bytes = this.#bytes + globals.length + certifiedData.length + OBJECT_BYTES;
-    const { id, account, settings, hasCertificate } = canister;
+    const { id, account, settings, facts } = canister;
     const { controllers, env } = settings;
     return {
       spec: {
@@ -81,7 +81,7 @@ export class CanisterPacker {
         balance: account.balance,
         controllers,
         env,
-        hasCertificate,
+        facts,
         snapshotBelowBytes: persistence.snapshotBelowBytes,
       },
       settings,

@@ -4,13 +4,13 @@
  */
 import { at } from '../../../kernel/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
-import type { Task } from '../../ic/index.ts';
+import { areSameNumbers, numbersOf, takeNumbers, type Task } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import { type StoredState, wakeState } from './canister-image.ts';
 import { Environment } from '../engine/environment.ts';
 import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
-import type { CanisterSettings, SleepingCanister } from '../index.ts';
+import type { CanisterSettings, Replayed, SleepingCanister, StandingSettings } from '../index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { decodeCheckpointHeader, LogReader, type CheckpointHeader } from './log-record.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
@@ -39,6 +39,7 @@ export function* wakeCanister(
   if (log === undefined || log.records.ends.length === 0) {
     const problem = yield* wakeState(runtime, canister, code, stored);
     if (problem !== undefined) return problem;
+    takeNumbers(canister, stored.settings);
     canister.configure(stored.settings);
     canister.timerNs = stored.timerNs;
     canister.instantMs = stored.instantMs;
@@ -79,7 +80,7 @@ export function* wakeCanister(
         break;
       case 'numbers':
         canister.account.add(record.balance - canister.account.balance);
-        canister.version = record.version;
+        takeNumbers(canister, record);
         canister.timerNs = record.timerNs;
         if (persistence !== undefined) persistence.records++;
     }
@@ -96,10 +97,16 @@ export function* wakeCanister(
   return ends.length;
 }
 
-function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): boolean {
+/** Returns what running a log of so many records has come to. */
+export function replayedIn(canister: CanisterState, records: number): Replayed {
+  const loggedInstructions = canister.persistence?.instructions ?? 0;
+  return { ...numbersOf(canister), records, loggedInstructions, balance: canister.account.balance };
+}
+
+function areSame(a: StandingSettings, b: StandingSettings): boolean {
   return (
     a.status === b.status &&
-    a.version === b.version &&
+    areSameNumbers(a, b) &&
     a.heapBytesMax === b.heapBytesMax &&
     a.env.size === b.env.size &&
     [...a.env].every(([name, value]) => b.env.get(name) === value) &&
@@ -111,7 +118,7 @@ function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): 
 function stand(canister: CanisterState, header: CheckpointHeader): void {
   canister.configure(header.settings);
   canister.account.add(header.balance - canister.account.balance);
-  canister.version = header.version;
+  takeNumbers(canister, header);
   canister.timerNs = header.timerNs;
   canister.instantMs = header.instantMs;
   canister.openCalls.load(header.openCalls);

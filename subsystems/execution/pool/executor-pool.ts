@@ -33,7 +33,14 @@ import type {
   Replayed,
   SleepingCanister,
 } from '../index.ts';
-import { type EndedStep, returnedTask, type Task, THREAD_STOPPED_TEXT } from '../../ic/index.ts';
+import {
+  type EndedStep,
+  type GivenFacts,
+  numbersOf,
+  returnedTask,
+  type Task,
+  THREAD_STOPPED_TEXT,
+} from '../../ic/index.ts';
 import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import { ModuleLoader } from './module-loader.ts';
 import { type Placed, PlacedCanisters } from './placed-canisters.ts';
@@ -238,8 +245,9 @@ export class ExecutorPool implements Execution {
   async rouse(handle: number, canister: PackedFacts): Promise<boolean> {
     const { module, spec, settings, openCalls, timerNs, instantMs, heapBytes, stablePages } = canister;
     if (!this.#canisters.packed.delete(handle) || openCalls.length > 0) return false;
-    const { status, version } = settings;
-    const facts = { status, version, balance: spec.balance, timerNs, instantMs, heapBytes, stablePages };
+    const { status } = settings;
+    const numbers = numbersOf(settings);
+    const facts = { status, numbers, balance: spec.balance, timerNs, instantMs, heapBytes, stablePages };
     const answer = await this.#bring(handle, module, ({ executor }) =>
       executor.askRest((call) => ({ kind: 'rouse', call, handle, ...facts })),
     );
@@ -336,8 +344,8 @@ export class ExecutorPool implements Execution {
     this.#canisters.toChange(handle)?.send({ kind: 'configure', handle, settings });
   }
 
-  giveCertificate(handle: number): void {
-    this.#canisters.toChange(handle)?.send({ kind: 'giveCertificate', handle });
+  giveFacts(handle: number, facts: GivenFacts): void {
+    this.#canisters.toChange(handle)?.send({ kind: 'giveFacts', handle, facts });
   }
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {

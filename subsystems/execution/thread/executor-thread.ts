@@ -50,7 +50,7 @@ import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './pack
 import type { PackedFacts } from '../index.ts';
 import { PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
 import type { StoreAhead } from '../persistence/ahead-store.ts';
-import type { StoredCanisterState } from '../persistence/wake-canister.ts';
+import { replayedIn, type StoredCanisterState } from '../persistence/wake-canister.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { Recalls } from '../wire/recalls.ts';
 import type { CanisterCommand, Command, ExecutorOptions, HostCommand, PortMessage } from '../wire/port-messages.ts';
@@ -432,9 +432,9 @@ export class ExecutorThread {
         if (changes !== undefined) this.#sendByPort({ kind: 'changes', handle, changes });
         return;
       }
-      case 'giveCertificate': {
+      case 'giveFacts': {
         const canister = this.#canisters[handle];
-        if (canister !== undefined) canister.hasCertificate = true;
+        if (canister !== undefined) canister.facts = command.facts;
         return;
       }
       case 'addCycles': {
@@ -481,9 +481,9 @@ export class ExecutorThread {
     else this.#sendByPort({ kind: 'asleep', call, handle, changes, answer });
   }
 
-  #rouse({ call, handle, status, version, timerNs: hostTimerNs, instantMs, ...facts }: RouseRecord): void {
+  #rouse({ call, handle, status, timerNs: hostTimerNs, instantMs, ...facts }: RouseRecord): void {
     const packed = this.#packed.take(handle);
-    if (packed === undefined || !isAsPacked(packed, version, facts)) {
+    if (packed === undefined || !isAsPacked(packed, facts)) {
       this.#sendRest(call, 'notPacked');
       return;
     }
@@ -557,7 +557,6 @@ export class ExecutorThread {
     canister: CanisterState,
     outcome: string | number | Problem,
   ): void {
-    const { account, version } = canister;
     const changes = engine.takeChanges();
     if (typeof outcome !== 'number') {
       // Changes of a canister that could not be woken are not stored.
@@ -567,9 +566,7 @@ export class ExecutorThread {
       return;
     }
     this.#canisters[handle] = canister;
-    const loggedInstructions = canister.persistence?.instructions ?? 0;
-    const replayed =
-      outcome === 0 ? undefined : { records: outcome, loggedInstructions, balance: account.balance, version };
+    const replayed = outcome === 0 ? undefined : replayedIn(canister, outcome);
     if (replayed === undefined && changes === undefined) this.#sendRest(call, 'awake');
     else this.#sendByPort({ kind: 'awake', call, handle, ...NO_PROBLEM, replayed, changes });
   }
@@ -665,7 +662,7 @@ export class ExecutorThread {
       step,
       heapBytes: canister.installed?.instance.heapBytes ?? 0,
       stableBytes: canister.stable.bytes,
-      version: canister.version,
+      numbers: canister,
       balance: result.isBalanceMoved ? canister.account.balance : undefined,
       instantMs: canister.instantMs,
       loggedInstructions: canister.persistence?.instructions ?? 0,

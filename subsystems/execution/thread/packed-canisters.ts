@@ -6,6 +6,7 @@
  * (`clear`).
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import { areSameNumbers } from '../../ic/index.ts';
 import type { HeapTemplates } from '../memory/heap-template.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
@@ -110,12 +111,11 @@ export function packedBytesMax(threads: number, memoryBytesMax: number): number 
  */
 export function isAsPacked(
   { spec, settings, heapBytes, stablePages }: PackedCanister,
-  version: number,
-  facts: Pick<RouseRecord, 'balance' | 'heapBytes' | 'stablePages'>,
+  facts: Pick<RouseRecord, 'numbers' | 'balance' | 'heapBytes' | 'stablePages'>,
 ): boolean {
   return (
     spec.balance === facts.balance &&
-    settings.version === version &&
+    areSameNumbers(settings, facts.numbers) &&
     heapBytes === facts.heapBytes &&
     stablePages === facts.stablePages
   );

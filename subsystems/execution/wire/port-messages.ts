@@ -3,6 +3,7 @@
  * Both sides; types only.
  */
 import type { MessagePort } from 'node:worker_threads';
+import type { GivenFacts } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type {
   CanisterImage,
@@ -47,7 +48,7 @@ export type CanisterCommand =
     }
   | { readonly kind: 'uninstall'; readonly call: number; readonly handle: number }
   | { readonly kind: 'configure'; readonly handle: number; readonly settings: CanisterSettings }
-  | { readonly kind: 'giveCertificate'; readonly handle: number }
+  | { readonly kind: 'giveFacts'; readonly handle: number; readonly facts: GivenFacts }
   | { readonly kind: 'capture'; readonly call: number; readonly handle: number }
   | {
       readonly kind: 'restore';

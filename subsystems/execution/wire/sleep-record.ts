@@ -4,7 +4,14 @@
  * (wire.ts).
  */
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
-import { CANISTER_STATUSES, type CanisterStatus } from '../../ic/index.ts';
+import {
+  CANISTER_STATUSES,
+  type CanisterStatus,
+  MESSAGE_NUMBERS,
+  type MessageNumbers,
+  numbersAt,
+  putNumbers,
+} from '../../ic/index.ts';
 import { floatAt, longAt, readAmount, wordAt, writeAmount } from './ring-bytes.ts';
 import { REST, ROUSE, SLEEP } from './wire.ts';
 
@@ -23,7 +30,7 @@ export interface SleepRecord {
  */
 interface PackedFacts {
   readonly status: CanisterStatus;
-  readonly version: number;
+  readonly numbers: MessageNumbers;
   readonly balance: bigint;
   readonly timerNs: bigint;
   readonly instantMs: number;
@@ -47,17 +54,19 @@ export type RestAnswer = (typeof REST_ANSWERS)[number];
 
 // Byte offsets in the payloads. f64 and u64 fields are 8-aligned.
 const S = { CALL: 0, HANDLE: 4, IS_PREPARING: 8, BYTES: 16 } as const;
+/** End of the numbers. */
+const N = 8 * MESSAGE_NUMBERS;
 const R = {
-  VERSION: 0,
-  INSTANT: 8,
-  TIMER: 16,
-  HEAP: 24,
-  STABLE: 32,
-  BALANCE: 40,
-  CALL: 56,
-  HANDLE: 60,
-  STATUS: 64,
-  BYTES: 72,
+  NUMBERS: 0,
+  INSTANT: N,
+  TIMER: N + 8,
+  HEAP: N + 16,
+  STABLE: N + 24,
+  BALANCE: N + 32,
+  CALL: N + 48,
+  HANDLE: N + 52,
+  STATUS: N + 56,
+  BYTES: N + 64,
 } as const;
 const A = { CALL: 0, ANSWER: 4, BYTES: 8 } as const;
 
@@ -85,7 +94,7 @@ export function writeRouse(ring: RingProducer, record: RouseRecord): boolean {
   const at = ring.reserve(ROUSE, R.BYTES);
   if (at < 0) return false;
   const { words, floats, longs } = ring;
-  floats[(at + R.VERSION) >> 3] = record.version;
+  putNumbers(floats, (at + R.NUMBERS) >> 3, record.numbers);
   floats[(at + R.INSTANT) >> 3] = record.instantMs;
   longs[(at + R.TIMER) >> 3] = record.timerNs;
   floats[(at + R.HEAP) >> 3] = record.heapBytes;
@@ -103,7 +112,7 @@ export function readRouse({ words, floats, longs }: RingConsumer, at: number): R
   return {
     kind: 'rouse',
     status,
-    version: floatAt(floats, at + R.VERSION),
+    numbers: numbersAt(floats, (at + R.NUMBERS) >> 3),
     instantMs: floatAt(floats, at + R.INSTANT),
     timerNs: longAt(longs, at + R.TIMER),
     heapBytes: floatAt(floats, at + R.HEAP),

@@ -3,7 +3,17 @@
  * thread reads them (wire.ts).
  */
 import type { MessagePort } from 'node:worker_threads';
-import { CALLBACK_BYTES, type OutgoingCall, type Response, type StepFault, type ToldStep } from '../../ic/index.ts';
+import {
+  CALLBACK_BYTES,
+  MESSAGE_NUMBERS,
+  type MessageNumbers,
+  placeOf,
+  putNumbers,
+  type OutgoingCall,
+  type Response,
+  type StepFault,
+  type ToldStep,
+} from '../../ic/index.ts';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
 import {
   PRINCIPAL_BYTES,
@@ -29,7 +39,9 @@ export interface StepRecord extends ToldStep {
 }
 
 /** The same as it is written: its calls, changes and lines have been written before. */
-type WrittenStep = Omit<StepRecord, 'isReturned' | 'changes' | 'lines'>;
+type WrittenStep = Omit<StepRecord, 'isReturned' | 'changes' | 'lines' | keyof MessageNumbers> & {
+  readonly numbers: MessageNumbers;
+};
 
 /** Parts of a message that came before its step. */
 interface BeforeStep {
@@ -88,27 +100,30 @@ export function readCall(ring: RingConsumer, port: MessagePort, at: number): Out
 }
 
 // ---- STEP
+/** End of the numbers. */
+const N = 32 + 8 * MESSAGE_NUMBERS;
 const S = {
   INSTRUCTIONS: 0,
   CHARGE: 8,
   HEAP: 16,
   STABLE: 24,
-  VERSION: 32,
-  BALANCE: 40,
-  ACCEPTED: 56,
-  TIMER: 72,
-  CALL: 80,
-  HANDLE: 84,
-  FAULT: 88,
-  ANSWER: 92,
-  CODE: 96,
-  FLAGS: 100,
-  FRAME: 104,
-  DATA_LENGTH: 108,
-  INSTANT: 112,
-  LOGGED: 120,
-  DATA: 128,
+  NUMBERS: 32,
+  BALANCE: N,
+  ACCEPTED: N + 16,
+  TIMER: N + 32,
+  CALL: N + 40,
+  HANDLE: N + 44,
+  FAULT: N + 48,
+  ANSWER: N + 52,
+  CODE: N + 56,
+  FLAGS: N + 60,
+  FRAME: N + 64,
+  DATA_LENGTH: N + 68,
+  INSTANT: N + 72,
+  LOGGED: N + 80,
+  DATA: N + 88,
 } as const;
+const VERSION_AT = S.NUMBERS + 8 * placeOf('version');
 const HAS_BALANCE = 1;
 const HAS_TIMER = 2;
 const IS_ACCEPTED = 4;
@@ -153,7 +168,7 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: Written
   floats[(at + S.CHARGE) >> 3] = step.charge;
   floats[(at + S.HEAP) >> 3] = record.heapBytes;
   floats[(at + S.STABLE) >> 3] = record.stableBytes;
-  floats[(at + S.VERSION) >> 3] = record.version;
+  putNumbers(floats, (at + S.NUMBERS) >> 3, record.numbers);
   floats[(at + S.INSTANT) >> 3] = record.instantMs;
   floats[(at + S.LOGGED) >> 3] = record.loggedInstructions;
   let flags = step.isAccepted ? IS_ACCEPTED : 0;
@@ -204,7 +219,7 @@ export function readStep(ring: RingConsumer, port: MessagePort, at: number, befo
     lines: before.lines,
     heapBytes: float(S.HEAP),
     stableBytes: float(S.STABLE),
-    version: float(S.VERSION),
+    version: float(VERSION_AT),
     instantMs: float(S.INSTANT),
     loggedInstructions: float(S.LOGGED),
     balance: (flags & HAS_BALANCE) === 0 ? undefined : readAmount(longs, at + S.BALANCE),

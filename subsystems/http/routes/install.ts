@@ -1,5 +1,5 @@
 import { ServerError } from '../../../kernel/index.ts';
-import { argumentFrom, readUpload, refuseCycles } from '../code-upload.ts';
+import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
 import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
@@ -29,8 +29,7 @@ export function installHandlers({
             `install of ${name}: the body is empty, or a form without the part wasm; send a WebAssembly module, raw or gzip`,
           );
         }
-        const hasCertificate = query.has('certificate');
-        const options = { argument: argumentFrom(argument, upload), caller, candidText, cycles, hasCertificate };
+        const options = { argument: argumentFrom(argument, upload), caller, candidText, cycles, ...factsIn(query) };
         if (replaced !== undefined) {
           refuseCycles(upload, 'a reinstallation keeps the balance');
           await canisters.reinstall(replaced, module, options);

@@ -1,4 +1,4 @@
-import { argumentFrom, readUpload, refuseCycles } from '../code-upload.ts';
+import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
 import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { reportJson, reportOf } from '../upgrade-report.ts';
@@ -27,7 +27,7 @@ export function upgradeHandlers({
           argument: argumentFrom(argument, upload),
           caller,
           candidText: upload.candidText,
-          hasCertificate: query.has('certificate'),
+          ...factsIn(query),
           isForced: query.has('force'),
         };
         const report = await canisters.upgrade(canister, upload.module, options);

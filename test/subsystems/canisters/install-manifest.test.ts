@@ -42,7 +42,7 @@ function scene(names: readonly string[]) {
         named: () => undefined,
         isRejected: () => false,
         upgrade: unused,
-        giveCertificate: unused,
+        giveFacts: unused,
       },
       ids: new CanisterIds(),
       manifest: { read: async () => actors },

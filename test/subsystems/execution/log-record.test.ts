@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc, { cases } from '../../support/properties.ts';
 import { ServerError } from '../../../kernel/index.ts';
-import { FULL_LIMIT, type RejectCode } from '../../../subsystems/ic/index.ts';
+import { FULL_LIMIT, type MessageNumbers, NO_NUMBERS, type RejectCode } from '../../../subsystems/ic/index.ts';
 import {
   decodeCheckpointHeader,
   encodeRecord,
@@ -22,6 +22,10 @@ const bytes = fc.uint8Array({ maxLength: 300 });
 const text = fc.string({ unit: 'grapheme', maxLength: 30 });
 const texts = fc.array(fc.tuple(text, text), { maxLength: 4 }).map((entries) => new Map(entries));
 const natural = fc.maxSafeNat();
+const messageNumbers = Object.fromEntries(Object.keys(NO_NUMBERS).map((name) => [name, natural])) as unknown as Record<
+  keyof MessageNumbers,
+  typeof natural
+>;
 const entry = fc.oneof(fc.nat({ max: 200 }), fc.nat({ max: 2 ** 32 - 1 }));
 const instant = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true });
 const limit = fc.oneof(fc.constant(FULL_LIMIT), natural);
@@ -80,7 +84,7 @@ const record: fc.Arbitrary<LogRecord> = fc.oneof(
     { requiredKeys: ['kind', 'nowMs', 'task', 'shared'] },
   ),
   fc.record({ kind: fc.constant('configure' as const), settings }),
-  fc.record({ kind: fc.constant('numbers' as const), balance: u128, version: natural, timerNs: u64 }),
+  fc.record({ ...messageNumbers, kind: fc.constant('numbers' as const), balance: u128, timerNs: u64 }),
 );
 const header: fc.Arbitrary<CheckpointHeader> = fc.record({
   policy: fc.record({
@@ -90,8 +94,8 @@ const header: fc.Arbitrary<CheckpointHeader> = fc.record({
     cyclesPer10Instructions: natural,
     instructionLimit: natural,
   }),
+  ...messageNumbers,
   balance: u128,
-  version: natural,
   timerNs: u64,
   instantMs: instant,
   settings,
@@ -235,12 +239,12 @@ suite('records of a log', () => {
     const system = [1, 3, 0, ...new Uint8Array(8)];
     refused(() => decoded(Uint8Array.of(2, 3)), /no kind 3|cut off/);
     refused(
-      () => decoded(Uint8Array.of(3, 3)),
-      /a record of the actor's log .*format 3, and this svc reads formats up to 2/,
+      () => decoded(Uint8Array.of(9, 3)),
+      /a record of the actor's log .*format 9, and this svc reads formats up to/,
     );
     refused(() => decoded(Uint8Array.of(1, 3, 128, ...new Uint8Array(11))), /the flags 128 are unknown/);
     refused(() => decoded(Uint8Array.of(2, 3, 128, ...new Uint8Array(9), 3, 0)), /no choice 3/);
-    refused(() => decodeCheckpointHeader(Uint8Array.of(2)), /format 2, and this svc reads formats up to 1/);
+    refused(() => decodeCheckpointHeader(Uint8Array.of(9)), /format 9, and this svc reads formats up to/);
     refused(() => decoded(Uint8Array.of(1, 6)), /no kind 6/);
     refused(() => decoded(Uint8Array.of(1, 3, 2, ...new Uint8Array(9))), /the flags 2 are unknown/);
     refused(() => decoded(Uint8Array.of(1, 4, 32)), /the flags 32 of the settings are unknown/);

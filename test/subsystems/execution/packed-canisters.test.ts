@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { systemClock } from '../../../kernel/index.ts';
 import { asleep, Bench, type Canister, upgrade } from '../../../plugins/api/contracts/execution/bench.ts';
+import { NO_FACTS } from '../../../subsystems/ic/index.ts';
 import type { PackedFacts } from '../../../subsystems/execution/index.ts';
 import { HeapTally } from '../../../subsystems/execution/memory/heap-tally.ts';
 import { HeapTemplates } from '../../../subsystems/execution/memory/heap-template.ts';
@@ -72,7 +73,7 @@ describe('what an executor keeps', () => {
 
   const changes: Readonly<Record<string, (it: Canister) => void>> = {
     'settings that were changed': (it) => pool.configure(it.handle, { heapBytesMax: MIB }),
-    'a certificate that was given': (it) => pool.giveCertificate(it.handle),
+    'a certificate that was given': (it) => pool.giveFacts(it.handle, { ...NO_FACTS, hasCertificate: true }),
   };
   for (const [what, change] of Object.entries(changes))
     test(`is not used after ${what} while it slept`, async () => {

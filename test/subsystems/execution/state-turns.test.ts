@@ -11,7 +11,7 @@ import type { Engine, EngineResult, Running } from '../../../subsystems/executio
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo, SleepingCanister } from '../../../subsystems/execution/index.ts';
-import { type EndedStep, FULL_LIMIT } from '../../../subsystems/ic/index.ts';
+import { type EndedStep, FULL_LIMIT, NO_NUMBERS } from '../../../subsystems/ic/index.ts';
 import { PageCollector, type StoredPages } from '../../../subsystems/storage/stored-pages.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
@@ -163,7 +163,14 @@ function storedAs(image: CanisterImage, module: ModuleInfo): SleepingCanister {
   assert.ok(memory.heap.chunks.length > 1 && memory.stable.chunks.length > 1);
   return {
     spec: { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map() },
-    settings: { controllers: [], env: new Map(), status: 'running', version: 1, heapBytesMax: Infinity },
+    settings: {
+      ...NO_NUMBERS,
+      controllers: [],
+      env: new Map(),
+      status: 'running',
+      version: 1,
+      heapBytesMax: Infinity,
+    },
     timerNs: 0n,
     instantMs: NOW_MS,
     heapBytes: image.heap.length,

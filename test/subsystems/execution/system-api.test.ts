@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { DEBUG_BYTES_MAX, DEBUG_LINES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
+import { NO_FACTS } from '../../../subsystems/ic/index.ts';
 import { faultOf, littleEndian, POLICY, replyOf, WIDTHS } from './engine-fixture.ts';
 import { ARGUMENT_AT, BLOB_AT, type Call, HEAP_BYTES, RESULTS_AT, ScriptCanister } from './script-canister.ts';
 
@@ -569,7 +570,7 @@ for (const width of WIDTHS) {
 
     test('with a placeholder queries find a certificate, and updates find none', () => {
       const c = new ScriptCanister(width);
-      c.canister.state.hasCertificate = true;
+      c.canister.state.facts = { ...NO_FACTS, hasCertificate: true };
       const placeholder = Buffer.from('d9d9f7a264747265658100697369676e617475726540', 'hex');
       assert.deepEqual(c.results([['data_certificate_present'], ['data_certificate_size']], undefined, 'query'), [
         1n,

@@ -96,7 +96,7 @@ suite('reinstalling', () => {
     const [reinstalled] = canisters.reinstalled;
     assert.equal(reinstalled?.name, 'counter');
     const { argument, caller, hasCertificate } = reinstalled.options;
-    assert.deepEqual([argument, caller, hasCertificate], [Buffer.of(0), new Uint8Array(0), false]);
+    assert.deepEqual([argument, caller, hasCertificate], [Buffer.of(0), new Uint8Array(0), undefined]);
     assert.equal(canisters.installed.length, 0);
     assert.equal(log.events.at(-1)?.fields['actor'], COUNTER_ID);
   });

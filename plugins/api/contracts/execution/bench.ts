@@ -15,6 +15,7 @@ import {
   type Step,
   type Task,
   type ToldStep,
+  numbersOf,
 } from '../../../../subsystems/ic/index.ts';
 import { META, metaKey } from '../../../../subsystems/storage/keyspace.ts';
 import type { Overlay } from '../../../../subsystems/storage/overlay.ts';
@@ -226,15 +227,15 @@ export function contextOf(): ContextView {
 
 /** Returns the canister's description for an execution that is to wake it, as it was told to sleep. */
 export function asleep({ module }: Bench, { spec, last, balance }: Canister, stored: Overlay): SleepingCanister {
-  const { version, heapBytes, stableBytes, instantMs } = last();
+  const { heapBytes, stableBytes, instantMs, ...told } = last();
   const part = (letter: 'g' | 'd'): Uint8Array => stored.get('meta', metaKey(letter, spec.id)) ?? NONE;
   return {
     spec: { ...spec, balance: balance() },
     settings: {
+      ...numbersOf(told),
       controllers: spec.controllers,
       env: spec.env,
       status: 'running',
-      version,
       heapBytesMax: Number.POSITIVE_INFINITY,
     },
     timerNs: 0n,

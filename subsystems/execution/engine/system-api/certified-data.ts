@@ -39,7 +39,7 @@ export function certifiedDataImports(execution: CurrentExecution) {
 
 /** Returns true if there is a certificate. As on the IC, only queries that run alone find one. */
 function hasCertificate({ canister, mode }: CurrentExecution): boolean {
-  return canister.hasCertificate && (mode === 'NRQ' || mode === 'CQ');
+  return canister.facts.hasCertificate && (mode === 'NRQ' || mode === 'CQ');
 }
 
 function certificate(execution: CurrentExecution, name: string): Uint8Array {
