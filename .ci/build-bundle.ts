@@ -9,6 +9,7 @@
 import { globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
+import { codeVersion } from '../subsystems/instrument/code-version.ts';
 import { bundlesOf, INGREDIENTS, keyOf, PROGRAM, writeCurrent } from '../config/bundle.js';
 
 const ROOT = resolve(import.meta.dirname, '..');
@@ -16,12 +17,14 @@ const ROOT = resolve(import.meta.dirname, '..');
 const REQUIRE =
   "const require = (id) => process.getBuiltinModule(id) ?? process.getBuiltinModule('module').createRequire(import.meta.url)(id);";
 const ENTRY = 'config/main.ts';
+/** File that hashes the sources of the instrumenter: a bundle has the hash, and needs no sources for it. */
+const CODE_VERSION = 'subsystems/instrument/code-version.ts';
 /**
  * Packages outside the bundle: native code, packages that look for files beside themselves, packages that are loaded
  * only if asked for, and a megabyte that fastify loads for routes with schemas and for tests, of which the server has
  * neither.
  */
-const EXTERNAL = [
+export const EXTERNAL: readonly string[] = [
   '@nxtedition/rocksdb',
   'motoko',
   'pg',
@@ -105,6 +108,8 @@ function placesOf(entries: readonly string[], root: string): Plugin {
       bundler.onLoad({ filter: /\.ts$/ }, ({ path }) => {
         const file = relative(ROOT, path);
         if (file.startsWith('node_modules')) return undefined;
+        if (file === CODE_VERSION)
+          return { contents: `export const codeVersion = () => ${JSON.stringify(codeVersion())};`, loader: 'ts' };
         const text = readFileSync(path, 'utf8');
         const other = /\bimport\.meta\.(?!url\b|main\b)\w+/.exec(text)?.[0];
         if (other !== undefined)

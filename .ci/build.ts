@@ -1,50 +1,99 @@
 /**
- * `npm run build`: the whole package as JavaScript with declarations, in `dist/`, which `npm pack` ships. Node strips
- * no types below node_modules, so a package cannot run from source; a clone does.
+ * `npm run build`: the part of a package that is made, in `dist/`: the bundle of the server, the two files that start
+ * it, and the declarations of what plugins import. `package.ts` packs it. Node strips no types below node_modules, so a
+ * package cannot run from source; a clone does.
  *
- * The command runs a bundle of it (config/bundle.js); the files are for plugins and their tests.
- *
- * tsc rewrites imports. The names that it misses are rewritten here: URLs that threads are started from, and imports of
- * declarations. Any name of a `.ts` file that is left afterwards fails the build.
+ * tsc writes declarations and misses their imports of each other, which are rewritten here. Any name of a `.ts` file
+ * that is left afterwards fails the build, and so does an import of a declaration that is not there.
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join, relative, resolve } from 'node:path';
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import packageJson from '../package.json' with { type: 'json' };
 import { buildBundle } from './build-bundle.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /**
- * Built beside the final place and moved there when complete, so that a concurrent `npm pack` gets a whole build, the
- * old or the new one.
+ * Built beside the final place and moved there when complete, so that whoever packs it meanwhile gets a whole build,
+ * the old or the new one.
  */
 const DIST = join(ROOT, 'dist');
 const FRESH = join(ROOT, `.dist-${process.pid}`);
-/** Files besides code that the program reads. */
-const ASSETS = ['subsystems/inspector/page.html'];
-const ROOMS = '{kernel,subsystems,plugins,config,api,loader}';
+/** Files that are shipped as they are: the two that start the server, and what it reads. */
+const ASSETS = ['config/svc.js', 'config/bundle.js', 'subsystems/inspector/page.html'];
+const ROOMS = '{kernel,subsystems,plugins}';
 
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+}
+
+mkdirSync(FRESH);
+const declared = mkdtempSync(join(ROOT, '.dist-types-'));
 try {
-  compile();
-  for (const file of globSync('**/*.js', { cwd: FRESH })) mend(file, /(new URL\(\s*'\.[^']+)\.ts'/g, "$1.js'");
-  for (const file of globSync('**/*.d.ts', { cwd: FRESH })) {
-    mend(file, /((?:from|import\()\s*(['"])\.[^'"]*(?<!\.d))\.ts\2/g, '$1.js$2');
-  }
-  const declarations = globSync(`${ROOMS}/**/*.d.ts`, { cwd: ROOT });
-  for (const asset of [...ASSETS, ...declarations]) copyFileSync(join(ROOT, asset), join(FRESH, asset));
-  const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<string, unknown>;
-  writeFileSync(join(FRESH, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, undefined, 2)}\n`);
+  declare();
+  for (const file of published()) put(join(declared, file), file);
+  for (const file of ASSETS) put(join(ROOT, file), file);
   await bundle();
   rmSync(DIST, { recursive: true, force: true });
   renameSync(FRESH, DIST);
 } finally {
-  rmSync(FRESH, { recursive: true, force: true });
+  for (const folder of [FRESH, declared]) rmSync(folder, { recursive: true, force: true });
 }
 
-function compile(): void {
+function put(from: string, file: string): void {
+  const to = join(FRESH, file);
+  mkdirSync(dirname(to), { recursive: true });
+  copyFileSync(from, to);
+}
+
+/** Writes the declarations of all rooms. */
+function declare(): void {
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
-  const args = [tsc, '-p', join(ROOT, 'tsconfig.build.json'), '--outDir', FRESH];
+  const args = [tsc, '-p', join(ROOT, 'tsconfig.build.json'), '--outDir', declared];
   const { status } = spawnSync(process.execPath, args, { stdio: 'inherit' });
   if (status !== 0) throw new Error(`tsc ended with code ${status}`);
+  for (const file of globSync(`${ROOMS}/**/*.d.ts`, { cwd: ROOT }))
+    copyFileSync(join(ROOT, file), join(declared, file));
+  for (const file of globSync('**/*.d.ts', { cwd: declared })) mend(file);
+}
+
+/** Makes imports of `.ts` files name the declarations beside them. */
+function mend(file: string): void {
+  const path = join(declared, file);
+  const before = readFileSync(path, 'utf8');
+  const after = before.replaceAll(/((?:from|import\()\s*(['"])\.[^'"]*(?<!\.d))\.ts\2/g, '$1.js$2');
+  if (after !== before) writeFileSync(path, after);
+  const left = after
+    .split('\n')
+    .find((line) => !/^\s*(?:\*|\/[/*])/.test(line) && /['"`]\.[^'"`\s]*(?<!\.d)\.ts['"`]/.test(line));
+  if (left !== undefined) throw new Error(`${file} still names source: ${left.trim()}`);
+}
+
+/** Returns the declarations that the package's exports name, and all that they import. */
+function published(): ReadonlySet<string> {
+  const wanted = Object.values(packageJson.exports).flatMap((target) =>
+    typeof target === 'string' ? [] : [relative('dist', target.types)],
+  );
+  const found = new Set(wanted);
+  for (const file of found) {
+    const path = join(declared, file);
+    if (!existsSync(path)) throw new Error(`the package exports ${file}, which tsc did not write`);
+    const imports = readFileSync(path, 'utf8').matchAll(/(?:from|import\(|import)\s*(['"])(\.[^'"]+)\.js\1/g);
+    for (const [, , name = ''] of imports) found.add(`${join(dirname(file), name)}.d.ts`);
+  }
+  return found;
 }
 
 /** Builds the bundle that the command runs (config/bundle.js), with the licences of the packages in it. */
@@ -58,21 +107,4 @@ async function bundle(): Promise<void> {
     return `${name} ${version}, ${license}${file === undefined ? '' : ` (${basename(file)})`}\n\n${text}\n`;
   });
   writeFileSync(join(folder, 'LICENSES.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`));
-}
-
-interface Manifest {
-  readonly name: string;
-  readonly version: string;
-  readonly license: string;
-}
-
-function mend(file: string, pattern: RegExp, replacement: string): void {
-  const path = join(FRESH, file);
-  const before = readFileSync(path, 'utf8');
-  const after = before.replaceAll(pattern, replacement);
-  if (after !== before) writeFileSync(path, after);
-  const left = after
-    .split('\n')
-    .find((line) => !/^\s*(?:\*|\/[/*])/.test(line) && /['"`]\.[^'"`\s]*(?<!\.d)\.ts['"`]/.test(line));
-  if (left !== undefined) throw new Error(`${file} still names source: ${left.trim()}`);
 }

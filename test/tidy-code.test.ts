@@ -96,9 +96,9 @@ test('an identifier in backticks in a comment is one of the code', () => {
 
 test('an export is imported by some other file', () => {
   const texts = new Map([...sources, ...files(['config', '.ci'], '*.js')].map((file) => [file, read(file)]));
-  const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, string | { default: string }> };
-  const entries = Object.values(exports).map((entry) => (typeof entry === 'string' ? entry : entry.default));
-  const published = new Set(entries.map((path) => path.replace('./dist/', '').replace(/\.js$/, '.ts')));
+  const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, string | { types: string }> };
+  const entries = Object.values(exports).map((entry) => (typeof entry === 'string' ? entry : entry.types));
+  const published = new Set(entries.map((path) => path.replace('./dist/', '').replace(/\.d\.ts$/, '.ts')));
   assert.ok(published.has('plugins/api/plugin.ts'));
   const isPublic = (file: string): boolean => published.has(file) || IMPORTED_BY_PATH.includes(file);
   const found = unusedExports(texts, isPublic).filter((each) => own.includes(each.split(': ')[0] ?? ''));

@@ -28,6 +28,7 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/contracts/mops-closures': new URL('../api/contracts/mops-closures.ts', import.meta.url),
   'svc/contracts/openapi': new URL('../api/contracts/openapi.ts', import.meta.url),
   'svc/contracts/scheduler': new URL('../api/contracts/scheduler.ts', import.meta.url),
+  'svc/instrument': new URL('../api/instrument.ts', import.meta.url),
   'svc/storage-postgres': new URL('../storage-postgres/index.ts', import.meta.url),
 };
 

@@ -47,48 +47,54 @@ test('npm pack refuses with what to do', async () => {
   assert.deepEqual(await readdir(directory), before);
 });
 
-test('npm publish sends nothing', async (t) => {
-  const directory = await clone();
-  const sent: string[] = [];
-  const registry = createServer((request, response) => {
-    sent.push(`${request.method} ${request.url}`);
-    response.writeHead(404).end('{}');
-  }).listen(0, '127.0.0.1');
-  t.after(() => registry.close());
-  await once(registry, 'listening');
-  const place = `//127.0.0.1:${(registry.address() as AddressInfo).port}/`;
-  const { status, stderr } = await run(directory, 'npm', [
-    'publish',
-    `--registry=http:${place}`,
-    `--${place}:_authToken=x`,
-  ]);
+for (const scripts of ['--ignore-scripts', '--ignore-scripts=false'])
+  test(`npm publish ${scripts} refuses with what to do, and sends nothing`, async (t) => {
+    const directory = await clone();
+    const asked: string[] = [];
+    const registry = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      response.writeHead(404).end('{}');
+    }).listen(0, '127.0.0.1');
+    t.after(() => registry.close());
+    await once(registry, 'listening');
+    const place = `//127.0.0.1:${(registry.address() as AddressInfo).port}/`;
+    const args = ['publish', scripts, `--registry=http:${place}`, `--${place}:_authToken=x`];
+    for (const more of [[], ['--dry-run']]) {
+      const { status, stderr } = await run(directory, 'npm', [...args, ...more]);
+      assert.notEqual(status, 0);
+      assert.match(stderr, /npm publish builds nothing here - use npm run package/);
+    }
+    assert.deepEqual(asked, []);
+  });
+
+test('npm pack refuses before it packs where scripts run, be it for show', async () => {
+  const { status, stderr } = await run(await clone(), 'npm', ['pack', '--ignore-scripts=false', '--dry-run']);
   assert.notEqual(status, 0);
-  assert.match(stderr, /EPRIVATE/);
-  assert.deepEqual(
-    sent.filter((line) => line.startsWith('PUT')),
-    [],
+  assert.match(stderr, /npm pack builds nothing here - use npm run package/);
+});
+
+test('a package that was made all the same says what it lacks', async () => {
+  const directory = await clone();
+  const into = await temporaryDirectory();
+  // A build is not packed in this way, either: it would come with the clone's package.json.
+  await mkdir(join(directory, 'dist/config'), { recursive: true });
+  await cp(join(directory, 'config/svc.js'), join(directory, 'dist/config/svc.js'));
+  const made = await run(directory, 'npm', ['pack', '--pack-destination', into]);
+  assert.equal(made.status, 0, made.stderr);
+  await run(into, 'tar', ['-xzf', `svc-${packageJson.version}.tgz`]);
+  const ran = await run(into, join(into, 'package', packageJson.bin.svc), ['--version']);
+  assert.deepEqual([ran.status, ran.stdout], [1, '']);
+  assert.match(
+    ran.stderr,
+    /^svc: this package was packed without being built, and lacks dist: .*"npm run package".*\n$/,
   );
 });
 
-test('a package that was made all the same says what it lacks, and one that was built runs', async () => {
-  const directory = await clone();
-  const packed = await temporaryDirectory();
-  const pack = async (into: string): Promise<Ended> => {
-    await mkdir(into);
-    const made = await run(directory, 'npm', ['pack', '--pack-destination', into]);
-    assert.equal(made.status, 0, made.stderr);
-    await run(into, 'tar', ['-xzf', `svc-${packageJson.version}.tgz`]);
-    return run(into, join(into, 'package', packageJson.bin.svc), ['--version']);
-  };
-  const lacking = await pack(join(packed, 'lacking'));
-  assert.deepEqual([lacking.status, lacking.stdout], [1, '']);
-  assert.match(
-    lacking.stderr,
-    /^svc: this package was packed without being built, and lacks dist: .*"npm run package".*\n$/,
-  );
-  // Copies only the command: the program that it starts is built elsewhere.
-  await mkdir(join(directory, 'dist/config'), { recursive: true });
-  await cp(join(directory, 'config/svc.js'), join(directory, 'dist/config/svc.js'));
-  const built = await pack(join(packed, 'built'));
-  assert.match(built.stderr, /dist\/config\/bundle\.js/);
+test('a name that npm would not take is refused before anything is built', async () => {
+  for (const name of ['Actors', '@team', '@team/', 'a b', '../x', '']) {
+    const script = join(ROOT, '.ci/package.ts');
+    const { status, stderr } = await run(ROOT, process.execPath, [script, `--name=${name}`]);
+    assert.equal(status, 2, name);
+    assert.match(stderr, /^--name .*: npm takes .*such as @scope\/svc\n$/);
+  }
 });

@@ -11,6 +11,7 @@ import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { assertShows, commandsOf, listingsOf } from '../support/doc-listings.ts';
+import { packServer } from '../support/packages.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -52,8 +53,7 @@ const URL_LIST = '["http://example.org/a.json"]';
 test('tarballs of the server and of plugins work in an empty directory', { timeout: 600_000 }, async (t) => {
   const work = await temporaryDirectory();
   const directory = join(work, 'my-plugin');
-  await run('npm', ['run', 'build'], { cwd: ROOT });
-  const packed = await pack(ROOT, work);
+  const packed = await packServer(work);
   const names = ['function-outcalls', 'team-outcalls', 'otlp-metrics'];
   const plugins = await Promise.all(names.map((name) => pack(join(FIXTURES, name), work)));
   // The folder of docs/plugins.md, made by the page's own commands.

@@ -99,11 +99,11 @@ test('what svc/… exports is this server, wherever the plugin lies, and the pac
   const exported = Object.entries(packageJson.exports).filter(([, target]) => typeof target === 'object');
   const root = new URL('../../..', import.meta.url).href;
   assert.deepEqual(
-    exported.map(([name, target]) => [`svc${name.slice(1)}`, (target as { readonly default: string }).default]),
-    Object.entries(OWN_MODULES).map(([name, url]) => [
-      name,
-      `./dist/${url.href.slice(root.length).replace(/\.ts$/, '.js')}`,
-    ]),
+    exported.map(([name, target]) => [`svc${name.slice(1)}`, target]),
+    Object.entries(OWN_MODULES).map(([name, url]) => {
+      const source = url.href.slice(root.length).replace(/\.ts$/, '');
+      return [name, { types: `./dist/${source}.d.ts`, default: `./dist/bundle/${source.replaceAll('/', '-')}.mjs` }];
+    }),
   );
 });
 

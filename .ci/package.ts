@@ -1,0 +1,70 @@
+/**
+ * `npm run package -- [--name @scope/name]`: builds, and packs what a server needs, under any name. The tarball is
+ * whole: `npm publish FILE` sends it as it is.
+ *
+ * The package is put together in a folder of its own, because the clone's package.json is not the package's: scripts
+ * and development packages are left out, and so is every package that the bundle contains.
+ */
+import { spawnSync } from 'node:child_process';
+import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import packageJson from '../package.json' with { type: 'json' };
+
+const ROOT = resolve(import.meta.dirname, '..');
+const FILES = [
+  'dist',
+  'config/svc',
+  'config/examples',
+  'config/manifest.schema.json',
+  'config/observability',
+  'config/systemd',
+  'README.md',
+  'CHANGELOG.md',
+  'LICENSE',
+];
+/** Name that npm accepts for a new package, as its own check has it. */
+const NAME = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/;
+
+const { values } = parseArgs({
+  options: { name: { type: 'string', default: packageJson.name }, to: { type: 'string', default: '.' } },
+});
+if (NAME.test(values.name)) await pack(values.name, resolve(values.to));
+else {
+  process.stderr.write(`--name ${values.name}: npm takes small letters, digits and - . _ ~, such as @scope/svc\n`);
+  process.exitCode = 2;
+}
+
+async function pack(name: string, directory: string): Promise<void> {
+  run(process.execPath, [join(import.meta.dirname, 'build.ts')], ROOT);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-package-'));
+  try {
+    for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true });
+    for (const file of globSync('docs/*.md', { cwd: ROOT })) cpSync(join(ROOT, file), join(folder, file));
+    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(await manifestOf(name, folder), undefined, 2)}\n`);
+    run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', directory], folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Returns the package's own package.json: dependencies are those that its files name. */
+async function manifestOf(name: string, folder: string): Promise<Readonly<Record<string, unknown>>> {
+  const { EXTERNAL } = await import('./build-bundle.ts');
+  const { version, description, license, type, engines, bin, exports, optionalDependencies } = packageJson;
+  const declarations = globSync('dist/**/*.d.ts', { cwd: folder }).map((file) =>
+    readFileSync(join(folder, file), 'utf8'),
+  );
+  const isNeeded = (dependency: string): boolean =>
+    EXTERNAL.includes(dependency) ||
+    declarations.some((text) => text.includes(`from '${dependency}'`) || text.includes(`import '${dependency}'`));
+  const dependencies = Object.fromEntries(Object.entries(packageJson.dependencies).filter(([each]) => isNeeded(each)));
+  const kept = { version, description, license, type, engines, bin, exports };
+  return { name, ...kept, dependencies, optionalDependencies };
+}
+
+function run(command: string, args: readonly string[], cwd: string): void {
+  const { status, error } = spawnSync(command, args, { cwd, stdio: 'inherit' });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? `ended with code ${status}`}`);
+}
