@@ -116,7 +116,10 @@ class ConfigFileReader {
         this.#report(key.start, `--${name} is for the command line only: take the key out`);
       // Files are copied, committed and read by others, so they hold no secrets.
       else if (flag?.isSecret === true)
-        this.#report(key.start, `a file cannot hold the token: set SVC_TOKEN in the environment, and take the key out`);
+        this.#report(
+          key.start,
+          `this file cannot hold the token: name the token's own file with "auth-token-file", or set SVC_TOKEN, and take the key out`,
+        );
       else if (isPlugin && value.kind === 'false') this.#disabled.set(name, this.#placeOf(value.start));
       else if (flag !== undefined) this.#flag(name, flag, value);
       else if (isPlugin) {

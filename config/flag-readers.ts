@@ -36,6 +36,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   listen: { part: 'http' },
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
+  'auth-token-file': { part: 'auth' },
   // The program decides before anything starts whether the address may be open, whichever plugin implements auth.
   insecure: PROGRAM,
   'browser-guard': { part: 'http' },

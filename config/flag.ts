@@ -25,6 +25,8 @@ export interface Described {
   readonly short?: string;
   /** The environment variable that is read when the flag is not given. */
   readonly variable?: string;
+  /** Another flag: if that is on the command line, the variable is not read. */
+  readonly variableYieldsTo?: string;
   /** True if the value is never printed and must not be in a file. */
   readonly isSecret?: boolean;
 }

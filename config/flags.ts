@@ -74,9 +74,19 @@ export const FLAGS = {
     placeholder: 'TOKEN',
     defaultValue: undefined,
     variable: 'SVC_TOKEN',
+    variableYieldsTo: 'auth-token-file',
     isSecret: true,
     summary:
-      'Bearer token that clients must send. Prefer the variable: other users of this machine can read command lines.',
+      'Bearer token that clients must send. Prefer a file or the variable: other users of this machine can read command lines.',
+  }),
+  'auth-token-file': text({
+    group: 'auth',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    variable: 'SVC_TOKEN_FILE',
+    summary:
+      'File that holds the bearer token, such as a secret of Docker, Kubernetes or systemd; a line feed at its end is ' +
+      'dropped. It is read once, at the start. SVC_TOKEN goes before SVC_TOKEN_FILE.',
   }),
   insecure: toggle({
     group: 'auth',

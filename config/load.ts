@@ -11,6 +11,7 @@ import { usableMemoryBytes } from './machine-memory.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
+import { readToken } from './token.ts';
 
 /** Result of loading the plugins of `--plugin`. */
 export interface LoadedPlugins<L extends ConfiguredPlugin> {
@@ -83,17 +84,19 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   if (flags.help) return { kind: 'help', loaded, problems: pluginProblems };
 
   const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
+  const { token, ...aboutToken } = readToken(parsed, options.directory);
   const problems = [
     ...parsed.problems,
     ...pluginProblems,
     ...sections.problems,
-    ...checkToken(parsed),
+    ...aboutToken.problems,
     ...checkState(parsed, loaded),
     ...checkReaders(parsed, loaded),
     ...checkOutcalls(parsed),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
-  if (address !== undefined) problems.push(...checkExposure(parsed, address));
+  if (address !== undefined)
+    problems.push(...checkExposure(parsed, address, token !== undefined || aboutToken.problems.length > 0));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
   if (flags['print-config']) {
     const { printConfig } = await import('./print-config.ts');
@@ -104,11 +107,11 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     kind: 'serve',
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
-    config: buildConfig(parsed, address, options),
+    config: buildConfig(parsed, { address, token }, options),
     loaded,
     sections: sections.sections,
     restore: restoreOf(parsed, options),
-    warnings: warningsOf(parsed, loaded),
+    warnings: [...aboutToken.warnings, ...warningsOf(parsed, loaded)],
   };
 }
 
@@ -150,7 +153,7 @@ function restoreOf({ flags: { restore, state } }: ParsedFlags, { directory }: Lo
 
 function buildConfig(
   { flags, variables, disabled }: ParsedFlags,
-  address: ListenAddress,
+  { address, token }: { readonly address: ListenAddress; readonly token: string | undefined },
   options: LoadOptions,
 ): ServerConfig {
   const { version, build } = options;
@@ -165,7 +168,7 @@ function buildConfig(
       siteHosts: flags['site-hosts'],
       browserGuard: flags['browser-guard'] ? { names: [address.host, splitAddress(flags.listen).host] } : undefined,
     },
-    auth: { token: flags['auth-token'] },
+    auth: { token },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,
@@ -256,20 +259,6 @@ async function resolveListen(
   }
 }
 
-/** Checks the token without showing it: messages may end up in a log. */
-function checkToken({ flags, sources }: ParsedFlags): string[] {
-  const token = flags['auth-token'];
-  if (token === undefined) return [];
-  const name = sources.get('auth-token') ?? '--auth-token';
-  // Node decodes header values as Latin-1 and removes outer blanks, so any other token would never match.
-  if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) {
-    return [
-      `${name} holds a token that no HTTP header can carry: use visible ASCII characters, without line breaks or outer spaces`,
-    ];
-  }
-  return [];
-}
-
 function durableStorage(loaded: readonly ConfiguredPlugin[]): ConfiguredPlugin | undefined {
   return loaded.find(({ replaces, definition }) => replaces === 'storage' && definition.isDurable === true);
 }
@@ -309,12 +298,11 @@ function checkOutcalls({ flags }: ParsedFlags): string[] {
     : [];
 }
 
-function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress): string[] {
-  const hasToken = flags['auth-token'] !== undefined && !disabled.has('auth');
-  if (address.isLoopback || hasToken || flags.insecure) return [];
+function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress, hasToken: boolean): string[] {
+  if (address.isLoopback || (hasToken && !disabled.has('auth')) || flags.insecure) return [];
   return [
     `--listen ${flags.listen} can be reached from other machines, and without a token whoever reaches it controls this ` +
-      'host process: give a token (SVC_TOKEN or --auth-token), listen on 127.0.0.1, or pass --insecure ' +
+      'host process: give a token (--auth-token-file, SVC_TOKEN or --auth-token), listen on 127.0.0.1, or pass --insecure ' +
       'if the network is already under your control',
   ];
 }

@@ -152,7 +152,9 @@ class FlagParser {
   readEnvironment(environment: Environment): void {
     for (const [name, flag] of flagsByName) {
       const value = flag.variable === undefined ? undefined : environment[flag.variable];
-      if (value !== undefined && !this.#seen.has(name)) this.#parse(name, flag.variable ?? name, flag, value);
+      const hasYielded = flag.variableYieldsTo !== undefined && this.#seen.has(flag.variableYieldsTo);
+      if (value !== undefined && !this.#seen.has(name) && !hasYielded)
+        this.#parse(name, flag.variable ?? name, flag, value);
     }
     for (const [name, variable] of variablesByName) {
       const value = environment[name];

@@ -18,9 +18,14 @@ const PARTS = builtinPlugins.map(({ name }) => name);
 const OPTIONAL = builtinPlugins.filter(({ neededBecause }) => neededBecause === undefined).map(({ name }) => name);
 const SETTINGS: ReadonlyMap<string, Flag<unknown>> = new Map([...flagsByName, ...variablesByName]);
 
+/** The one flag whose file is read before anything starts. */
+const TOKEN_FILE = join(await temporaryDirectory(), 'token');
+await writeFile(TOKEN_FILE, 'token', { mode: 0o600 });
+
 /** Returns a valid value of the flag other than its default. */
 function anotherValueOf(name: string): string {
   const flag = SETTINGS.get(name) ?? assert.fail(name);
+  if (name === 'auth-token-file') return TOKEN_FILE;
   const candidates = ['127.0.0.1:0', 'off', 'warn', '123456789', '77', '65536', 'a=b', 'a.b=c'];
   const usable = candidates.find((text) => {
     try {
