@@ -40,7 +40,8 @@ async function pack(name: string, directory: string): Promise<void> {
   run(process.execPath, [join(import.meta.dirname, 'build.ts')], ROOT);
   const folder = mkdtempSync(join(tmpdir(), 'svc-package-'));
   try {
-    for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true });
+    const isWanted = (path: string): boolean => path !== join(ROOT, 'config/examples/build');
+    for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true, filter: isWanted });
     for (const file of globSync('docs/*.md', { cwd: ROOT })) cpSync(join(ROOT, file), join(folder, file));
     writeFileSync(join(folder, 'package.json'), `${JSON.stringify(await manifestOf(name, folder), undefined, 2)}\n`);
     run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', directory], folder);

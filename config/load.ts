@@ -205,6 +205,7 @@ function buildConfig(
     },
     compiler: {
       ...cachesOf('motoko', state, options.environment),
+      shippedDirectory: options.root === undefined ? undefined : join(options.root, 'config/examples/build'),
       mops: mopsOf(options.environment),
       isKeptWarm: flags.watch,
       keepsMemory: flags.watch && usableMemoryBytes() >= COMPILER_KEEPS_FROM_BYTES,

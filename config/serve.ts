@@ -17,6 +17,7 @@ import {
 import { builtinPlugins } from '../plugins/index.ts';
 import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { HttpServer } from '../subsystems/http/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import type { Request } from './load.ts';
 import { createLog, type ServerLog } from './log.ts';
@@ -72,7 +73,7 @@ export async function serve(request: ServeRequest, options: ServeOptions): Promi
   }
   // Flushed now, before anyone waits for an answer: the first flush takes a tenth of a second.
   flushCompileCache();
-  return runKernel(kernel, { log, leaveNow, startedMs, options });
+  return runKernel(kernel, { request, log, leaveNow, startedMs, options });
 }
 
 /** Ends the server on a bug: an unknown state is worse, and the next start recovers everything durable. */
@@ -170,6 +171,7 @@ async function restored(file: string, directory: string, log: ServerLog): Promis
 }
 
 interface Run {
+  readonly request: ServeRequest;
   readonly log: ServerLog;
   readonly leaveNow: LeaveNow;
   readonly startedMs: number;
@@ -177,7 +179,8 @@ interface Run {
 }
 
 /** Starts the kernel and waits until a signal has stopped it. */
-async function runKernel(kernel: Kernel, { log, leaveNow, startedMs, options }: Run): Promise<number> {
+async function runKernel(kernel: Kernel, run: Run): Promise<number> {
+  const { log, leaveNow, options } = run;
   const stopped = Promise.withResolvers<number>();
   // Failures to stop have been logged, plugin by plugin.
   const stop = (): void =>
@@ -201,7 +204,7 @@ async function runKernel(kernel: Kernel, { log, leaveNow, startedMs, options }: 
   const alive = setInterval(() => undefined, 2 ** 30);
   try {
     await kernel.start();
-    if (kernel.state === 'ready') announceReady(kernel, startedMs, log);
+    if (kernel.state === 'ready') await announceReady(kernel, run);
     using _memory = memoryGivenBack(log);
     return await stopped.promise;
   } catch (error) {
@@ -215,11 +218,29 @@ async function runKernel(kernel: Kernel, { log, leaveNow, startedMs, options }: 
   }
 }
 
-function announceReady(kernel: Kernel, startedMs: number, log: ServerLog): void {
-  const actors = kernel.get(Canisters).list().length;
+async function announceReady(kernel: Kernel, { request, log, startedMs }: Run): Promise<void> {
+  const canisters = kernel.get(Canisters).list();
+  const actors = canisters.length;
   const ms = Math.round(systemClock.nowMs() - startedMs);
   log.announce(`ready: ${actors} actor(s) in ${ms} ms`);
-  log.event('ready', { actors }, `ready: ${actors} actor(s)`);
+  // In a terminal both streams are read together: the event would say the same again.
+  const isRead = !request.log.isJson && process.stdout.isTTY && process.stderr.isTTY;
+  if (!isRead) return log.event('ready', { actors }, `ready: ${actors} actor(s)`);
+  const { whereToLook } = await import('./where-to-look.ts');
+  const { disabled, config } = request;
+  const { origin } = kernel.get(HttpServer);
+  const places = whereToLook({
+    origin: origin ?? '',
+    inspector: disabled.has('inspector') ? undefined : config.http.web === undefined ? '/' : '/inspector',
+    hasSiteHosts: config.http.siteHosts,
+    hasSites: !disabled.has('gateway'),
+    hasToken: config.auth.token !== undefined && !disabled.has('auth'),
+    actors: canisters.map(({ name, module, candid }) => {
+      return { name, hasSite: module?.methods.has('http_request') ?? false, candid: candid?.text };
+    }),
+  });
+  for (const line of places) log.info(line);
+  return undefined;
 }
 
 function announceStop(kernel: Kernel, log: ServerLog): void {

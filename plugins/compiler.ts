@@ -5,6 +5,7 @@ import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
   readonly sharedCacheDirectory: string | undefined;
+  readonly shippedDirectory: string | undefined;
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   readonly isKeptWarm: boolean;
   readonly keepsMemory: boolean;
@@ -31,6 +32,7 @@ export const compilerPlugin = definePlugin({
     createCompiler({
       cacheDirectory: config.cacheDirectory,
       sharedCacheDirectory: config.sharedCacheDirectory,
+      shippedDirectory: config.shippedDirectory,
       mops: config.mops,
       isKeptWarm: config.isKeptWarm,
       keepsMemory: config.keepsMemory,

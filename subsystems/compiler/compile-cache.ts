@@ -55,16 +55,20 @@ export class CompileCache {
     return await this.#writeOwn(key, entry);
   }
 
-  async #readOwn(key: string): Promise<CacheEntry | undefined> {
-    const file = this.#fileOf(key);
+  /** Resolves with this directory's own entry, and leaves no trace of having been used. */
+  async peek(key: string): Promise<CacheEntry | undefined> {
     try {
-      const entry = decodeEntry(await readFile(file));
-      const now = new Date();
-      if (entry !== undefined) await utimes(file, now, now).catch(() => undefined);
-      return entry;
+      return decodeEntry(await readFile(this.#fileOf(key)));
     } catch {
       return undefined;
     }
+  }
+
+  async #readOwn(key: string): Promise<CacheEntry | undefined> {
+    const entry = await this.peek(key);
+    const now = new Date();
+    if (entry !== undefined) await utimes(this.#fileOf(key), now, now).catch(() => undefined);
+    return entry;
   }
 
   async #writeOwn(key: string, entry: CacheEntry): Promise<unknown> {

@@ -43,6 +43,8 @@ export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
   readonly cacheDirectory: string | undefined;
   /** Directory of modules that other servers compiled, too; looked at behind the first. */
   readonly sharedCacheDirectory?: string | undefined;
+  /** Directory of compiled modules that are only read, and asked where the others have nothing. */
+  readonly shippedDirectory?: string | undefined;
   /**
    * True if sources are compiled again and again, as with `--watch`: the next compilation is prepared while there is
    * nothing to compile, and processes stay for ten minutes after the last one unless `idleMs` is given.
@@ -122,6 +124,7 @@ class CachingCompiler implements MotokoCompiler {
   readonly #processes: MocProcesses;
   readonly #comparisons: MocProcesses;
   readonly #cache: CompileCache | undefined;
+  readonly #shipped: CompileCache | undefined;
   readonly #options: MotokoCompilerOptions;
   /** Two actors from one source are compiled once. */
   readonly #running = new Map<string, Promise<CacheEntry>>();
@@ -146,6 +149,7 @@ class CachingCompiler implements MotokoCompiler {
       (behind, directory) => (directory === undefined ? behind : new CompileCache(directory, behind)),
       undefined,
     );
+    this.#shipped = options.shippedDirectory === undefined ? undefined : new CompileCache(options.shippedDirectory);
   }
 
   async compile(mainFile: string, options: MotokoCompileOptions = {}): Promise<CompiledActor> {
@@ -241,6 +245,10 @@ class CachingCompiler implements MotokoCompiler {
     }
   }
 
+  async #kept(key: string): Promise<CacheEntry | undefined> {
+    return (await this.#cache?.read(key)) ?? (await this.#shipped?.peek(key));
+  }
+
   async #compileNow(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {
     // The source may be prepared twice.
     const source: Source = { ...given, importActor: askedOnce(given.importActor) };
@@ -251,12 +259,12 @@ class CachingCompiler implements MotokoCompiler {
       // The scanner alone reads the imports, so that a cached module is found without a process: when the module was
       // compiled from exactly these files, the compiler's parser saw that they have no other imports.
       let prepared = await this.#prepare(source, persistence, undefined);
-      let cached = await this.#cache?.read(prepared.key);
+      let cached = await this.#kept(prepared.key);
       if (cached === undefined) {
         report('compiling', `compiling ${source.name} (${source.displayName(source.mainFile)}) …`);
         const scannedKey = prepared.key;
         prepared = await this.#prepare(source, persistence, this.imports);
-        if (prepared.key !== scannedKey) cached = await this.#cache?.read(prepared.key);
+        if (prepared.key !== scannedKey) cached = await this.#kept(prepared.key);
       }
       const { view } = prepared;
       const entry = cached ?? (await this.#compileOnce(prepared, source));

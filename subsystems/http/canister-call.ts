@@ -63,7 +63,7 @@ export class CanisterCall {
   /** Answers with an error; for the reader of the body too. */
   readonly failed = (error: unknown): void => {
     this.#host.responder.error(this.#response, error);
-    this.#ended(false);
+    this.#failedJob(error);
   };
 
   readonly #deliver = (argument: Uint8Array): void => {
@@ -85,19 +85,19 @@ export class CanisterCall {
     const { responder } = this.#host;
     if (outcome.kind !== 'reply') {
       responder.fault(this.#response, outcome);
-      this.#ended(false);
+      this.#failedJob(outcome);
       return undefined;
     }
     if (this.#json !== undefined) return this.#answerAsJson(this.#json, outcome.data);
     responder.bytes(this.#response, 200, BYTES, outcome.data);
-    this.#ended(true);
+    this.#done();
     return undefined;
   };
 
   #answerAsJson(form: JsonForm, reply: Uint8Array): void | Promise<void> {
     const answer = (json: Uint8Array): void => {
       this.#host.responder.bytes(this.#response, 200, JSON_TYPE, json);
-      this.#ended(true);
+      this.#done();
     };
     const canister = this.#canister;
     const json =
@@ -107,13 +107,15 @@ export class CanisterCall {
     return json instanceof Uint8Array ? answer(json) : json.then(answer);
   }
 
-  #ended(isOk: boolean): void {
-    this.#host.jobs.ended(
-      this.#kind === 'update' ? 'call' : 'query',
-      this.#canister.idHex,
-      this.#method,
-      isOk,
-      this.#startedMs,
-    );
+  get #job(): 'call' | 'query' {
+    return this.#kind === 'update' ? 'call' : 'query';
+  }
+
+  #done(): void {
+    this.#host.jobs.done(this.#job, this.#canister, this.#method, this.#startedMs);
+  }
+
+  #failedJob(reason: unknown): void {
+    this.#host.jobs.failed(this.#job, this.#canister, this.#method, this.#startedMs, reason);
   }
 }

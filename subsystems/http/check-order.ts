@@ -18,6 +18,10 @@ const PREFLIGHT_HEADERS: readonly string[] = [
   '86400',
 ];
 const RETRY_HEADERS: readonly string[] = ['retry-after', '1'];
+/** Makes a browser ask again by itself, which it does not do for Retry-After. */
+const REFRESH_HEADERS: readonly string[] = [...RETRY_HEADERS, 'refresh', '1'];
+/** Pages that a person may open while the server starts. */
+const PAGES: ReadonlySet<string> = new Set(['/', '/inspector']);
 /** An unread body up to here is skipped so that the connection can go on; for more it is closed. */
 const SKIPPED_BYTES_MAX = 64 * 1024;
 const SHOWN_CHARACTERS_MAX = 80;
@@ -124,14 +128,21 @@ export class CheckOrder {
       return false;
     }
     if ((!this.#readiness.isReady || this.#responder.isClosing) && !(isBuiltIn && isHealthProbe(method, url))) {
-      const text = notReadyText(this.#readiness, this.#responder.isClosing);
-      if (isBuiltIn && isEventSource(request)) {
-        this.#responder.comeBackLater(response, 503, text);
-        return false;
-      }
-      return this.#refuse(request, response, expectation, 503, text, RETRY_HEADERS);
+      return this.#refuseNow(request, response, expectation, isBuiltIn);
     }
     return true;
+  }
+
+  /** Refuses a request while the server takes no work. */
+  #refuseNow(request: IncomingMessage, response: ServerResponse, expectation: Expectation, isBuiltIn: boolean): false {
+    const { method, url = '' } = request;
+    const text = notReadyText(this.#readiness, this.#responder.isClosing);
+    if (isBuiltIn && isEventSource(request)) {
+      this.#responder.comeBackLater(response, 503, text);
+      return false;
+    }
+    const isPage = method === 'GET' && PAGES.has(url) && text.startsWith('starting: ');
+    return this.#refuse(request, response, expectation, 503, text, isPage ? REFRESH_HEADERS : RETRY_HEADERS);
   }
 
   #malformed(response: ServerResponse, text: string): false {

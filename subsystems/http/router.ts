@@ -83,7 +83,7 @@ function register(
   const requests = metrics.requestsOf(endpointOf(route.path));
   const failed = (response: ServerResponse, error: unknown): void => {
     responder.error(response, error);
-    if (route.job !== undefined) jobs.ended(route.job, '', '', false, jobs.nowMs());
+    if (route.job !== undefined) jobs.failed(route.job, undefined, '', jobs.nowMs(), error);
   };
   app.route({
     method: route.method,

@@ -55,7 +55,7 @@ export class Websites {
       },
       (error) => {
         this.#needs.responder.refuseBody(response, error);
-        this.#ended(canister, false, false, startedMs);
+        this.#needs.jobs.failed(...this.#job(canister, false), startedMs, error);
       },
       held,
     );
@@ -72,7 +72,7 @@ export class Websites {
       return undefined;
     }
     const streamed = this.#needs.responder.site(response, answer);
-    const ended = (): void => this.#ended(canister, isUpdate, true, startedMs);
+    const ended = (): void => this.#needs.jobs.done(...this.#job(canister, isUpdate), startedMs);
     if (streamed === undefined) ended();
     else return streamed.then(ended, (error: unknown) => this.#failed(response, canister, isUpdate, startedMs, error));
     return undefined;
@@ -91,11 +91,11 @@ export class Websites {
       log.debug(error.message);
       cutAnswer(response);
     } else responder.errorAsText(response, error);
-    this.#ended(canister, isUpdate, false, startedMs);
+    this.#needs.jobs.failed(...this.#job(canister, isUpdate), startedMs, error);
   }
 
-  #ended(canister: Canister | undefined, isUpdate: boolean, isOk: boolean, startedMs: number): void {
+  #job(canister: Canister | undefined, isUpdate: boolean): ['call' | 'query', Canister | undefined, string] {
     const method = canister === undefined ? '' : isUpdate ? 'http_request_update' : 'http_request';
-    this.#needs.jobs.ended(isUpdate ? 'call' : 'query', canister?.idHex ?? '', method, isOk, startedMs);
+    return [isUpdate ? 'call' : 'query', canister, method];
   }
 }

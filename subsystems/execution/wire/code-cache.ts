@@ -37,6 +37,7 @@ import {
 } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { geteuid } from 'node:process';
 import { deserialize, serialize } from 'node:v8';
 import { pruneCache } from '../../../kernel/index.ts';
 import type { InstrumentedModule, ModuleLayout } from '../../instrument/index.ts';
@@ -171,11 +172,12 @@ export class CodeCache {
     return this.#presentKey() ?? key;
   }
 
-  /** Returns undefined if there is no key yet, or none that can be read. */
+  /** Returns undefined if there is no key yet, or none that can be read; a key of another user's proves nothing. */
   #presentKey(): Uint8Array | undefined {
     try {
       const key = this.#read(KEY_NAME, KEY_BYTES);
-      return key.length === KEY_BYTES ? key : undefined;
+      const isOurs = lstatSync(join(this.#directory, KEY_NAME)).uid === geteuid?.();
+      return isOurs && key.length === KEY_BYTES ? key : undefined;
     } catch {
       return undefined;
     }

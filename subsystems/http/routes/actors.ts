@@ -8,7 +8,7 @@ export function actorHandlers({ canisters, jobs, responder }: RouteHost): Pick<H
       const startedMs = jobs.nowMs();
       const list = canisters.list();
       await answerJsonArray(responder, response, list, ({ name, idHex }) => JSON.stringify({ name, id: idHex }));
-      jobs.ended('list', '', '', true, startedMs);
+      jobs.done('list', undefined, '', startedMs);
     },
   };
 }

@@ -27,10 +27,10 @@ export function candidHandlers({
       try {
         await canisters.giveInterface(canister, didTextOf(body));
         responder.text(response, 200, 'kept');
-        jobs.ended('candid', canister.idHex, '', true, startedMs);
+        jobs.done('candid', canister, '', startedMs);
       } catch (error) {
         responder.error(response, error);
-        jobs.ended('candid', canister.idHex, '', false, startedMs);
+        jobs.failed('candid', canister, '', startedMs, error);
       }
     },
   };

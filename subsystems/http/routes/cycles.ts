@@ -18,7 +18,7 @@ export function cyclesHandlers({
       const startedMs = jobs.nowMs();
       const canister = canisters.resolve(actor);
       responder.text(response, 200, String(canister.balance));
-      jobs.ended('cycles', canister.idHex, '', true, startedMs);
+      jobs.done('cycles', canister, '', startedMs);
     },
     async 'POST /cycles/:actor'(request, response, { actor }) {
       const startedMs = jobs.nowMs();
@@ -27,10 +27,10 @@ export function cyclesHandlers({
       try {
         const balance = await canisters.addCycles(canister, amountOf(body));
         responder.text(response, 200, String(balance));
-        jobs.ended('topup', canister.idHex, '', true, startedMs);
+        jobs.done('topup', canister, '', startedMs);
       } catch (error) {
         responder.error(response, error);
-        jobs.ended('topup', canister.idHex, '', false, startedMs);
+        jobs.failed('topup', canister, '', startedMs, error);
       }
     },
   };

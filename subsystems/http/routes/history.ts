@@ -27,7 +27,7 @@ export function historyHandlers(host: RouteHost): Pick<Handlers, 'GET /history/:
       const startedMs = jobs.nowMs();
       const canister = canisters.resolve(actor);
       await answerJsonArray(responder, response, canisters.historyOf(canister), (entry) => entryText(entry, codec));
-      jobs.ended('history', canister.idHex, '', true, startedMs);
+      jobs.done('history', canister, '', startedMs);
     },
   };
 }

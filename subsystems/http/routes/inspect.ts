@@ -34,7 +34,7 @@ export function inspectHandlers({
       const codeTexts = new Map<unknown, string>();
       const textOf = (canister: Canister): string => snapshotText(canister, metering.policy, clock.nowMs(), codeTexts);
       await answerJsonArray(responder, response, chosen, textOf);
-      jobs.ended('inspect', '', '', true, startedMs);
+      jobs.done('inspect', undefined, '', startedMs);
     },
   };
 }

@@ -36,10 +36,10 @@ export function installHandlers({
         }
         const canister = replaced ?? (await canisters.install(name, module, options));
         responder.text(response, 200, canister.idHex);
-        jobs.ended('install', canister.idHex, '', true, startedMs);
+        jobs.done('install', canister, '', startedMs);
       } catch (error) {
         responder.error(response, error);
-        jobs.ended('install', replaced?.idHex ?? '', '', false, startedMs);
+        jobs.failed('install', replaced, '', startedMs, error);
       }
     },
   };

@@ -35,10 +35,10 @@ function lifeCycleHandler(
     try {
       await change(canister, query.has('force'));
       responder.text(response, 200, done);
-      jobs.ended(job, canister.idHex, '', true, startedMs);
+      jobs.done(job, canister, '', startedMs);
     } catch (error) {
       responder.error(response, error);
-      jobs.ended(job, canister.idHex, '', false, startedMs);
+      jobs.failed(job, canister, '', startedMs, error);
     }
   };
 }

@@ -11,7 +11,7 @@ export function logsHandlers({ canisters, jobs, responder }: RouteHost): Pick<Ha
         const items = lines.map(({ seq, timeMs, text }) => ({ seq, time: new Date(timeMs).toISOString(), text }));
         responder.json(response, 200, items);
       } else responder.text(response, 200, lines.map(({ text }) => `${text}\n`).join(''));
-      jobs.ended('logs', canister.idHex, '', true, startedMs);
+      jobs.done('logs', canister, '', startedMs);
     },
   };
 }

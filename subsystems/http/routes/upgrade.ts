@@ -33,11 +33,11 @@ export function upgradeHandlers({
         const report = await canisters.upgrade(canister, upload.module, options);
         if (query.has('report')) responder.json(response, 200, reportJson(report));
         else responder.text(response, 200, 'upgraded');
-        jobs.ended('upgrade', canister.idHex, '', true, startedMs);
+        jobs.done('upgrade', canister, '', startedMs);
       } catch (error) {
         const report = query.has('report') ? reportOf(error) : undefined;
         responder.error(response, error, report);
-        jobs.ended('upgrade', canister.idHex, '', false, startedMs);
+        jobs.failed('upgrade', canister, '', startedMs, error);
       }
     },
   };

@@ -117,4 +117,20 @@ suite('the order of checks', () => {
     readiness.isReady = true;
     assert.equal((await send(origin, 'GET', '/health/ready')).text, 'ready');
   });
+
+  test('while starting, a browser is made to ask for a page again, and nobody else is', async (t) => {
+    const { origin, readiness } = await startHttpHost(t);
+    readiness.isReady = false;
+    readiness.note = 'reading the manifest';
+    const refreshOf = async (method: string, target: string) => {
+      const { status, text, headers } = await send(origin, method, target);
+      assert.deepEqual([status, text, headers['retry-after']], [503, 'starting: reading the manifest', '1']);
+      return headers['refresh'];
+    };
+    for (const target of ['/', '/inspector']) assert.equal(await refreshOf('GET', target), '1', target);
+    for (const target of ['/actors', '/?x=1', '/inspector/']) assert.equal(await refreshOf('GET', target), undefined);
+    assert.equal(await refreshOf('POST', '/'), undefined);
+    readiness.note = 'shutting down';
+    assert.equal((await send(origin, 'GET', '/')).headers['refresh'], undefined);
+  });
 });
