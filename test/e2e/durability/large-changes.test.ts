@@ -17,10 +17,10 @@ import { ANY_ACTOR, compileMotoko } from '../../support/motoko.ts';
 import { type RunningServer, startServer } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
+import { callCounter } from './counter-calls.ts';
 
 /** Bytes of the heap, and of stable memory. As one unit, they made others wait for two thirds of the change's time. */
 const BYTES = 24 * 2 ** 20;
-const EVERY_MS = 20;
 /** Bounds of others' waiting on a busy machine: a part of the change's time, or an absolute time. */
 const HELD_UP_SHARE_MAX = 1 / 4;
 const HELD_UP_MS_MAX = 1000;
@@ -47,30 +47,6 @@ const largeModule = (value: number): Uint8Array =>
     (call $read (i64.const 0) (i64.const ${BYTES - 1}) (i64.const 1))
     (call $append (i32.const 0) (i32.const 1))
     (call $reply)))`);
-
-/**
- * Calls a durable counter until it is told to stop; the returned function resolves to the longest time of an answer.
- */
-function bystander(origin: string, agent: Agent): () => Promise<number> {
-  let isOver = false;
-  let longestMs = 0;
-  const calls: Promise<void>[] = [];
-  const call = async (): Promise<void> => {
-    const sentMs = performance.now();
-    const { status, text } = await send(origin, 'POST', '/call-json/counter/inc', { body: '[]', agent });
-    assert.equal(status, 200, text);
-    longestMs = Math.max(longestMs, performance.now() - sentMs);
-  };
-  const calling = (async () => {
-    for (; !isOver; await sleep(EVERY_MS)) calls.push(call());
-    await Promise.all(calls);
-  })();
-  return async () => {
-    isOver = true;
-    await calling;
-    return longestMs;
-  };
-}
 
 async function look(server: RunningServer): Promise<number[]> {
   const { status, body } = await send(server.origin, 'POST', '/query/large/look', { body: '' });
@@ -107,7 +83,7 @@ test('a large installation holds up nobody, and one that is killed leaves the ac
   t.after(() => agent.destroy());
   const { wasm } = await compileMotoko(ANY_ACTOR);
   assert.equal((await server.post('/install/counter', wasm)).status, 200);
-  const stop = bystander(server.origin, agent);
+  const stop = callCounter(server.origin, agent);
   const beganMs = performance.now();
   const installed = await server.post('/install/large', largeModule(7));
   const tookMs = performance.now() - beganMs;
