@@ -5,6 +5,17 @@ export function sharedBytes(length: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(length));
 }
 
+/** Returns a copy of `length` bytes of `source` from `from`. Throws as `sharedBytes` does. */
+export function sharedSlice(source: Uint8Array, from: number, length: number): Uint8Array {
+  const copy = sharedBytes(length);
+  copy.set(source.subarray(from, from + length));
+  return copy;
+}
+
+export function isShared({ buffer }: Uint8Array): boolean {
+  return buffer instanceof SharedArrayBuffer;
+}
+
 const SLAB_BYTES = 1 << 20;
 
 /**

@@ -21,11 +21,19 @@ export interface ContextView {
   readonly cyclesAvailable: bigint;
   /** Instructions of the context's executions so far, for `performance_counter(1)`. */
   readonly instructions: number;
+  /** True if the answer is stored until its caller has taken it: the caller is another canister's update. */
+  readonly keepsAnswer?: boolean;
 }
+
+/**
+ * Reference to rows in which a large payload is stored already. The scheduler keeps it in place of the payload, and
+ * erases the rows when nobody needs them any more. Undefined: the payload is stored by the scheduler, if at all.
+ */
+export type StoredAs = Uint8Array;
 
 /** The answer to a call, as its callback receives it. */
 export type Response =
-  | { readonly kind: 'reply'; readonly data: Uint8Array }
+  | { readonly kind: 'reply'; readonly data: Uint8Array; readonly storedAs?: StoredAs | undefined }
   | { readonly kind: 'reject'; readonly code: RejectCode; readonly message: string };
 
 /**
@@ -83,6 +91,7 @@ export interface OutgoingCall {
   readonly callee: Uint8Array;
   readonly method: string;
   readonly payload: Uint8Array;
+  readonly storedAs?: StoredAs | undefined;
   /** Cycles attached to the call, already taken from the balance. */
   readonly cycles: bigint;
   /** Seconds after which the caller gets SYS_UNKNOWN; undefined: it waits without limit. */

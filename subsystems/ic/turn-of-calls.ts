@@ -3,16 +3,19 @@ import type { OutgoingCall } from './step.ts';
 
 /** Number of calls that take some milliseconds with a state directory. */
 export const CALLS_PER_TURN = 250;
-/** Bytes of arguments and method names, which are copied if state is kept; one call has up to ten times as many. */
+/**
+ * Bytes of arguments and method names, which are copied if state is kept and they are not stored already; one call has
+ * up to ten times as many.
+ */
 export const CALL_BYTES_PER_TURN = 1 << 20;
 
 export class TurnOfCalls {
   #calls = 0;
   #bytes = 0;
 
-  add({ method, payload }: OutgoingCall): void {
+  add({ method, payload, storedAs }: OutgoingCall): void {
     this.#calls++;
-    this.#bytes += method.length + payload.length;
+    this.#bytes += method.length + (storedAs === undefined ? payload.length : storedAs.length);
   }
 
   /** True if the next call belongs to another turn. */

@@ -12,8 +12,8 @@
  *
  * Main thread, as everything here; adds operations to the unit that is being collected.
  */
-import type { Outcome } from '../ic/index.ts';
-import type { Storage, WriteBatch } from '../storage/index.ts';
+import type { Outcome, StoredAs } from '../ic/index.ts';
+import { erasePayload, type Storage, type WriteBatch } from '../storage/index.ts';
 import type { ScheduledCanister, Credit, QueuedTask, CallContext, OpenCall } from './scheduled-canister.ts';
 import { CALL, CONTEXT, CREDIT, keyOf, CallRecordWriter } from './call-records.ts';
 
@@ -133,7 +133,7 @@ export class CallJournal {
 
   contextChanged(context: CallContext): void {
     if (!this.isDurable || context.isDirty || context.evaluation !== undefined) return;
-    if (!context.isStored && !isAlive(context)) return;
+    if (!context.isStored && context.storedAs === undefined && !isAlive(context)) return;
     context.isDirty = true;
     this.#contexts.push(context);
     this.#storage.markDirty();
@@ -143,6 +143,20 @@ export class CallJournal {
     if (!this.isDurable || call.isDirty || call.context.evaluation !== undefined) return;
     call.isDirty = true;
     this.#calls.push(call);
+    this.#storage.markDirty();
+  }
+
+  /** A payload that is stored already has been refused: nobody will need it. */
+  refused(storedAs: StoredAs | undefined): void {
+    if (!this.isDurable || storedAs === undefined) return;
+    erasePayload(this.#storage.unit, storedAs);
+    this.#storage.markDirty();
+  }
+
+  /** Erases rows of payloads that were stored ahead of messages that have not happened. */
+  eraseLeft(keys: readonly Uint8Array[]): void {
+    if (keys.length === 0) return;
+    for (const key of keys) this.#storage.unit.delete(FAMILY, key);
     this.#storage.markDirty();
   }
 
@@ -172,6 +186,7 @@ export class CallJournal {
     this.#credits = [];
     for (const context of contexts) {
       context.isDirty = false;
+      erasePayloadOf(unit, context);
       if (!isAlive(context)) {
         erase(unit, CONTEXT, context);
         continue;
@@ -182,6 +197,7 @@ export class CallJournal {
     }
     for (const call of calls) {
       call.isDirty = false;
+      erasePayloadOf(unit, call);
       if (call.isEnded) erase(unit, CALL, call);
       else this.#put(unit, CALL, call, this.#writer.call(call, this.#numberOf(call.context)));
     }
@@ -201,6 +217,13 @@ export class CallJournal {
     if (item.number === 0) item.number = ++this.#numbers;
     return item.number;
   }
+}
+
+/** Erases the payload of an item, if that is stored in rows of its own and nobody waits for it any more. */
+function erasePayloadOf(unit: WriteBatch, item: Pick<CallContext | OpenCall, 'pending' | 'storedAs'>): void {
+  if (item.storedAs === undefined || item.pending !== undefined) return;
+  erasePayload(unit, item.storedAs);
+  item.storedAs = undefined;
 }
 
 function erase(unit: WriteBatch, letter: number, item: StoredItem): void {

@@ -1,12 +1,13 @@
 /**
- * Contexts, open calls and credits as they are kept, in the family 'queue':
+ * Contexts, open calls and credits as they are kept, in the family 'queue', where large payloads have rows of their own
+ * (storage/payload-rows.ts):
  *
  *     key      letter · u48 number, big-endian
  *     c        a call context: flags · origin · canister · caller · deadline · cycles · instructions · charge
- *              [· deletion] [· fault] [· its entry point's call: order · method · argument]
+ *              [· deletion] [· fault] [· its entry point's call: order · method · argument or where it is stored]
  *              [· its client's key: key · method · digest of the argument]
  *     o        an open call: context · callee · callbacks · deadline · cycles
- *              [· response: order · refund · reject or data]
+ *              [· response: order · refund · reject, data, or where the data is stored]
  *     d        cycles that are due to a canister: id · amount
  *
  * Values are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's
@@ -15,9 +16,9 @@
  * Main thread: bytes in, records out, and back.
  */
 import { numberAt } from '../../kernel/index.ts';
-import { RecordReader, RecordWriter } from '../bytes/index.ts';
-import type { RejectCode, Response, StepFault } from '../ic/index.ts';
-import type { Entry } from '../storage/index.ts';
+import { NO_BYTES, RecordReader, RecordWriter } from '../bytes/index.ts';
+import type { RejectCode, Response, StepFault, StoredAs } from '../ic/index.ts';
+import { type Entry, isPayloadKey, type PayloadRef } from '../storage/index.ts';
 import type { QueuedResponse, QueuedCall, CallContext, Deletion, OpenCall } from './scheduled-canister.ts';
 
 export const CONTEXT = 0x63;
@@ -26,11 +27,17 @@ export const CREDIT = 0x64;
 
 const KEY_BYTES = 7;
 const U48_MAX = 2 ** 48 - 1;
+/** Flag of a context whose call's argument has rows of its own; it is set in place of the flag for an argument. */
+const START_STORED = 64;
+/** Stands in for a reject code: the reply has rows of its own. */
+const REPLY_STORED = 7;
 
 interface StartRecord {
   readonly order: number;
   readonly method: string;
   readonly argument: Uint8Array;
+  /** Where the argument is stored; then it is not in the record. */
+  readonly storedAs?: PayloadRef;
 }
 
 export interface ContextRecord {
@@ -90,14 +97,15 @@ export class CallRecordWriter {
 
   /** Valid until the next value is written. */
   context(context: CallContext, originNumber: number): Uint8Array {
-    const { origin, deletion, fault, pending, underWay } = context;
+    const { origin, deletion, fault, pending, underWay, storedAs } = context;
+    const startFlag = storedAs === undefined ? 16 : START_STORED;
     this.#out.begin();
     this.#out.u8(
       (context.hasAnswered ? 1 : 0) |
         (context.isDeleted ? 2 : 0) |
         (deletion === undefined ? 0 : 4) |
         (fault === undefined ? 0 : 8) |
-        (pending === undefined ? 0 : 16) |
+        (pending === undefined ? 0 : startFlag) |
         (underWay === undefined ? 0 : 32),
     );
     this.#out.u8(ORIGINS.indexOf(origin.kind));
@@ -110,7 +118,7 @@ export class CallRecordWriter {
     this.#out.f64(context.charge);
     if (deletion !== undefined) this.#reason(DELETIONS.indexOf(deletion.kind), deletion);
     if (fault !== undefined) this.#reason(FAULTS.indexOf(fault.kind), fault);
-    if (pending !== undefined) this.#start(pending);
+    if (pending !== undefined) this.#start(pending, storedAs);
     if (underWay !== undefined) this.#keyed(underWay);
     return this.#out.view();
   }
@@ -123,7 +131,7 @@ export class CallRecordWriter {
     this.#out.sized(call.callbacks);
     this.#out.f64(call.deadlineMs);
     this.#out.u128(call.cycles);
-    if (call.pending !== undefined) this.#response(call.pending);
+    if (call.pending !== undefined) this.#response(call.pending, call.storedAs);
     return this.#out.view();
   }
 
@@ -134,10 +142,10 @@ export class CallRecordWriter {
     return this.#out.view();
   }
 
-  #start({ order, method, argument }: QueuedCall): void {
+  #start({ order, method, argument }: QueuedCall, storedAs: StoredAs | undefined): void {
     this.#out.u48(order);
     this.#out.sizedText(method);
-    this.#out.sized(argument);
+    this.#out.sized(storedAs ?? argument);
   }
 
   #keyed(record: KeyedRecord): void {
@@ -146,12 +154,12 @@ export class CallRecordWriter {
     this.#out.latin1(record.digest);
   }
 
-  #response({ order, refunded, response }: QueuedResponse): void {
+  #response({ order, refunded, response }: QueuedResponse, storedAs: StoredAs | undefined): void {
     this.#out.u48(order);
     this.#out.u128(refunded);
     if (response.kind === 'reply') {
-      this.#out.u8(0);
-      this.#out.sized(response.data);
+      this.#out.u8(storedAs === undefined ? 0 : REPLY_STORED);
+      this.#out.sized(storedAs ?? response.data);
     } else {
       this.#out.u8(response.code);
       this.#out.sizedText(response.message);
@@ -201,7 +209,7 @@ function recordOf(letter: number, number: number, reader: CallRecordReader): Que
 
 function readContext(number: number, reader: CallRecordReader): ContextRecord {
   const flags = reader.u8();
-  if (flags > 63) throw reader.malformed(`flags ${flags}`);
+  if (flags > 127 || (flags & (16 | START_STORED)) === (16 | START_STORED)) throw reader.malformed(`flags ${flags}`);
   const origin = reader.oneOf(ORIGINS);
   return {
     number,
@@ -216,8 +224,7 @@ function readContext(number: number, reader: CallRecordReader): ContextRecord {
     charge: reader.amount(),
     deletion: (flags & 4) === 0 ? undefined : { kind: reader.oneOf(DELETIONS), ...reader.reason() },
     fault: (flags & 8) === 0 ? undefined : { kind: reader.oneOf(FAULTS), ...reader.reason() },
-    start:
-      (flags & 16) === 0 ? undefined : { order: reader.number(), method: reader.sizedText(), argument: reader.sized() },
+    start: (flags & (16 | START_STORED)) === 0 ? undefined : reader.start((flags & START_STORED) !== 0),
     keyed: (flags & 32) === 0 ? undefined : { key: reader.latin1(), method: reader.text(), digest: reader.latin1() },
   };
 }
@@ -266,9 +273,22 @@ class CallRecordReader extends RecordReader {
     return { code: this.code(), message: this.sizedText() };
   }
 
+  start(isStored: boolean): StartRecord {
+    const call = { order: this.number(), method: this.sizedText() };
+    if (isStored) return { ...call, argument: NO_BYTES, storedAs: this.payloadRef() };
+    return { ...call, argument: this.sized() };
+  }
+
+  payloadRef(): PayloadRef {
+    const ref = this.sized();
+    if (!isPayloadKey(ref)) throw this.malformed('it does not say where its payload is stored');
+    return ref;
+  }
+
   response(): Response {
     const code = this.u8();
     if (code === 0) return { kind: 'reply', data: this.sized() };
+    if (code === REPLY_STORED) return { kind: 'reply', data: NO_BYTES, storedAs: this.payloadRef() };
     if (code > 6) throw this.malformed(`reject code ${code}`);
     return { kind: 'reject', code: code as RejectCode, message: this.sizedText() };
   }

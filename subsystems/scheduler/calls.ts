@@ -302,6 +302,7 @@ export class Calls {
         ? notFound(outgoing.callee)
         : this.#refusal(callee, call.context.canister, outgoing, evaluation);
     if (callee === undefined || refusal !== undefined) {
+      this.#journal.refused(outgoing.storedAs);
       this.#respond(call, { kind: 'reject', ...(refusal ?? notFound(outgoing.callee)) }, outgoing.cycles);
       return;
     }
@@ -320,6 +321,7 @@ export class Calls {
     );
     if (this.#needs.port.listener.remembersCalls) context.note = this.#noteOf(context, outgoing);
     if (evaluation === undefined) callee.work.contexts.add(context);
+    context.storedAs = outgoing.storedAs;
     const kind: CallKind = evaluation === undefined ? 'update' : 'query';
     const { method, payload } = outgoing;
     this.#needs.tasks.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
@@ -401,8 +403,13 @@ export class Calls {
   }
 
   #respond(call: OpenCall, response: Response, refunded: bigint): void {
-    if (call.isAnswered) return;
+    const storedAs = response.kind === 'reply' ? response.storedAs : undefined;
+    if (call.isAnswered) {
+      this.#journal.refused(storedAs);
+      return;
+    }
     call.isAnswered = true;
+    call.storedAs = storedAs;
     this.#limited.delete(call);
     const { context } = call;
     if (context.isDeleted) {

@@ -16,6 +16,7 @@ import {
   TAKEN_BACK,
   type Task,
 } from '../ic/index.ts';
+import { isShared } from '../bytes/index.ts';
 import type { Recall } from '../execution/index.ts';
 import type {
   ScheduledCanister,
@@ -130,7 +131,7 @@ export class Executions {
       kind: call,
       entry,
       // A stored argument is needed until the execution has ended, and a large one would be handed over.
-      argument: context.pending === undefined ? argument : new Uint8Array(argument),
+      argument: context.pending === undefined || isShared(argument) ? argument : new Uint8Array(argument),
       context: context.view(),
       instructionsMax: instructionsMax(context),
     };

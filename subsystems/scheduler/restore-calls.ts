@@ -7,7 +7,7 @@
  *
  * Main thread, once, at the start: reads entries, and touches what it makes of them.
  */
-import { ServerError } from '../../kernel/index.ts';
+import { assert, ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';
 import {
   ScheduledCanister,
@@ -19,7 +19,8 @@ import {
   OpenCall,
 } from './scheduled-canister.ts';
 import { DELETED, UNUSABLE } from './canister-state.ts';
-import { idToText } from '../ic/index.ts';
+import { idToText, type Response } from '../ic/index.ts';
+import { StoredPayloads } from './stored-payloads.ts';
 import {
   type CallRecord,
   CONTEXT,
@@ -38,6 +39,8 @@ interface RestoredCalls {
   readonly credits: readonly Credit[];
   /** Contexts that have their clients' keys. */
   readonly keyed: readonly { readonly context: CallContext; readonly record: KeyedRecord }[];
+  /** Keys of rows that were stored ahead of messages that have not happened. */
+  readonly left: readonly Uint8Array[];
   /** The largest numbers in use. */
   readonly number: number;
   readonly order: number;
@@ -59,6 +62,7 @@ class Restoring {
   readonly #contexts = new Map<number, { readonly record: ContextRecord; readonly context: CallContext }>();
   readonly #records: CallRecord[] = [];
   readonly #credits: Credit[] = [];
+  readonly #payloads = new StoredPayloads();
   #number = 0;
   #order = 0;
 
@@ -67,6 +71,7 @@ class Restoring {
   }
 
   read(entry: Entry): void {
+    if (this.#payloads.takes(entry)) return;
     const { kind, record } = readRecord(entry);
     this.#number = Math.max(this.#number, record.number);
     if (kind === 'context') this.#contexts.set(record.number, { record, context: this.#contextOf(record) });
@@ -105,7 +110,7 @@ class Restoring {
     for (const { record, context } of this.#contexts.values()) {
       this.#setOrigin(context, record.origin, calls);
       if (record.start !== undefined) {
-        context.pending = { kind: 'start', context, call: 'update', ...record.start };
+        context.pending = { kind: 'start', context, call: 'update', ...this.#startOf(context, record) };
         this.#seen(context.pending);
         if (context.canister.state.kind !== 'unloadable') waiting.push(context.pending);
       } else if (context.openCalls === 0) {
@@ -116,7 +121,26 @@ class Restoring {
     const keyed = [...this.#contexts.values()].flatMap(({ context, record }) =>
       record.keyed === undefined ? [] : [{ context, record: record.keyed }],
     );
-    return { waiting, open, keyed, credits: this.#credits, number: this.#number, order: this.#order };
+    const left = this.#payloads.left();
+    return { waiting, open, keyed, credits: this.#credits, left, number: this.#number, order: this.#order };
+  }
+
+  #startOf(context: CallContext, { number, start }: ContextRecord): Pick<QueuedCall, 'order' | 'method' | 'argument'> {
+    assert(start !== undefined, `context ${number} has begun`);
+    const { storedAs, ...call } = start;
+    if (storedAs === undefined) return call;
+    context.storedAs = storedAs;
+    const argument = this.#payloads.at(storedAs);
+    if (argument === undefined) throw damaged(CONTEXT, number, 'the argument of its call is not there');
+    return { ...call, argument };
+  }
+
+  #responseOf(call: OpenCall, number: number, response: Response): Response {
+    if (response.kind === 'reject' || response.storedAs === undefined) return response;
+    call.storedAs = response.storedAs;
+    const data = this.#payloads.at(response.storedAs);
+    if (data === undefined) throw damaged(CALL, number, 'its reply is not there');
+    return { kind: 'reply', data };
   }
 
   #callOf(record: CallRecord): OpenCall {
@@ -130,7 +154,8 @@ class Restoring {
     context.canister.work.openCalls.add(call);
     if (response !== undefined) {
       call.isAnswered = true;
-      call.pending = { kind: 'response', call, ...response };
+      const kept = this.#responseOf(call, record.number, response.response);
+      call.pending = { kind: 'response', call, ...response, response: kept };
     }
     return call;
   }

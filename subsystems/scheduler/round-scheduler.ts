@@ -84,6 +84,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   restore(entries: Iterable<Entry>): void {
     const restored = restoreCalls(entries, (id) => this.#parts.canisters.find(id));
     this.#parts.journal.resume(restored.number, restored.order);
+    this.#parts.journal.eraseLeft(restored.left);
     for (const { context, record } of restored.keyed) {
       const { key, method, digest } = record;
       const call = { caller: context.caller, key, method, digest };

@@ -18,6 +18,7 @@ import {
   type Response,
   slotOf,
   type StepFault,
+  type StoredAs,
 } from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { AsScheduled } from './canister-port.ts';
@@ -324,6 +325,8 @@ export class OpenCall implements Member<OpenCall> {
   isEnded = false;
   /** The response, until its callback has ended; only where state is kept. */
   pending: QueuedResponse | undefined = undefined;
+  /** Where the reply is stored, in rows of its own, which are erased when it is not pending any more. */
+  storedAs: StoredAs | undefined = undefined;
   /** The key of the stored record; 0: none yet. */
   number = 0;
   isStored = false;
@@ -387,6 +390,8 @@ export class CallContext implements Member<CallContext> {
   deletion: Deletion | undefined = undefined;
   /** The call of its entry point, until that has ended; only where state is kept, and of calls that canisters made. */
   pending: QueuedCall | undefined = undefined;
+  /** Where the argument is stored, in rows of its own, which are erased when it is not pending any more. */
+  storedAs: StoredAs | undefined = undefined;
   /** The key that the client gave, while the call has not been answered. */
   underWay: UnderWay | undefined = undefined;
   /** The key of the stored record; 0: none yet. */
@@ -455,6 +460,7 @@ export class CallContext implements Member<CallContext> {
   /** Returns the facts for the next execution. Plain data, which may have to be cloned. */
   view(): ContextView {
     const { caller, deadlineNs, canAnswer, cyclesAvailable, instructions } = this;
-    return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions };
+    const keepsAnswer = this.origin.kind === 'canister' && this.evaluation === undefined;
+    return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions, keepsAnswer };
   }
 }

@@ -5,6 +5,15 @@ import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
 export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey } from './keyspace.ts';
+export {
+  ANSWER_INDEX,
+  erasePayload,
+  isPayloadKey,
+  PAYLOAD_KEY_BYTES,
+  payloadKey,
+  type PayloadRef,
+  rowsOfPayload,
+} from './payload-rows.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { release } from './release.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';

@@ -36,7 +36,7 @@ import { digestOf } from '../../subsystems/scheduler/idempotency/argument-digest
 import { CanisterKeys, UnderWay } from '../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
-import { answersKey, logKey, memoryId, META, metaKey, WriteBatch } from '../../subsystems/storage/index.ts';
+import { answersKey, logKey, memoryId, META, metaKey, payloadKey, WriteBatch } from '../../subsystems/storage/index.ts';
 import { encodeFloor } from '../../subsystems/storage/log-floor.ts';
 import { encodeHeader, encodePart, HEADER_BLOCK_BYTES, partBytes } from '../../subsystems/storage/step-log-format.ts';
 import { createRing, RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
@@ -46,6 +46,7 @@ const CALLER = Uint8Array.from({ length: 29 }, (_, at) => at + 1);
 const HASH = Uint8Array.from({ length: 32 }, (_, at) => 255 - at);
 const BYTES = Uint8Array.of(1, 2, 3, 250);
 const LARGE = 2n ** 100n + 7n;
+const PAYLOAD = payloadKey(ID, { version: 2 ** 40 + 1, index: 2 ** 20 + 3, piece: 258 });
 
 const context = {
   caller: CALLER,
@@ -202,6 +203,12 @@ function callRecords(): string[] {
   deleted.charge = 20;
   deleted.deletion = { kind: 'unavailable', code: 2, message: 'gone' };
   deleted.fault = { kind: 'noCallback', code: 5, message: 'none' };
+  const stored = new CallContext(canister, { kind: 'canister', call }, { caller: ID });
+  stored.pending = started.pending;
+  stored.storedAs = PAYLOAD;
+  const open = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
+  open.pending = { kind: 'response', call: open, response: { kind: 'reply', data: BYTES }, refunded: 1n, order: 2 };
+  open.storedAs = PAYLOAD;
   const answered = (response: OpenCall['pending']): Uint8Array => {
     call.pending = response;
     return writer.call(call, 2 ** 40);
@@ -229,6 +236,9 @@ function callRecords(): string[] {
     ),
     shown('calls: a credit', writer.credit(ID, LARGE)),
     shown('calls: context of a client that gave it a key', writer.context(keyed, 0)),
+    shown('calls: key of a row of a payload', PAYLOAD),
+    shown('calls: context of a call whose argument is stored in rows', writer.context(stored, 2 ** 33)),
+    shown('calls: a call with a reply that is stored in rows', writer.call(open, 2 ** 40)),
   ];
 }
 
@@ -388,6 +398,20 @@ function wire(): string[] {
   written['call without limit'] = () => writeCall(producer, port, { ...call, timeoutSeconds: undefined });
   written['step with an answer'] = () => writeStep(producer, port, { ...about, step, balance: undefined });
   written['step with a fault'] = () => writeStep(producer, port, { ...about, step: faulty, balance: LARGE });
+  written['task: update of a canister'] = () =>
+    writeTask(producer, port, {
+      nowMs: 1.5,
+      call: 2,
+      handle: 3,
+      task: { ...update, context: { ...context, keepsAnswer: true } },
+    });
+  written['call whose payload is stored'] = () => writeCall(producer, port, { ...call, storedAs: PAYLOAD });
+  written['step with an answer that is stored'] = () =>
+    writeStep(producer, port, {
+      ...about,
+      step: { ...step, answer: { ...step.answer, storedAs: PAYLOAD } },
+      balance: undefined,
+    });
   written['changes'] = () => writeChanges(producer, port, BYTES);
   written['debug line'] = () => writeDebug(producer, port, 3, { text: 'größe', record: undefined });
   written['debug line with a record'] = () => writeDebug(producer, port, 3, { text: 'a', record: '[TRAP]: a' });

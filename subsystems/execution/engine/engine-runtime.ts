@@ -9,6 +9,7 @@ import {
   type RejectCode,
   type Response,
   type Step,
+  type StoredAs,
   type StepFault,
 } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
@@ -20,9 +21,10 @@ import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
 import { ChangeRecorder } from '../persistence/change-recorder.ts';
 import type { AheadStore } from '../persistence/ahead-store.ts';
-import { inPlacePagesMax, PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
+import { inPlacePagesMax, payloadBytesMax, PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
 import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
+import { payloadSlice } from '../wire/ring-bytes.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
 import { NO_CALLS } from './system-api/outgoing-draft.ts';
 
@@ -123,7 +125,8 @@ export class EngineRuntime {
     this.ahead = ahead;
     this.pieceSizes = pieceSizes;
     this.changes = new ChangeRecorder(pieceSizes);
-    this.execution = new CurrentExecution(policy);
+    const isStoredElsewhere = ahead !== undefined && ahead.store === undefined;
+    this.execution = new CurrentExecution(policy, isStoredElsewhere ? payloadBytesMax(pieceSizes) : Infinity);
     this.imports = createSystemApi(this.execution);
   }
 
@@ -217,12 +220,17 @@ export class EngineRuntime {
     const { execution } = this;
     switch (execution.answer) {
       case 'reply':
-        return { kind: 'reply', data: sliceBytes(execution.reply, 0, execution.replyLength) };
+        return replyOf(this.#reply(), execution.replyStoredAs);
       case 'reject':
         return { kind: 'reject', code: REJECT_CODE.CANISTER_REJECT, message: execution.rejectText };
       case 'none':
         return undefined;
     }
+  }
+
+  #reply(): Uint8Array {
+    const { reply, replyLength, context } = this.execution;
+    return context.keepsAnswer === true ? payloadSlice(reply, 0, replyLength) : sliceBytes(reply, 0, replyLength);
   }
 
   /**
@@ -273,6 +281,11 @@ export class EngineRuntime {
       `the canister is out of cycles: a message costs at least ${this.policy.cyclesPerMessage}`,
     );
   }
+}
+
+/** Nearly no reply is stored already, and the others keep their shape. */
+function replyOf(data: Uint8Array, storedAs: StoredAs | undefined): Response {
+  return storedAs === undefined ? { kind: 'reply', data } : { kind: 'reply', data, storedAs };
 }
 
 /**

@@ -39,6 +39,7 @@ import type { Instance } from './instance.ts';
 import { finished, noRoomForFrame } from './run-task.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 import { ServerError } from '../../../kernel/index.ts';
+import { storePayloads } from '../persistence/store-payloads.ts';
 import { NO_BYTES } from '../../bytes/index.ts';
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
@@ -89,7 +90,8 @@ export function* runCallback(
     limits.total,
   );
   instance.begin(limits.callback);
-  const fault = yield inTable(runtime, instance, isReply ? REPLY : REJECT);
+  const runFault = yield inTable(runtime, instance, isReply ? REPLY : REJECT);
+  const fault = runFault ?? (yield* storePayloads(runtime, canister));
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;

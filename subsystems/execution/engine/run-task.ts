@@ -19,9 +19,10 @@ import { REJECT_CODE, NOTHING_RAN, type RunKind, type Step, type Task } from '..
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import { emptyCanister, type EngineRuntime, type EngineResult, faultyStep, type Running } from './engine-runtime.ts';
-import type { Fault } from './fault.ts';
+import { type Fault, LONG } from './fault.ts';
 import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
+import { hasLargePayloads, storePayloads } from '../persistence/store-payloads.ts';
 import { NO_BYTES } from '../../bytes/index.ts';
 
 type MethodTask = TaskOf<RunKind>;
@@ -38,7 +39,8 @@ export function* runMethod(
 ): Running<EngineResult> {
   const instance = beginMethod(runtime, canister, task, nowMs);
   if (!(instance instanceof Instance)) return instance;
-  const fault = faultOf(runtime, canister, instance, yield instance.calling(task.entry));
+  const runFault = faultOf(runtime, canister, instance, yield instance.calling(task.entry));
+  const fault = runFault ?? (yield* storePayloads(runtime, canister));
   const isWaiting = fault === undefined && waits(runtime);
   const frame = isWaiting ? runtime.frames.save(canister, instance, 0) : 0;
   if (fault !== undefined || runtime.execution.mode !== 'U') yield* runtime.rollingBack(canister, instance);
@@ -61,7 +63,8 @@ export function runMethodToEnd(
 ): EngineResult {
   const instance = beginMethod(runtime, canister, task, nowMs);
   if (!(instance instanceof Instance)) return instance;
-  const fault = faultOf(runtime, canister, instance, instance.run(task.entry));
+  const runFault = faultOf(runtime, canister, instance, instance.run(task.entry));
+  const fault = runFault ?? (hasLargePayloads(runtime) ? LONG : undefined);
   const isWaiting = fault === undefined && waits(runtime);
   const frame = isWaiting ? runtime.frames.save(canister, instance, 0) : 0;
   if (fault !== undefined || runtime.execution.mode !== 'U') runtime.rollback(canister, instance);
@@ -185,7 +188,7 @@ export function* runSystemTask(
   const limit = account.instructionsAllowed;
   execution.begin('T', instance, canister, SYSTEM_CONTEXT, NO_BYTES, canister.instant(nowMs), true, limit);
   instance.begin(limit);
-  const fault = yield instance.calling(task.entry);
+  const fault = (yield instance.calling(task.entry)) ?? (yield* storePayloads(runtime, canister));
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     yield* runtime.rollingBack(canister, instance);

@@ -7,7 +7,7 @@
  * changed much, which may be gigabytes. A canister's log begins with a checkpoint; its `CheckpointHeader` holds what
  * the stored memory does not. From then on the pages that messages touch are remembered for the next checkpoint.
  */
-import { logKey, memoryId, META, metaKey, WriteBatch } from '../../storage/index.ts';
+import { erasePayload, logKey, memoryId, META, metaKey, type PayloadRef, WriteBatch } from '../../storage/index.ts';
 import { numbersOf } from '../../ic/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Instance } from '../engine/instance.ts';
@@ -45,6 +45,19 @@ export class ChangeRecorder {
   /** Returns the operations collected since the last time, in pieces (`WriteBatch.takePieces`); undefined: none. */
   take(): readonly Uint8Array[] | undefined {
     return this.#set.length === 0 ? undefined : this.#set.takePieces();
+  }
+
+  // ---- payloads
+
+  /** Records a row of a payload. */
+  payload(key: Uint8Array, bytes: Uint8Array): void {
+    this.#set.put('queue', key, bytes);
+  }
+
+  /** Records that the payload's rows are gone; nothing else that was recorded counts. */
+  withoutPayloads(refs: Iterable<PayloadRef>): void {
+    this.#set.reset();
+    for (const ref of refs) erasePayload(this.#set, ref);
   }
 
   // ---- by changed bytes

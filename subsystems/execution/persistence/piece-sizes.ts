@@ -1,6 +1,8 @@
 /**
  * Executor thread: amounts of a canister's memory that go into one unit, in pages of 4 KiB. Tests have smaller ones.
  */
+import { PAGE_BYTES } from '../../bytes/index.ts';
+
 export interface PieceSizes {
   /** The most pages of a checkpoint, or of a change of code, that are written at once, in place. */
   readonly atOncePages: number;
@@ -13,6 +15,13 @@ export interface PieceSizes {
  * milliseconds.
  */
 export const PIECE_SIZES: PieceSizes = { atOncePages: 2048, slicePages: 256 };
+
+/** Share of a piece that payloads of one message may have together without being stored ahead: 128 KiB. */
+const PAYLOAD_SHARE = 8;
+
+export function payloadBytesMax({ slicePages }: PieceSizes): number {
+  return (slicePages * PAGE_BYTES) / PAYLOAD_SHARE;
+}
 
 /** A heap this many times as large as `atOncePages` is stored ahead, whatever has to be copied with it. */
 const IN_PLACE_FACTOR = 4;

@@ -43,6 +43,7 @@ import { heapsMade } from '../engine/instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
+import { AheadLine } from './ahead-line.ts';
 import { LongMessages } from './long-messages.ts';
 import { type CreateEngine, engineOf, type ThreadEngine } from './thread-engine.ts';
 import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
@@ -150,9 +151,10 @@ export class ExecutorThread {
   #isMoreExpected = false;
   /** Time at which short messages make room for long ones. */
   #shortUntilMs = 0;
-  /** Callbacks that are called when the handed-over changes are stored, by ticket. */
-  readonly #storing = new Map<number, () => void>();
-  #tickets = 0;
+  readonly #ahead = new AheadLine((ticket, handle, changes) => {
+    this.#sendByPort({ kind: 'ahead', ticket, handle, changes });
+    this.#publish();
+  });
 
   /** `nowMs` returns milliseconds that never go back. */
   constructor(options: ExecutorOptions, nowMs: () => number, parts: ThreadParts = {}) {
@@ -184,7 +186,7 @@ export class ExecutorThread {
       nowMs,
       cpuMs,
       createEngine: ({ onYield, park }) => {
-        const store: StoreAhead = (changes) => park((handle, wake) => this.#storeAhead(handle, changes, wake));
+        const store: StoreAhead = (changes) => this.#ahead.store(changes, park);
         return createEngine({ onYield, canSuspend: true, store }, this.#stores, reportBug);
       },
       dropEngine: (engine) => {
@@ -354,8 +356,7 @@ export class ExecutorThread {
         return;
       }
       case 'stored':
-        this.#storing.get(command.ticket)?.();
-        this.#storing.delete(command.ticket);
+        this.#ahead.stored(command.ticket);
         return;
       case 'environment':
         this.#stores.environment = new Environment(command.variables);
@@ -624,8 +625,12 @@ export class ExecutorThread {
         isStarted = true;
         result = await runSuspendable(work(engine));
       }
-      if (result === TOO_LONG) this.#giveBack(call, task);
-      else {
+      if (result === TOO_LONG) {
+        // Payloads that were stored ahead go with their message.
+        const changes = engine.takeChanges();
+        if (changes !== undefined) this.#sendByPort({ kind: 'changes', handle, changes });
+        this.#giveBack(call, task);
+      } else {
         canister.ranLong(result.step.instructions);
         this.#answer(call, handle, canister, result);
       }
@@ -672,14 +677,6 @@ export class ExecutorThread {
     this.#unpublishedInstructions += step.instructions;
     const isMuch = ++this.#unpublished >= PUBLISH_EVERY || this.#unpublishedInstructions > PUBLISH_INSTRUCTIONS;
     if (isMuch || this.#outbox.isHeard) this.#publish();
-  }
-
-  /** Hands over the changes that a message has made so far; `stored` is called when they are durable. */
-  #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
-    const ticket = ++this.#tickets;
-    this.#storing.set(ticket, stored);
-    this.#sendByPort({ kind: 'ahead', ticket, handle, changes });
-    this.#publish();
   }
 
   /** Reports that a command is done, with its changes. */

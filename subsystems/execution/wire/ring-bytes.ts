@@ -3,6 +3,7 @@
  * Both sides; touches nothing but the ring's bytes and the port.
  */
 import type { MessagePort } from 'node:worker_threads';
+import { isShared, sharedSlice, sliceBytes } from '../../bytes/index.ts';
 import { receiveDue, type RingConsumer, type RingProducer } from '../../threads/index.ts';
 import type { RejectCode } from '../../ic/index.ts';
 
@@ -28,10 +29,22 @@ export function writeBytes(
     copyInto(ring.bytes, at, data);
     return;
   }
+  if (isShared(data)) {
+    port.postMessage(data);
+    return;
+  }
   // For a view, the port would carry the whole buffer.
   const isAll = data.buffer instanceof ArrayBuffer && data.buffer.byteLength === data.byteLength;
   const own = isGiven && isAll ? data : data.slice();
   port.postMessage(own, [own.buffer as ArrayBuffer]);
+}
+
+/**
+ * Returns a copy of bytes that are to go from thread to thread, and that one of them keeps: large ones are shared, so
+ * that handing them over copies nothing.
+ */
+export function payloadSlice(source: Uint8Array, from: number, length: number): Uint8Array {
+  return length > INLINE_BYTES_MAX ? sharedSlice(source, from, length) : sliceBytes(source, from, length);
 }
 
 /** Returns the number of bytes that the ring's record itself carries. */

@@ -29,6 +29,7 @@ import {
   writeAmount,
   writeBytes,
 } from './ring-bytes.ts';
+import { PAYLOAD_KEY_BYTES } from '../../storage/index.ts';
 import { CALL, CHANGES, STEP } from './wire.ts';
 import { NO_BYTES } from '../../bytes/index.ts';
 
@@ -65,38 +66,45 @@ const C = {
   METHOD: 32 + PRINCIPAL_BYTES + CALLBACK_BYTES,
 } as const;
 const NO_TIMEOUT = -1;
+/** Flag in CALLEE_LENGTH: behind the method stands where the payload is stored. */
+const IS_STORED = 1 << 8;
 
 /** Returns false if the ring is full now. */
 export function writeCall(ring: RingProducer, port: MessagePort, call: OutgoingCall): boolean {
   const method = encoder.encode(call.method);
-  const at = ring.reserve(CALL, C.METHOD + method.length + inlineBytes(call.payload));
+  const { storedAs = NO_BYTES } = call;
+  const at = ring.reserve(CALL, C.METHOD + method.length + storedAs.length + inlineBytes(call.payload));
   if (at < 0) return false;
   const { words, longs, bytes } = ring;
   writeAmount(longs, at + C.CYCLES, call.cycles);
   words[(at + C.TIMEOUT) >> 2] = call.timeoutSeconds ?? NO_TIMEOUT;
-  words[(at + C.CALLEE_LENGTH) >> 2] = call.callee.length;
+  words[(at + C.CALLEE_LENGTH) >> 2] = call.callee.length | (storedAs.length > 0 ? IS_STORED : 0);
   words[(at + C.METHOD_LENGTH) >> 2] = method.length;
   words[(at + C.PAYLOAD_LENGTH) >> 2] = lengthField(call.payload);
   copyInto(bytes, at + C.CALLEE, call.callee);
   copyInto(bytes, at + C.CALLBACKS, call.callbacks);
   copyInto(bytes, at + C.METHOD, method);
-  writeBytes(ring, port, at + C.METHOD + method.length, call.payload, true);
+  copyInto(bytes, at + C.METHOD + method.length, storedAs);
+  writeBytes(ring, port, at + C.METHOD + method.length + storedAs.length, call.payload, true);
   return true;
 }
 
 export function readCall(ring: RingConsumer, port: MessagePort, at: number): OutgoingCall {
   const { words, longs, bytes } = ring;
   const word = (offset: number): number => wordAt(words, at + offset);
-  const payloadAt = at + C.METHOD + word(C.METHOD_LENGTH);
+  const methodEnd = at + C.METHOD + word(C.METHOD_LENGTH);
+  const isStored = (word(C.CALLEE_LENGTH) & IS_STORED) !== 0;
+  const payloadAt = isStored ? methodEnd + PAYLOAD_KEY_BYTES : methodEnd;
   const timeout = word(C.TIMEOUT);
-  return {
-    callee: bytes.slice(at + C.CALLEE, at + C.CALLEE + word(C.CALLEE_LENGTH)),
-    method: decoder.decode(bytes.slice(at + C.METHOD, payloadAt)),
+  const call = {
+    callee: bytes.slice(at + C.CALLEE, at + C.CALLEE + (word(C.CALLEE_LENGTH) & ~IS_STORED)),
+    method: decoder.decode(bytes.slice(at + C.METHOD, methodEnd)),
     payload: readBytes(ring, port, payloadAt, word(C.PAYLOAD_LENGTH)),
     cycles: readAmount(longs, at + C.CYCLES),
     timeoutSeconds: timeout === NO_TIMEOUT ? undefined : timeout,
     callbacks: bytes.slice(at + C.CALLBACKS, at + C.CALLBACKS + CALLBACK_BYTES),
   };
+  return isStored ? { ...call, storedAs: bytes.slice(methodEnd, payloadAt) } : call;
 }
 
 // ---- STEP
@@ -128,6 +136,8 @@ const HAS_BALANCE = 1;
 const HAS_TIMER = 2;
 const IS_ACCEPTED = 4;
 const HAS_ACCEPTED_CYCLES = 8;
+/** Before the reply stands where it is stored. */
+const IS_REPLY_STORED = 16;
 const FAULTS = [
   undefined,
   'trap',
@@ -161,7 +171,8 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: Written
   let data: Uint8Array = NO_BYTES;
   if (fault !== undefined) data = encoder.encode(fault.message);
   else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
-  const at = ring.reserve(STEP, S.DATA + inlineBytes(data));
+  const storedAs = (answer?.kind === 'reply' && answer.storedAs) || NO_BYTES;
+  const at = ring.reserve(STEP, S.DATA + storedAs.length + inlineBytes(data));
   if (at < 0) return false;
   const { words, floats, longs } = ring;
   floats[(at + S.INSTRUCTIONS) >> 3] = step.instructions;
@@ -172,6 +183,10 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: Written
   floats[(at + S.INSTANT) >> 3] = record.instantMs;
   floats[(at + S.LOGGED) >> 3] = record.loggedInstructions;
   let flags = step.isAccepted ? IS_ACCEPTED : 0;
+  if (storedAs.length > 0) {
+    flags |= IS_REPLY_STORED;
+    copyInto(ring.bytes, at + S.DATA, storedAs);
+  }
   if (balance !== undefined) {
     flags |= HAS_BALANCE;
     writeAmount(longs, at + S.BALANCE, balance);
@@ -192,7 +207,7 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: Written
   words[(at + S.FLAGS) >> 2] = flags;
   words[(at + S.FRAME) >> 2] = step.frame;
   words[(at + S.DATA_LENGTH) >> 2] = lengthField(data);
-  writeBytes(ring, port, at + S.DATA, data, true);
+  writeBytes(ring, port, at + S.DATA + storedAs.length, data, true);
   return true;
 }
 
@@ -201,15 +216,19 @@ export function readStep(ring: RingConsumer, port: MessagePort, at: number, befo
   const word = (offset: number): number => wordAt(words, at + offset);
   const float = (offset: number): number => floatAt(floats, at + offset);
   const length = word(S.DATA_LENGTH);
-  const data = length === 0 ? NO_BYTES : readBytes(ring, port, at + S.DATA, length);
   const flags = word(S.FLAGS);
+  const storedBytes = (flags & IS_REPLY_STORED) === 0 ? 0 : PAYLOAD_KEY_BYTES;
+  const dataAt = at + S.DATA + storedBytes;
+  const data = length === 0 ? NO_BYTES : readBytes(ring, port, dataAt, length);
   const faultKind = FAULTS[word(S.FAULT)];
   const answerKind = ANSWERS[word(S.ANSWER)];
   const code = rejectCodeOf(word(S.CODE));
   const fault: StepFault | undefined =
     faultKind === undefined ? undefined : { kind: faultKind, code, message: decoder.decode(data) };
   let answer: Response | undefined;
-  if (answerKind === 'reply') answer = { kind: 'reply', data };
+  if (answerKind === 'reply' && storedBytes > 0)
+    answer = { kind: 'reply', data, storedAs: ring.bytes.slice(at + S.DATA, dataAt) };
+  else if (answerKind === 'reply') answer = { kind: 'reply', data };
   else if (answerKind === 'reject') answer = { kind: 'reject', code, message: decoder.decode(data) };
   return {
     isReturned: false,

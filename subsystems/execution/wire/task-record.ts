@@ -6,6 +6,7 @@ import {
   PRINCIPAL_BYTES,
   copyInto,
   floatAt,
+  INLINE_BYTES_MAX,
   inlineBytes,
   lengthField,
   longAt,
@@ -54,6 +55,9 @@ const T = {
   DATA: 104 + PRINCIPAL_BYTES + CALLBACK_BYTES,
 } as const;
 
+const CAN_ANSWER = 1;
+const KEEPS_ANSWER = 2;
+
 const TASK_KINDS = [
   'update',
   'query',
@@ -100,7 +104,8 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
     floats[(at + T.INSTRUCTIONS_MAX) >> 3] = task.instructionsMax;
     longs[(at + T.DEADLINE) >> 3] = context.deadlineNs;
     writeAmount(longs, at + T.AVAILABLE, context.cyclesAvailable);
-    words[(at + T.CAN_ANSWER) >> 2] = context.canAnswer ? 1 : 0;
+    words[(at + T.CAN_ANSWER) >> 2] =
+      (context.canAnswer ? CAN_ANSWER : 0) | (context.keepsAnswer === true ? KEEPS_ANSWER : 0);
     words[(at + T.CALLER_LENGTH) >> 2] = context.caller.length;
     copyInto(bytes, at + T.CALLER, context.caller);
   }
@@ -140,10 +145,15 @@ export function readTask(ring: RingConsumer, port: MessagePort, at: number): Tas
 
 /** Returns the same task with bytes of its own, for later: a view of the ring does not last. */
 export function ownTask(task: Task): Task {
-  if (isMethod(task) || task.kind === 'inspect') return { ...task, argument: task.argument.slice() };
+  if (isMethod(task) || task.kind === 'inspect') return { ...task, argument: ownBytes(task.argument) };
   if (task.kind === 'callback' && task.response.kind === 'reply')
-    return { ...task, response: { kind: 'reply', data: task.response.data.slice() } };
+    return { ...task, response: { kind: 'reply', data: ownBytes(task.response.data) } };
   return task;
+}
+
+/** Bytes that came by the port are the reader's own; others are a view of the ring. */
+function ownBytes(bytes: Uint8Array): Uint8Array {
+  return bytes.length > INLINE_BYTES_MAX ? bytes : bytes.slice();
 }
 
 function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (offset: number) => number): Task {
@@ -161,7 +171,8 @@ function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (
   const context: ContextView = {
     caller,
     deadlineNs: longAt(longs, at + T.DEADLINE),
-    canAnswer: word(T.CAN_ANSWER) === 1,
+    canAnswer: (word(T.CAN_ANSWER) & CAN_ANSWER) !== 0,
+    keepsAnswer: (word(T.CAN_ANSWER) & KEEPS_ANSWER) !== 0,
     cyclesAvailable: readAmount(longs, at + T.AVAILABLE),
     instructions: floatAt(floats, at + T.INSTRUCTIONS),
   };

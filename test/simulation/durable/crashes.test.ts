@@ -35,6 +35,7 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
   'key-after-effect': 18,
   'key-expires-early': 18,
   'left-ahead-stays': 77,
+  'left-payloads-stay': 8,
 };
 /** Seeds that are tried first for mistakes in threads. */
 const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
@@ -42,6 +43,7 @@ const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
   'sleeping actors of which not everything is kept': 53,
   'sleeping actors of which something old is kept': 11,
   'new memory of which a piece is lost': 28,
+  'payloads of which a piece is lost': 24,
   'new memory that counts before all of it is there': 48,
 };
 /** Seeds that store keys which the next life reads in slices; a quarter of all seeds do. */

@@ -7,7 +7,7 @@
  */
 import { BUFFER_BYTES_MAX } from '../../../subsystems/canisters/debug-buffer.ts';
 import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
-import { PIECE_SIZES } from '../../../subsystems/execution/persistence/piece-sizes.ts';
+import { payloadBytesMax, PIECE_SIZES } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import { CHUNK_BYTES } from '../../../subsystems/bytes/page-patch.ts';
 import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
@@ -43,14 +43,16 @@ const SLICE: Threshold = ['a slice for the tables', SLICE_CHANGES * PAGE_BYTES];
 /** Threshold whose bytes depend on the seed. */
 const SEGMENT: Threshold = ['a segment of the step log', 0];
 
+const PAYLOAD: Threshold = ['payloads that are stored ahead', payloadBytesMax(PIECE_SIZES)];
+
 const MESSAGE = [SEGMENT, INLINE, UNIT, EXECUTORS_RING];
 
 const THRESHOLDS: Readonly<Record<Use, readonly Threshold[]>> = {
   argument: [...MESSAGE, OFFLOADED, REPLY, STORAGE_RING],
   reply: [...MESSAGE, OFFLOADED, REPLY, ROW],
   shown: [INLINE, OFFLOADED, EXECUTORS_RING, REPLY, QUERY_REPLY],
-  call: [...MESSAGE, REPLY],
-  answer: [...MESSAGE, REPLY],
+  call: [...MESSAGE, PAYLOAD, REPLY],
+  answer: [...MESSAGE, PAYLOAD, REPLY],
   reject: [...MESSAGE, REPLY],
   heap: [SEGMENT, CHUNK, PIECE, SLICE, STORAGE_RING],
   stable: [SEGMENT, CHUNK, PIECE, SLICE, STORAGE_RING],

@@ -6,6 +6,7 @@
  */
 import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { META, metaKey } from '../../../subsystems/storage/keyspace.ts';
+import { type Entry, isPayloadKey, rowsOfPayload } from '../../../subsystems/storage/index.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import { INLINE_BYTES_MAX, type ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import { RecordWriter } from '../../../subsystems/bytes/index.ts';
@@ -50,6 +51,8 @@ export function storageWith(
       return withPort({ arrive: onUnits(answersLast) });
     case 'left-ahead-stays':
       return new BlindStorage(store, options);
+    case 'left-payloads-stay':
+      return new CarelessStorage(store, options);
     case 'key-not-in-context':
       return withPort({ arrive: onUnits((unit) => [withoutKeys(unit)]) });
     default:
@@ -81,6 +84,32 @@ class BlindStorage extends SimulatedStorage {
     const isBlind = family === 'meta' && Buffer.compare(prefix, metaKey(META.ahead)) === 0;
     return isBlind ? Promise.resolve([]) : super.range(...asked);
   }
+}
+
+/** A storage that hides at the start the payloads to which no record refers. */
+class CarelessStorage extends SimulatedStorage {
+  #isStarted = false;
+
+  override async range(...asked: Parameters<SimulatedStorage['range']>): ReturnType<SimulatedStorage['range']> {
+    const entries = await super.range(...asked);
+    if (asked[0] !== 'queue' || this.#isStarted) return entries;
+    this.#isStarted = true;
+    const wanted = new Set(entries.flatMap((entry) => rowsWantedBy(entry)));
+    return entries.filter(([key]) => !isPayloadKey(key) || wanted.has(nameOf(key)));
+  }
+}
+
+function rowsWantedBy(entry: Entry): string[] {
+  if (isPayloadKey(entry[0])) return [];
+  const { kind, record } = readRecord(entry);
+  const response = kind === 'call' ? record.response?.response : undefined;
+  const ofReply = response?.kind === 'reply' ? response.storedAs : undefined;
+  const storedAs = kind === 'context' ? record.start?.storedAs : ofReply;
+  return storedAs === undefined ? [] : [...rowsOfPayload(storedAs)].map(nameOf);
+}
+
+function nameOf(key: Uint8Array): string {
+  return Buffer.from(key).toString('hex');
 }
 
 /** A storage that loses some of the changes of steps. */

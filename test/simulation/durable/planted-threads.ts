@@ -108,6 +108,18 @@ function telling(
   return new Engine({ ...options, ahead: { store: wrong } });
 }
 
+/** Returns true if the piece belongs to a payload, false if it belongs to memory. */
+function hasPayload(changes: Uint8Array): boolean {
+  let found = false;
+  applyWriteBatch(changes, {
+    put: (family) => (found ||= family === 'queue'),
+    delete: () => undefined,
+    clear: () => undefined,
+    patch: () => undefined,
+  });
+  return found;
+}
+
 /** Makes the written copy the current one from its first piece on. */
 function countsAtOnce(changes: Uint8Array): Uint8Array {
   const set = new WriteBatch();
@@ -135,7 +147,12 @@ export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   'sleeping actors of which something old is kept': { createEngine: (options) => new StaleEngine(options) },
   'sleeping actors that get what is kept of the next': { createEngine: (options) => new SharingEngine(options) },
   'new memory of which a piece is lost': {
-    createEngine: (options) => telling(options, (changes, isKept) => (isKept ? changes : undefined)),
+    createEngine: (options) =>
+      telling(options, (changes, isKept) => (isKept || hasPayload(changes) ? changes : undefined)),
+  },
+  'payloads of which a piece is lost': {
+    createEngine: (options) =>
+      telling(options, (changes, isKept) => (isKept || !hasPayload(changes) ? changes : undefined)),
   },
   'new memory that counts before all of it is there': {
     createEngine: (options) => telling(options, countsAtOnce),

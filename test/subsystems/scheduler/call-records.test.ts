@@ -15,6 +15,7 @@ import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { CanisterKeys, UnderWay } from '../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/ic/index.ts';
+import { type Entry, payloadKey } from '../../../subsystems/storage/index.ts';
 
 const bytes = fc.uint8Array({ maxLength: 40 });
 const text = fc.string({ unit: 'grapheme', maxLength: 30 });
@@ -23,6 +24,10 @@ const number = fc.integer({ min: 1, max: 2 ** 48 - 2 });
 const code = fc.constantFrom<RejectCode>(1, 2, 3, 4, 5, 6);
 const reason = { code, message: text };
 const latin1 = fc.uint8Array({ maxLength: 255 }).map((its) => Buffer.from(its).toString('latin1'));
+const SENDER = Uint8Array.of(128, 0, 0, 0, 0, 16, 0, 1, 1, 1);
+const reference = fc
+  .record({ version: number, index: fc.nat(2 ** 31 - 1), piece: fc.nat(2 ** 16 - 1) })
+  .map((place) => payloadKey(SENDER, place));
 const context = fc.record({
   canister: bytes,
   origin: fc.oneof(fc.constantFrom('client' as const, 'system' as const), number),
@@ -43,13 +48,18 @@ const context = fc.record({
     }),
     { nil: undefined },
   ),
-  start: fc.option(fc.record({ order: number, method: text, argument: fc.uint8Array({ maxLength: 5000 }) }), {
-    nil: undefined,
-  }),
+  start: fc.option(
+    fc.oneof(
+      fc.record({ order: number, method: text, argument: fc.uint8Array({ maxLength: 5000 }) }),
+      fc.record({ order: number, method: text, argument: fc.constant(new Uint8Array(0)), storedAs: reference }),
+    ),
+    { nil: undefined },
+  ),
   keyed: fc.option(fc.record({ key: latin1, method: text, digest: latin1 }), { nil: undefined }),
 });
 const response = fc.oneof(
   fc.record({ kind: fc.constant('reply' as const), data: bytes }),
+  fc.record({ kind: fc.constant('reply' as const), data: fc.constant(new Uint8Array(0)), storedAs: reference }),
   fc.record({ kind: fc.constant('reject' as const), ...reason }),
 );
 const call = fc.record({
@@ -62,7 +72,7 @@ const call = fc.record({
 });
 
 const writer = new CallRecordWriter();
-const key = (letter: number, at: number): Uint8Array => keyOf(letter, at).slice();
+const key = (letter: number, at: number): Uint8Array => new Uint8Array(keyOf(letter, at));
 
 function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T : never): Uint8Array {
   const { origin, start, keyed, ...fields } = record;
@@ -72,7 +82,10 @@ function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T
   Object.assign(made, { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault });
   if (origin === 'client') made.origin = { kind: 'ingress', done: NOBODY, noted: undefined };
   if (typeof origin === 'number') made.origin = { kind: 'canister', call: emptyCall(made) };
-  if (start !== undefined) made.pending = { kind: 'start', context: made, call: 'update', ...start };
+  if (start !== undefined) {
+    made.pending = { kind: 'start', context: made, call: 'update', ...start };
+    if ('storedAs' in start) made.storedAs = start.storedAs;
+  }
   if (keyed !== undefined) {
     const { key: its, method, digest } = keyed;
     const keys = new CanisterKeys(canister);
@@ -100,7 +113,10 @@ test('contexts and calls are read as they were written', () => {
       );
       const { callbacks, deadlineMs, cycles: attached } = other;
       const made = new OpenCall(of, other.callee, { callbacks, deadlineMs, cycles: attached });
-      if (other.response !== undefined) made.pending = { kind: 'response', call: made, ...other.response };
+      if (other.response !== undefined) {
+        made.pending = { kind: 'response', call: made, ...other.response };
+        if ('storedAs' in other.response.response) made.storedAs = other.response.response.storedAs;
+      }
       const written = writer.call(made, other.context).slice();
       assert.deepEqual(readRecord([key(CALL, at), written]), {
         kind: 'call',
@@ -154,3 +170,41 @@ test('a call whose context is missing, and a context that nothing waits for, are
   const idle = writer.context(of, 0).slice();
   assert.throws(() => restoreCalls([[key(CONTEXT, 4), idle]], find), /63000000000004.*nothing waits/);
 });
+
+test('payloads in rows of their own are put together, and rows that nobody refers to are left', () => {
+  const canister = new ScheduledCanister(0, idToText(SENDER));
+  const find = (): ScheduledCanister => canister;
+  const place = { version: 7, index: 3 };
+  const row = (piece: number, index = place.index): Entry => [
+    payloadKey(SENDER, { ...place, index, piece }),
+    Uint8Array.of(piece, piece + 1),
+  ];
+  const callee = new CallContext(canister, { kind: 'system' }, { caller: SENDER });
+  callee.pending = { kind: 'start', context: callee, call: 'update', method: 'm', argument: bytesOfRows, order: 1 };
+  callee.storedAs = payloadKey(SENDER, { ...place, piece: 2 });
+  const called: Entry = [key(CONTEXT, 4), writer.context(callee, 0).slice()];
+  const waiter = new CallContext(canister, { kind: 'system' }, { caller: SENDER });
+  const answered = emptyCall(waiter);
+  const reply = { kind: 'reply', data: bytesOfRows } as const;
+  answered.pending = { kind: 'response', call: answered, response: reply, refunded: 0n, order: 2 };
+  answered.storedAs = payloadKey(SENDER, { ...place, index: 9, piece: 2 });
+  const waiting: Entry = [key(CONTEXT, 5), writer.context(waiter, 0).slice()];
+  const open: Entry = [key(CALL, 6), writer.call(answered, 5).slice()];
+  assert.ok(called[1].length < 200, 'the record has a reference alone');
+
+  const rows = [row(0), row(1), row(0, 9), row(1, 9)];
+  const orphans = [row(2), row(0, 10)];
+  const restored = restoreCalls([called, waiting, open, ...rows, ...orphans], find);
+  assert.deepEqual(
+    restored.waiting.map((each) => (each.kind === 'start' ? each.argument : each.response)),
+    [bytesOfRows, { ...reply }],
+  );
+  assert.deepEqual(
+    restored.left,
+    orphans.map(([its]) => its),
+  );
+  assert.throws(() => restoreCalls([called, rows[0] ?? called], find), /63000000000004.*the argument .* is not there/);
+  assert.throws(() => restoreCalls([waiting, open, rows[3] ?? open], find), /6f000000000006.*its reply is not there/);
+});
+
+const bytesOfRows = Uint8Array.of(0, 1, 1, 2);

@@ -66,6 +66,7 @@ export function callImports(execution: CurrentExecution) {
       const heap = memory.heap();
       execution.checkHeapRange('call_data_append', heap, source, size);
       memory.charge(size);
+      execution.callGrows(size);
       draft.append(heap, source, size);
     },
     call_with_best_effort_response: (timeoutSeconds: number) => {

@@ -12,12 +12,12 @@
  */
 import { copyBytes, sliceBytes, NO_BYTES } from '../../../bytes/index.ts';
 import { BULK_PIECE_BYTES } from '../../../instrument/abi/index.ts';
-import { slotOf, type ContextView, type OutgoingCall } from '../../../ic/index.ts';
+import { slotOf, type ContextView, type OutgoingCall, type StoredAs } from '../../../ic/index.ts';
 import { chargeOf, type MeteringPolicy } from '../../../metering/index.ts';
 import type { CanisterState } from '../canister-state.ts';
 import { MODES, type Mode } from './contexts.ts';
 import { DebugOutput } from './debug-output.ts';
-import { ContractViolation, HostTrap } from '../fault.ts';
+import { ContractViolation, HostTrap, TooLong } from '../fault.ts';
 import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
@@ -70,6 +70,8 @@ export class CurrentExecution {
   answer: Answer = 'none';
   reply: Uint8Array = new Uint8Array(FIRST_REPLY_CAPACITY);
   replyLength = 0;
+  /** Where the reply is stored already. */
+  replyStoredAs: StoredAs | undefined = undefined;
   rejectText = '';
   isAccepted = false;
   /** Cycles accepted from the call, less those burned or put on calls. */
@@ -91,8 +93,15 @@ export class CurrentExecution {
 
   readonly #policy: MeteringPolicy;
 
-  constructor(policy: MeteringPolicy) {
+  readonly #payloadBytesMax: number;
+
+  /**
+   * `payloadBytesMax`: bytes of payloads that are stored with their message; one that has more is to begin again where
+   * it can store them ahead. Infinity: it can be here.
+   */
+  constructor(policy: MeteringPolicy, payloadBytesMax = Infinity) {
     this.#policy = policy;
+    this.#payloadBytesMax = payloadBytesMax;
   }
 
   /**
@@ -127,6 +136,7 @@ export class CurrentExecution {
     this.#spendable = undefined;
     this.answer = 'none';
     this.replyLength = 0;
+    this.replyStoredAs = undefined;
     this.isAccepted = false;
     if (this.cyclesGained !== 0n) this.cyclesGained = 0n;
     if (this.cyclesAccepted !== 0n) this.cyclesAccepted = 0n;
@@ -186,6 +196,32 @@ export class CurrentExecution {
     this.#performed.push(draft.finish(slot));
     this.#callBytes = bytes;
     return true;
+  }
+
+  /** True if payloads of the message are kept with it: its canister is kept, and so is what it does. */
+  get keepsPayloads(): boolean {
+    const { mode } = this;
+    const isKept = mode === 'U' || mode === 'T' || mode === 'Ry' || mode === 'Rt';
+    return isKept && this.canister.persistence?.isReplaying === false;
+  }
+
+  /** The call under construction is to have so many bytes more. Ends the message if they cannot be stored here. */
+  callGrows(bytes: number): void {
+    if (this.draft.callee.length > 0) this.#carries(this.#callBytes + this.draft.size + bytes);
+  }
+
+  /** The same of the reply, which is to have so many bytes. */
+  replyGrows(bytes: number): void {
+    if (this.context.keepsAnswer === true) this.#carries(bytes);
+  }
+
+  #carries(bytes: number): void {
+    if (bytes > this.#payloadBytesMax && this.keepsPayloads) throw new TooLong();
+  }
+
+  /** Bytes of method names and payloads of the performed calls. */
+  get callBytes(): number {
+    return this.#callBytes;
   }
 
   /** Gives up the call under construction, if there is one, and takes its cycles back. */

@@ -1,5 +1,6 @@
 /** Executor thread: the call that a message is putting together. Touched by its imports alone. */
 import { copyBytes, sliceBytes, NO_BYTES } from '../../../bytes/index.ts';
+import { payloadSlice } from '../../wire/ring-bytes.ts';
 import { CallbackBuffer, REJECT, REPLY, type OutgoingCall } from '../../../ic/index.ts';
 
 export const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
@@ -70,11 +71,17 @@ export class OutgoingDraft {
     return {
       callee: this.#callee,
       method: this.#method,
-      payload: sliceBytes(this.#payload, 0, this.#payloadLength),
+      payload: this.#finishPayload(),
       cycles: this.cycles,
       timeoutSeconds: this.timeoutSeconds,
       callbacks: this.callbacks.write(),
     };
+  }
+
+  #finishPayload(): Uint8Array {
+    // The management canister decodes texts, which shared bytes do not allow.
+    const slice = this.#callee.length > 0 ? payloadSlice : sliceBytes;
+    return slice(this.#payload, 0, this.#payloadLength);
   }
 
   /** Lets go of a large payload's buffer. */

@@ -22,6 +22,7 @@ export function respondingImports(execution: CurrentExecution) {
       const heap = memory.heap();
       execution.checkHeapRange('msg_reply_data_append', heap, source, size);
       memory.charge(size);
+      execution.replyGrows(length);
       if (length > execution.reply.length) growReply(execution, length);
       copyBytes(heap, source, execution.reply, execution.replyLength, size);
       execution.replyLength = length;
