@@ -30,6 +30,11 @@ export interface ParseRequest {
   readonly partsMax: number | undefined;
 }
 
+/** An interface whose types are to be told as JSON (description/type-table.ts). */
+export interface TableRequest {
+  readonly described: string;
+}
+
 /** Requests of the main thread to the worker, answered by converted bytes or a FlatInterface. */
-export type CodecRequest = ConversionRequest | ParseRequest;
+export type CodecRequest = ConversionRequest | ParseRequest | TableRequest;
 export type CodecResult = Uint8Array | FlatInterface;

@@ -1,6 +1,6 @@
 import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
-import type { CodecRequest, CodecResult, ConversionRequest, ParseRequest } from './codec-job.ts';
+import type { CodecRequest, CodecResult, ConversionRequest, ParseRequest, TableRequest } from './codec-job.ts';
 import { unreachable } from './faults.ts';
 import type { FlatInterface } from './flat-interface.ts';
 
@@ -67,6 +67,12 @@ export class CodecPool {
   async parse(request: ParseRequest): Promise<FlatInterface> {
     const parsed = await this.#thread.run(request);
     return parsed instanceof Uint8Array ? unreachable('an interface became bytes') : parsed;
+  }
+
+  /** Makes a table of types in the worker; rejects with the ServerError that parsing itself would throw. */
+  async describe(request: TableRequest): Promise<Uint8Array> {
+    const table = await this.#thread.run(request);
+    return table instanceof Uint8Array ? table : unreachable('a table became an interface');
   }
 
   /** Ends the worker; jobs that have not ended are rejected. */

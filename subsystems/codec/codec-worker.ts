@@ -4,6 +4,7 @@ import type { CodecRequest, CodecResult, CodecTarget } from './codec-job.ts';
 import { createCodec } from './codec.ts';
 import { parseDid } from './did-parser.ts';
 import { candidTextOf } from './encode-value-text.ts';
+import { typeTableBytes } from './description/type-table.ts';
 import { flattenInterface } from './flat-interface.ts';
 import type { CandidInterface, TupleCodec } from './index.ts';
 
@@ -41,6 +42,7 @@ function tupleOf(target: CodecTarget): TupleCodec {
 }
 
 serveJobs((request: CodecRequest): CodecResult => {
+  if ('described' in request) return typeTableBytes(request.described);
   if ('did' in request) {
     const { did, candidArgs, partsMax } = request;
     return flattenInterface(parseDid(did, candidArgs, { partsMax }));

@@ -1,9 +1,9 @@
 import type { IDL } from '@dfinity/candid';
 
 /*
- * The parts of a .did that only people read: comments above definitions, fields and methods, names of parameters, and
- * definitions that are mere aliases. Messages contain none of them, so the parser keeps them separately, and only on
- * request.
+ * The parts of a .did that only people read: comments above definitions, fields and methods, names of parameters, the
+ * order in which fields are written, and definitions that are mere aliases. Messages contain none of them, so the
+ * parser keeps them separately, and only on request.
  */
 
 /** Longest comment that is kept; a longer one is cut. */
@@ -23,6 +23,7 @@ export class DidNotes {
   readonly #definitions = new Map<string, { readonly doc: string | undefined; readonly type: IDL.Type }>();
   readonly #docs = new Map<IDL.Type, ReadonlyMap<string, string>>();
   readonly #names = new Map<IDL.Type, ParameterNames>();
+  readonly #orders = new Map<IDL.Type, readonly number[]>();
 
   /** Returns the comment directly above a token; `gap` is the text of blanks and comments before the token. */
   docOf(gap: string, isAtStart: boolean): string | undefined {
@@ -32,6 +33,21 @@ export class DidNotes {
   /** Returns a key that distinguishes types that are equal except for their notes. */
   keyOf(notes: readonly (string | undefined)[]): string {
     return notes.every((note) => note === undefined) ? '' : ` // ${JSON.stringify(notes)}`;
+  }
+
+  /** Returns a key of the order in which fields are written; '' if that is the order of their ids. */
+  keyOfOrder(places: readonly number[]): string {
+    return isInOrder(places) ? '' : ` @${places.join()}`;
+  }
+
+  /** Records the places of a type's fields in the text, in the order of their ids. */
+  ordered(type: IDL.Type, places: readonly number[]): void {
+    if (!isInOrder(places)) this.#orders.set(type, places);
+  }
+
+  /** Returns the places that were recorded; undefined: the fields are written in the order of their ids. */
+  orderOf(type: IDL.Type): readonly number[] | undefined {
+    return this.#orders.get(type);
   }
 
   /** Records a definition. `type` is the type after the `=`, which may be another definition. */
@@ -61,6 +77,10 @@ export class DidNotes {
   namesOf(type: IDL.Type): ParameterNames {
     return this.#names.get(type) ?? NO_NAMES;
   }
+}
+
+function isInOrder(places: readonly number[]): boolean {
+  return places.every((place, at) => place === at);
 }
 
 interface Comment {

@@ -344,14 +344,14 @@ class DidParser {
   #parseFields(kind: 'record' | 'variant', depth: number): IDL.Type {
     const lexer = this.#lexer;
     lexer.expect('{');
-    const fields: (ParsedField & { readonly doc: string | undefined })[] = [];
+    const fields: (ParsedField & { readonly doc: string | undefined; readonly place: number })[] = [];
     const seen = new Map<number, string>();
     let nextId = 0;
     while (!lexer.take('punctuation', '}')) {
       this.#countPart();
       const { token } = lexer;
       const { offset } = token;
-      const field = { ...this.#parseField(kind, depth, nextId), doc: this.#docOf(token) };
+      const field = { ...this.#parseField(kind, depth, nextId), doc: this.#docOf(token), place: fields.length };
       const clash = seen.get(field.id);
       if (clash !== undefined) {
         const why =

@@ -14,6 +14,8 @@ export interface NamedTypes {
 interface NotedField {
   readonly label: string;
   readonly type: IDL.Type;
+  /** Place of the field in the text. */
+  readonly place: number;
   readonly doc: string | undefined;
 }
 
@@ -43,12 +45,15 @@ export class InternedTypes {
   /** Returns the type of a record or variant; its fields are sorted by their ids. */
   fields(kind: 'record' | 'variant', fields: readonly NotedField[]): IDL.Type {
     const key = `${kind} ${fields.map(({ label, type }) => `${JSON.stringify(label)}${this.#number(type)}`).join()}`;
-    const docs = this.#notes?.keyOf(fields.map(({ doc }) => doc)) ?? '';
-    return this.#intern(key + docs, () => {
+    const notes = this.#notes;
+    const places = notes === undefined ? [] : fields.map(({ place }) => place);
+    const noted = notes === undefined ? '' : notes.keyOf(fields.map(({ doc }) => doc)) + notes.keyOfOrder(places);
+    return this.#intern(key + noted, () => {
       // The library would sort the fields, hashing names at every comparison; they are sorted already.
       const created = kind === 'record' ? IDL.Record({}) : IDL.Variant({});
       for (const { label, type } of fields) created._fields.push([label, type]);
-      this.#notes?.documented(
+      notes?.ordered(created, places);
+      notes?.documented(
         created,
         fields.map(({ label, doc }) => [label, doc] as const),
       );

@@ -4,6 +4,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
+import { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
 import type { Metering } from '../metering/index.ts';
@@ -153,6 +154,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
   readonly #streams: EventStreams;
+  readonly #typeTables = new TypeTables();
   readonly #flow = new RequestFlow();
   readonly #descriptors: Descriptors;
   readonly #auth: Auth;
@@ -217,6 +219,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       jobs: this.#jobs,
       streams: this.#streams,
       callers: new CallerClaims(),
+      typeTables: this.#typeTables,
     };
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
     this.#showConnections();
@@ -338,7 +341,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.stopAccepting();
     using _ending = this.#pluginAnswers.endAfter(this.#clock);
     await this.#serverClosed;
-    await this.#app.close();
+    await Promise.all([this.#app.close(), this.#typeTables.close()]);
   }
 
   #showConnections(): void {

@@ -94,7 +94,7 @@ export const ROUTES = [
     path: '/candid/:actor',
     access: 'token',
     request: '',
-    answer: 'the interface, .did text',
+    answer: 'the interface, .did text, or its types as JSON with `Accept: application/json`',
   },
   {
     method: 'PUT',

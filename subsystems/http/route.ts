@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
+import type { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
 import type { Metering } from '../metering/index.ts';
@@ -68,6 +69,7 @@ export interface RouteHost {
   readonly metering: Metering;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
+  readonly typeTables: Pick<TypeTables, 'tableOf'>;
   readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly readiness: Readiness;

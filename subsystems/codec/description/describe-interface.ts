@@ -97,9 +97,13 @@ class Describer {
         kind: 'record',
         isTuple: fields.length > 0 && fields.every(({ label }, at) => labelToId(label) === at),
         fields,
+        written: this.#asWritten(type, fields),
       };
     }
-    if (type instanceof IDL.VariantClass) return { kind: 'variant', fields: this.#fieldsOf(type) };
+    if (type instanceof IDL.VariantClass) {
+      const fields = this.#fieldsOf(type);
+      return { kind: 'variant', fields, written: this.#asWritten(type, fields) };
+    }
     if (type instanceof IDL.ServiceClass) return SERVICE;
     if (!(type instanceof IDL.FuncClass)) return unreachable('an IDL type of an unknown kind');
     const annotation = type.annotations[0] as 'query' | 'composite_query' | 'oneway' | undefined;
@@ -111,6 +115,15 @@ class Describer {
     let resolved: IDL.Type | undefined = element;
     while (resolved instanceof IDL.RecClass) resolved = resolved.getType();
     return resolved === IDL.Nat8 ? BLOB : { kind: 'vec', inner: this.#typeOf(element) };
+  }
+
+  /** Returns the fields in the order of the text. */
+  #asWritten(type: IDL.Type, fields: readonly DescribedField[]): readonly DescribedField[] {
+    const places = this.#notes.orderOf(type);
+    if (places === undefined) return fields;
+    const written = [...fields];
+    for (const [at, field] of fields.entries()) written[places[at] ?? at] = field;
+    return written;
   }
 
   #fieldsOf(type: IDL.RecordClass | IDL.VariantClass): DescribedField[] {

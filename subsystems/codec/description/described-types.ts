@@ -42,9 +42,18 @@ export interface DescribedParameter {
 export type DescribedType =
   | { readonly kind: PlainKind }
   | { readonly kind: 'opt' | 'vec'; readonly inner: DescribedType }
-  /** `isTuple`: the ids of the fields are 0, 1, 2 …. The fields are in order of their ids. */
-  | { readonly kind: 'record'; readonly isTuple: boolean; readonly fields: readonly DescribedField[] }
-  | { readonly kind: 'variant'; readonly fields: readonly DescribedField[] }
+  /** `isTuple`: the ids of the fields are 0, 1, 2 …. The fields are in order of their ids, and as they are written. */
+  | {
+      readonly kind: 'record';
+      readonly isTuple: boolean;
+      readonly fields: readonly DescribedField[];
+      readonly written: readonly DescribedField[];
+    }
+  | {
+      readonly kind: 'variant';
+      readonly fields: readonly DescribedField[];
+      readonly written: readonly DescribedField[];
+    }
   | {
       readonly kind: 'func';
       readonly parameters: readonly DescribedParameter[];

@@ -4,6 +4,7 @@
  */
 export { describeInterface } from './describe-interface.ts';
 export { labelWord, nameWord } from './did-words.ts';
+export { TypeTables } from './type-tables.ts';
 export {
   type DescribedField,
   type DescribedMethod,

@@ -3,18 +3,26 @@ import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
 import { bodyOf } from '../request-body.ts';
 import { DID_BYTES_MAX } from '../route-table.ts';
+import { JSON_TYPE } from '../responder.ts';
 import type { Handlers, RouteHost } from '../route.ts';
+import { prefersJson } from './logs.ts';
 
-/** `GET /candid/<ACTOR>`: the interface as .did text; `PUT` gives one to a module that carries none. */
+/** `GET /candid/<ACTOR>`: the interface as .did text, or its types as JSON; `PUT` gives one to a module without. */
 export function candidHandlers({
   canisters,
   jobs,
   responder,
+  typeTables,
 }: RouteHost): Pick<Handlers, 'GET /candid/:actor' | 'PUT /candid/:actor'> {
   return {
-    async 'GET /candid/:actor'(_request, response, { actor }) {
+    async 'GET /candid/:actor'(request, response, { actor }) {
       const canister = canisters.resolve(actor);
       const candid = await canisters.interfaceOf(canister);
+      if (prefersJson(request.headers.accept)) {
+        if (candid === undefined) throw noInterface(canister);
+        responder.bytes(response, 200, JSON_TYPE, await typeTables.tableOf(candid.text));
+        return;
+      }
       // One that was not understood is shown all the same: its faults are named by line and column.
       const text = candid?.text ?? canister.module?.candid;
       if (text === undefined) throw noInterface(canister);

@@ -1,4 +1,6 @@
 /** The server's routes, as the page uses them. A refused request is an `ApiError` with the server's own message. */
+import type { DidInterface } from './candid/did-types.ts';
+import { readInterface, type TypeTable } from './candid/read-interface.ts';
 import { EventStream, type StreamEvent } from './event-stream.ts';
 
 /** An actor as `/inspect` shows it. */
@@ -191,6 +193,13 @@ export class Api {
   /** Reads `{"version","build","node","v8"}`, which needs no token. */
   version(signal: AbortSignal): Promise<{ readonly version: string; readonly build: string }> {
     return this.#json('/version', signal);
+  }
+
+  /** Reads the types of an actor's interface. Fails with an ApiError if there is none that is understood. */
+  async interfaceOf(actor: string, signal: AbortSignal): Promise<DidInterface> {
+    const headers = { accept: 'application/json' };
+    const { text } = await this.#send('GET', `/candid/${encodeURIComponent(actor)}`, { headers, signal });
+    return readInterface(JSON.parse(text) as TypeTable);
   }
 
   history(actor: string, signal: AbortSignal): Promise<readonly HistoryEntry[]> {

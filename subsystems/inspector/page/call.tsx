@@ -1,4 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
+import type { ActorInterface } from './actor-interface.ts';
 import type { Actor, Api } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
 import { type CallableMethod, callableMethods } from './callable-methods.ts';
@@ -14,6 +15,7 @@ const LISTED_METHODS_MAX = 200;
 export function CallTab({
   actor,
   api,
+  known: { types, problem, isLoading },
   drafts,
   hasToken,
   method,
@@ -21,14 +23,16 @@ export function CallTab({
 }: {
   readonly actor: Actor;
   readonly api: Api;
+  readonly known: ActorInterface;
   readonly drafts: CallDrafts;
   readonly hasToken: boolean;
   readonly method: string | undefined;
   readonly choose: (method: string) => void;
 }) {
-  const { methods, problem } = useMemo(() => callableMethods(actor), [actor.candid, actor.moduleHash]);
+  const methods = useMemo(() => callableMethods(actor, types?.methods ?? []), [types, actor.moduleHash]);
   const chosen = methods.find(({ name }) => name === method) ?? methods[0];
   const key = useMemo(() => (chosen === undefined ? '' : draftKey(actor, chosen)), [actor.id, chosen]);
+  if (isLoading) return <p class="empty">Asking for the interface …</p>;
   return (
     <>
       {problem !== undefined && (

@@ -1,6 +1,5 @@
 import type { Actor } from './api.ts';
-import { type DidMethod, parseDid } from './candid/parse-did.ts';
-import { messageOf } from './messages.ts';
+import type { DidMethod } from './candid/did-types.ts';
 
 /** A method in the form in which it can be called here; without known types, only with lossless JSON. */
 export interface CallableMethod {
@@ -9,41 +8,22 @@ export interface CallableMethod {
   readonly described: DidMethod | undefined;
 }
 
-interface CallableMethods {
-  readonly methods: readonly CallableMethod[];
-  /** Reason why there are no forms. */
-  readonly problem: string | undefined;
-}
-
 /** Returns the methods of the interface in its order, then those that only the module has. */
-export function callableMethods({
-  candid,
-  candidProblem,
-  methods,
-}: Pick<Actor, 'candid' | 'candidProblem' | 'methods'>): CallableMethods {
-  let described: readonly DidMethod[] = [];
-  let problem = candidProblem ?? undefined;
-  if (candid !== null) {
-    try {
-      described = parseDid(candid).methods;
-    } catch (error) {
-      problem = messageOf(error);
-    }
-  }
+export function callableMethods(
+  { methods }: Pick<Actor, 'methods'>,
+  described: readonly DidMethod[],
+): readonly CallableMethod[] {
   const names = new Set(described.map(({ name }) => name));
   const exported = new Map(methods.map(({ name, kind }) => [name, kind]));
   const others = methods.filter(({ name }) => !names.has(name));
-  return {
-    methods: [
-      ...described.map((method) => ({
-        name: method.name,
-        kind: kindOf(method, exported.get(method.name)),
-        described: method,
-      })),
-      ...others.map(({ name, kind }) => ({ name, kind, described: undefined })),
-    ],
-    problem,
-  };
+  return [
+    ...described.map((method) => ({
+      name: method.name,
+      kind: kindOf(method, exported.get(method.name)),
+      described: method,
+    })),
+    ...others.map(({ name, kind }) => ({ name, kind, described: undefined })),
+  ];
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { useInterface } from './actor-interface.ts';
 import { stateOf } from './actor-state.ts';
 import type { Actor, Api } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
@@ -22,6 +23,8 @@ const TAB_TITLES: Readonly<Record<Tab, string>> = {
 };
 
 const STATE_TONES: Readonly<Record<string, Tone>> = { running: 'good', asleep: 'info', stopping: 'warn', dry: 'bad' };
+
+const NO_NAMES: ReadonlyMap<number, string> = new Map();
 
 interface DetailProps {
   readonly place: Place;
@@ -62,6 +65,8 @@ export function Detail(props: DetailProps & { readonly actor: Actor | undefined;
 function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   const { place, actor, samples, api, drafts, hasToken, go, close } = props;
   const { name } = actor;
+  const known = useInterface(actor, api);
+  const names = known.types?.fieldNames ?? NO_NAMES;
   const [topUp, setTopUp] = useState<TopUpOutcome>({});
   const [isStreaming, setStreaming] = useState(false);
   // Tabs hold filters, taken output and results of upgrades, so visited tabs are only hidden.
@@ -80,6 +85,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
             actor={actor}
             samples={samples.of(actor.id)}
             api={api}
+            names={names}
             topUp={{ outcome: topUp, setOutcome: setTopUp }}
           />
         </Panel>
@@ -89,6 +95,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
           <CallTab
             actor={actor}
             api={api}
+            known={known}
             drafts={drafts}
             hasToken={hasToken}
             method={method.current}
@@ -98,7 +105,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       )}
       {place.tab === 'history' && (
         <Panel tab="history" isOpen>
-          <HistoryTab actor={actor} api={api} />
+          <HistoryTab actor={actor} api={api} names={names} />
         </Panel>
       )}
       {kept.current.has('output') && (

@@ -1,7 +1,6 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { Actor, Api, HistoryEntry } from './api.ts';
 import { nameFields } from './candid/name-fields.ts';
-import { parseDid } from './candid/parse-did.ts';
 import { durationText, groupedText, largeText, timeText } from './format.ts';
 import { usePolling } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
@@ -15,8 +14,15 @@ const TONES: Readonly<Record<string, Tone>> = {
   out_of_cycles: 'bad',
 };
 
+interface HistoryProps {
+  readonly actor: Actor;
+  readonly api: Api;
+  /** The interface's names for the ids in messages. */
+  readonly names: ReadonlyMap<number, string>;
+}
+
 /** The last messages of an actor, newest first. */
-export function HistoryTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+export function HistoryTab({ actor, api, names }: HistoryProps) {
   const { entries, error } = useHistory(actor, api);
   if (error !== undefined && entries === undefined) return <Failure error={error} />;
   if (entries === undefined) return <p class="empty">Asking for the history …</p>;
@@ -26,7 +32,7 @@ export function HistoryTab({ actor, api }: { readonly actor: Actor; readonly api
       {entries.length === 0 ? (
         <p class="empty">No messages yet, or none are recorded (--history 0).</p>
       ) : (
-        <Entries actor={actor} entries={entries} />
+        <Entries names={names} entries={entries} />
       )}
     </>
   );
@@ -35,13 +41,13 @@ export function HistoryTab({ actor, api }: { readonly actor: Actor; readonly api
 const LATEST_MAX = 6;
 
 /** The newest of these messages, if there are any. */
-export function LatestMessages({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+export function LatestMessages({ actor, api, names }: HistoryProps) {
   const { entries = [] } = useHistory(actor, api);
   if (entries.length === 0) return null;
   return (
     <section class="latest">
       <h3>Latest messages</h3>
-      <Entries actor={actor} entries={entries.slice(0, LATEST_MAX)} />
+      <Entries names={names} entries={entries.slice(0, LATEST_MAX)} />
     </section>
   );
 }
@@ -62,9 +68,8 @@ function useHistory(actor: Actor, api: Api): History {
   return history;
 }
 
-function Entries({ actor, entries }: { readonly actor: Actor; readonly entries: readonly HistoryEntry[] }) {
+function Entries({ names, entries }: Pick<HistoryProps, 'names'> & { readonly entries: readonly HistoryEntry[] }) {
   const [open, setOpen] = useState<number | undefined>(undefined);
-  const names = useMemo(() => fieldNamesOf(actor), [actor.candid]);
   return (
     <div class="scroll">
       <table class="history">
@@ -155,13 +160,4 @@ function Entry({
       )}
     </>
   );
-}
-
-/** Returns the interface's names for the ids in messages. */
-function fieldNamesOf({ candid }: Actor): ReadonlyMap<number, string> {
-  try {
-    return parseDid(candid ?? '').fieldNames;
-  } catch {
-    return new Map();
-  }
 }

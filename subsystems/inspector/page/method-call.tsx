@@ -4,7 +4,7 @@ import type { Actor, Api, CallAnswer, CallRequest } from './api.ts';
 import { errorOf } from './api.ts';
 import type { CallDraft } from './call-drafts.ts';
 import type { CallableMethod } from './callable-methods.ts';
-import type { DidMethod } from './candid/parse-did.ts';
+import type { DidMethod } from './candid/did-types.ts';
 import { typeText } from './candid/type-text.ts';
 import { curlCommand } from './curl.ts';
 import { durationText } from './format.ts';

@@ -11,11 +11,14 @@ export function Overview({
   actor,
   samples,
   api,
+  names,
   topUp,
 }: {
   readonly actor: Actor;
   readonly samples: readonly Sample[];
   readonly api: Api;
+  /** The interface's names for the ids in messages. */
+  readonly names: ReadonlyMap<number, string>;
   readonly topUp: TopUp;
 }) {
   return (
@@ -64,7 +67,7 @@ export function Overview({
         </section>
         <Cycles actor={actor} api={api} topUp={topUp} />
       </div>
-      <LatestMessages actor={actor} api={api} />
+      <LatestMessages actor={actor} api={api} names={names} />
     </>
   );
 }

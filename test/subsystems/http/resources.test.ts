@@ -160,6 +160,39 @@ suite('resources', () => {
     assert.ok(Number.isInteger(first?.['idleMs']) && Number(first?.['idleMs']) >= 0);
   });
 
+  test('an interface is .did text, and for whoever prefers JSON a table of its types; large ones, too', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    const asked = (accept: string, actor = 'counter'): ReturnType<typeof send> =>
+      send(origin, 'GET', `/candid/${actor}`, { headers: { accept } });
+    for (const accept of ['*/*', 'text/plain', 'text/plain, application/json;q=0.5']) {
+      const text = await asked(accept);
+      assert.deepEqual(
+        [text.headers['content-type'], text.text],
+        ['text/plain; charset=utf-8', 'service : { inc : () -> (nat) }'],
+      );
+    }
+    const table = await asked('application/json');
+    assert.equal(table.headers['content-type'], 'application/json; charset=utf-8');
+    assert.deepEqual(table.json(), {
+      methods: [{ name: 'inc', kind: 'update', parameters: [], results: [{ type: 0 }] }],
+      types: [{ kind: 'nat' }],
+    });
+    const fields = Array.from({ length: 2_000 }, (_item, at) => `field${at} : nat`).join('; ');
+    await canisters.giveInterface(canisters.resolve('bare'), `service : { f : (record { ${fields} }) -> () }`);
+    const large = (await asked('application/json', 'bare')).json() as { types: { fields?: unknown[] }[] };
+    assert.equal(large.types[0]?.fields?.length, 2_000);
+  });
+
+  test('without an interface, or with one that is not understood, there is no table', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    const bare = canisters.resolve('bare');
+    const asked = (): ReturnType<typeof send> =>
+      send(origin, 'GET', '/candid/bare', { headers: { accept: 'application/json' } });
+    assert.deepEqual([(await asked()).status, ((await asked()).json() as { code: number }).code], [404, 404]);
+    bare.candidProblem = 'line 1, column 9: expected a service';
+    assert.match((await asked()).text, /was not understood \(line 1, column 9/);
+  });
+
   test('/inspect says which actors have too few cycles for a message: none without metering', async (t) => {
     const dryOf = async (isEnabled: boolean): Promise<unknown[]> => {
       const metering = createMetering({ isEnabled, instructionLimit: 1_000, startingCycles: 0n });

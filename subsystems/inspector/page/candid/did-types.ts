@@ -43,7 +43,7 @@ export interface FunctionType {
   readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
 }
 
-/** A reference to a definition by its name; `target` is set when the whole interface has been read. */
+/** A reference to a definition by its name; `target` is set when the whole table has been read. */
 export interface NamedType {
   readonly kind: 'name';
   readonly name: string;
@@ -54,15 +54,25 @@ export type DidType =
   | { readonly kind: Primitive }
   | { readonly kind: 'opt' | 'vec'; readonly inner: DidType }
   | { readonly kind: 'record' | 'variant'; readonly fields: readonly Field[] }
-  | { readonly kind: 'service'; readonly methods: readonly Method[] }
+  | { readonly kind: 'service' }
   | FunctionType
   | NamedType;
 
-export interface Method {
+export interface DidMethod {
   readonly name: string;
-  readonly type: DidType;
+  readonly kind: 'update' | 'query' | 'composite_query' | 'oneway';
+  readonly parameters: readonly Parameter[];
+  readonly results: readonly Parameter[];
   /** The comment above the method. */
   readonly docs: string;
+}
+
+/** The parts of an interface that forms use. */
+export interface DidInterface {
+  /** Methods in the order of the text. */
+  readonly methods: readonly DidMethod[];
+  /** Names of fields and tags by their ids in messages. */
+  readonly fieldNames: ReadonlyMap<number, string>;
 }
 
 /** Any type except a reference. */
@@ -99,11 +109,4 @@ export function isNullable(type: DidType): boolean {
 export function isTuple(fields: readonly Field[]): boolean {
   const ids = fields.map(({ id }) => id).toSorted((left, right) => left - right);
   return ids.length > 0 && ids.every((id, index) => id === index);
-}
-
-/** Returns the id of a name in messages. */
-export function hashName(name: string): number {
-  let hash = 0;
-  for (const byte of new TextEncoder().encode(name)) hash = (Math.imul(hash, 223) + byte) >>> 0;
-  return hash;
 }

@@ -5,10 +5,10 @@ import { CallDraft, CallDrafts } from '../../../../subsystems/inspector/page/cal
 import { callableMethods } from '../../../../subsystems/inspector/page/callable-methods.ts';
 import type { Parameter } from '../../../../subsystems/inspector/page/candid/did-types.ts';
 import type { FormValue } from '../../../../subsystems/inspector/page/candid/form-value.ts';
-import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
+import { readDid } from './read-did.ts';
 
 function parametersOf(types: string): readonly Parameter[] {
-  return parseDid(`service : { f : (${types}) -> () }`).methods[0]?.parameters ?? [];
+  return readDid(`service : { f : (${types}) -> () }`).methods[0]?.parameters ?? [];
 }
 
 /** Makes a form of one number, with this text in it. */
@@ -91,16 +91,16 @@ suite('a call that is begun', () => {
 });
 
 test('a method is called as the module exports it, whatever the interface says; that it is one-way, the interface says', () => {
-  const { methods } = callableMethods({
-    candid: 'service : { a : () -> () query; b : () -> () oneway; c : () -> (); gone : () -> () query }',
-    candidProblem: null,
-    methods: [
-      { name: 'd', kind: 'query' },
-      { name: 'a', kind: 'update' },
-      { name: 'b', kind: 'update' },
-      { name: 'c', kind: 'query' },
-    ],
-  });
+  const described = readDid(
+    'service : { a : () -> () query; b : () -> () oneway; c : () -> (); gone : () -> () query }',
+  ).methods;
+  const exported = [
+    { name: 'd', kind: 'query' },
+    { name: 'a', kind: 'update' },
+    { name: 'b', kind: 'update' },
+    { name: 'c', kind: 'query' },
+  ];
+  const methods = callableMethods({ methods: exported }, described);
   assert.deepEqual(
     methods.map(({ name, kind }) => `${name} ${kind}`),
     ['a update', 'b oneway', 'c query', 'gone query', 'd query'],

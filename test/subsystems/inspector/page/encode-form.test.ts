@@ -6,10 +6,10 @@ import { type DidType, PRIMITIVES, resolve } from '../../../../subsystems/inspec
 import { base64Of, encodeForm, type Problems } from '../../../../subsystems/inspector/page/candid/encode-form.ts';
 import { emptyValue, emptyValues, type FormValue } from '../../../../subsystems/inspector/page/candid/form-value.ts';
 import { structureOf } from '../../../../subsystems/inspector/page/candid/structure.ts';
-import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
+import { readDid } from './read-did.ts';
 
 function typeOf(text: string, definitions = ''): DidType {
-  const type = parseDid(`${definitions} service : { f : (${text}) -> () }`).methods[0]?.parameters[0]?.type;
+  const type = readDid(`${definitions} service : { f : (${text}) -> () }`).methods[0]?.parameters[0]?.type;
   assert.ok(type !== undefined);
   return type;
 }
@@ -90,7 +90,7 @@ suite('form values as JSON', () => {
     );
     assert.throws(() => emptyValue(typeOf('T0', `${doubling.join(' ')} type T40 = nat;`)), /more than 2000 fields/);
     const wide = `type R = record { ${Array.from({ length: 900 }, (_field, index) => `f${index} : nat`).join('; ')} };`;
-    const many = parseDid(`${wide} service : { f : (R, R, R) -> () }`).methods[0]?.parameters ?? [];
+    const many = readDid(`${wide} service : { f : (R, R, R) -> () }`).methods[0]?.parameters ?? [];
     const types = many.map(({ type }) => type);
     assert.equal(emptyValues(types.slice(0, 2)).length, 2);
     assert.throws(() => emptyValues(types), /more than 2000 fields/);
@@ -188,7 +188,7 @@ test('whatever a form holds, both encodings of it are the same Candid message to
     fc.property(fc.array(typeTexts, { maxLength: 3 }), fc.gen(), (types, random) => {
       const did = `service : { f : (${types.join(', ')}) -> () }`;
       const args = codec.parseInterface(did).methods.get('f')?.args;
-      const method = parseDid(did).methods[0];
+      const method = readDid(did).methods[0];
       assert.ok(args !== undefined && method !== undefined);
       const values = method.parameters.map(({ type }) => ({ type, value: filled(type, random) }));
       const problems: Problems = new Map();
@@ -217,7 +217,7 @@ suite('what a half-filled form depends on', () => {
       structure('L', 'type L = opt record { nat; M }; type M = vec L;'),
       structure('A', 'type B = vec A; type A = opt record { nat; B };'),
     );
-    const chain = Array.from({ length: 20_000 }, (_item, index) => `type T${index} = opt T${index + 1};`).join(' ');
-    assert.ok(structure('T0', `${chain} type T20000 = nat;`).endsWith('nat'));
+    const chain = Array.from({ length: 9_000 }, (_item, index) => `type T${index} = opt T${index + 1};`).join(' ');
+    assert.ok(structure('T0', `${chain} type T9000 = nat;`).endsWith('nat'));
   });
 });

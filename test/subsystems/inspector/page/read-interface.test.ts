@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { resolve } from '../../../../subsystems/inspector/page/candid/did-types.ts';
-import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
+import { type DidType, resolve } from '../../../../subsystems/inspector/page/candid/did-types.ts';
 import { typeText } from '../../../../subsystems/inspector/page/candid/type-text.ts';
 import { parseDid as parseDidOfServer } from '../../../../subsystems/codec/did-parser.ts';
 import { hashName } from '../../../../subsystems/codec/types.ts';
 import { MANAGEMENT_DID } from '../../../../subsystems/management/interface-did.ts';
+import { readDid } from './read-did.ts';
 
 function only(did: string) {
-  const [method] = parseDid(did).methods;
+  const [method] = readDid(did).methods;
   assert.ok(method !== undefined);
   return method;
 }
 
 suite('interfaces as forms need them', () => {
   test('methods keep their order, kinds, and the names of their parameters', () => {
-    const { methods } = parseDid(`
+    const { methods } = readDid(`
       service : {
         zebra : (amount : nat, "odd name" : text) -> (left : nat);
         ant : () -> () query;
@@ -56,7 +56,7 @@ suite('interfaces as forms need them', () => {
   });
 
   test('the comment right above a method is its description; others are not', () => {
-    const { methods } = parseDid(`
+    const { methods } = readDid(`
       // About the file.
 
       service : {
@@ -91,17 +91,36 @@ suite('interfaces as forms need them', () => {
     assert.equal(only(did).name, 'a"béé\n');
   });
 
-  test('what is no interface is an error with its place', () => {
-    assert.throws(() => parseDid('service : { f : (nat -> () }'), /line 1, column 22: expected ","/);
-    assert.throws(() => parseDid('type A = B;\nservice : { f : (A) -> (); g : A }'), /type B is not defined/);
-    assert.throws(() => parseDid('type A = A; service : { g : A }'), /not defined/);
-    assert.throws(() => parseDid('type A = nat;'), /expected a service/);
-    assert.throws(() => parseDid('service : { f : (#) -> () }'), /unexpected character/);
-    assert.throws(() => parseDid(`service : { f : (${'opt '.repeat(10_000)}nat) -> () }`), /deeper than 256/);
+  test('equal types that are written in other orders are two, and each keeps its order', () => {
+    const [one, two] =
+      readDid(`
+      service : { f : (record { b : nat; a : text }, record { a : text; b : nat }, variant { y; x }) -> () }`)
+        .methods[0]?.parameters ?? [];
+    const text = (type: DidType | undefined): string => typeText(type ?? { kind: 'null' });
+    assert.deepEqual(
+      [text(one?.type), text(two?.type)],
+      ['record { b : nat; a : text }', 'record { a : text; b : nat }'],
+    );
+  });
+
+  test('a chain of definitions may be long, and nesting as deep as the server takes it', () => {
+    const chain = Array.from({ length: 3_000 }, (_item, at) => `type T${at} = T${at + 1};`).join('\n');
+    const { parameters } = only(`${chain} type T3000 = nat; service : { f : (T0) -> () }`);
+    assert.equal(resolve(parameters[0]?.type ?? { kind: 'null' }).kind, 'nat');
+    const nested = only(`service : { f : (${'opt '.repeat(200)}nat) -> () }`);
+    assert.equal(nested.parameters[0]?.type.kind, 'opt');
+  });
+
+  test('names of fields and tags are known by their ids, and numbers are no names', () => {
+    const { fieldNames } = readDid(`
+      type Item = record { price : nat; 7 : text; tags : vec variant { sold; _ : null } };
+      service : { f : (Item) -> (record { nat; func (record { inner : bool }) -> () }) }`);
+    assert.deepEqual(new Set(fieldNames.values()), new Set(['price', 'tags', 'sold', '_', 'inner']));
+    for (const [id, name] of fieldNames) assert.equal(id, hashName(name));
   });
 
   test('reads what the server reads: the interface of the management canister', () => {
-    const here = parseDid(MANAGEMENT_DID).methods;
+    const here = readDid(MANAGEMENT_DID).methods;
     const there = parseDidOfServer(MANAGEMENT_DID);
     assert.deepEqual(
       here.map(({ name, kind, parameters, results }) => [name, kind, parameters.length, results.length]),
