@@ -27,7 +27,7 @@ interface CanisterDirectoryNeeds {
 
 /** A canister that an executor is told of. */
 export interface SpecifiedCanister extends Pick<CanisterIdentity, 'id' | 'controllers' | 'environment'> {
-  readonly facts: GivenFacts;
+  readonly facts?: GivenFacts;
   readonly steps: { readonly balance: bigint };
 }
 
@@ -122,7 +122,7 @@ export class CanisterDirectory {
   /** Returns the facts that an executor gets about a canister at the beginning. */
   specOf({ id, steps, controllers, environment, facts }: SpecifiedCanister): CanisterSpec {
     const snapshotBelowBytes = this.store.isDurable ? this.#needs.snapshotBelowBytes : undefined;
-    return { id, balance: steps.balance, controllers, env: environment, facts, snapshotBelowBytes };
+    return { id, balance: steps.balance, controllers, env: environment, ...(facts && { facts }), snapshotBelowBytes };
   }
 
   /** Makes the record of a canister that executors have, or will have. `isUnfinished`: it is there with its code. */

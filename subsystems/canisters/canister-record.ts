@@ -35,6 +35,10 @@ export interface CanisterIdentity {
   readonly controllers: readonly Uint8Array[];
   /** The canister's own variables. */
   readonly environment: ReadonlyMap<string, string>;
+  /** NO_FACTS by default. */
+  readonly facts?: GivenFacts;
+  readonly givenCandid?: string | undefined;
+  readonly readFiles?: CanisterRecord['readFiles'];
 }
 
 export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
@@ -80,11 +84,11 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   readonly handle: number;
   #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest or a client gave, for modules that carry none. */
-  givenCandid: string | undefined = undefined;
+  givenCandid: string | undefined;
   /** One object for all canisters whose operators gave none. */
-  #facts: GivenFacts = NO_FACTS;
+  #facts: GivenFacts;
   /** The manifest's files, which an upgrade without a body reads again; by the canister's name. */
-  readFiles: ((name: string) => Promise<ActorFiles>) | undefined = undefined;
+  readFiles: ((name: string) => Promise<ActorFiles>) | undefined;
   #controllers: readonly Uint8Array[];
   #environment: ReadonlyMap<string, string>;
   /** Without controllers and variables. */
@@ -108,6 +112,9 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.#context = context;
     this.#controllers = context.sharedControllers.of(identity.controllers);
     this.#environment = sharedVariables(identity.environment);
+    this.#facts = identity.facts ?? NO_FACTS;
+    this.givenCandid = identity.givenCandid;
+    this.readFiles = identity.readFiles;
     this.#presence = isUnfinished ? 'unfinished' : 'present';
     this.steps = new StepAccounting(this, identity.balance, context);
   }

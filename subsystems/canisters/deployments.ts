@@ -101,11 +101,11 @@ export class Deployments {
         balance: options.cycles,
         controllers: [options.caller],
         environment: options.env ?? new Map(),
+        facts: withFacts(NO_FACTS, options),
+        givenCandid: options.candidText,
+        readFiles: options.readFiles,
         isInstalled: true,
       });
-      record.givenCandid = options.candidText;
-      this.giveFacts(record, options);
-      record.readFiles = options.readFiles;
       await this.inTurn(record, async () => {
         try {
           await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
@@ -246,10 +246,9 @@ export class Deployments {
     const { execution, scheduler, metering, directory } = this.#needs;
     const id = spec.id ?? directory.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
-    const { name, controllers, environment } = spec;
-    const facts = { id, controllers, environment, facts: NO_FACTS, steps: { balance } };
-    const handle = execution.create(directory.specOf(facts));
-    const record = directory.recordFor(handle, { name, id, balance, controllers, environment }, spec.isInstalled);
+    const identity = { ...spec, id, balance };
+    const handle = execution.create(directory.specOf({ ...identity, steps: { balance } }));
+    const record = directory.recordFor(handle, identity, spec.isInstalled);
     // Before it is admitted: the scheduler asks for its size then.
     directory.enter(record);
     scheduler.admit(record.handle, record.idText);
