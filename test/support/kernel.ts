@@ -1,6 +1,6 @@
 /** Kernels for tests: working fakes for everything ambient, and a kernel that is stopped when the test ends. */
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Ambient,
@@ -13,6 +13,7 @@ import {
   type Random,
 } from '../../kernel/index.ts';
 import { FakeClock } from './fake-clock.ts';
+import type { TestOwner } from './server.ts';
 
 /** Gives the same bytes for the same seed (xorshift32): good enough for tests, and for nothing else. */
 export class SeededRandom implements Random {
@@ -85,7 +86,7 @@ interface TestKernelOptions extends Partial<Omit<KernelOptions, 'plugins'>> {
  * Makes a kernel over fakes, not started. It is stopped in `t.after`, and the test fails if that fails or if a
  * listening socket or a worker thread is left behind.
  */
-export function createTestKernel(t: TestContext, plugins: readonly Plugin[], options: TestKernelOptions = {}): Kernel {
+export function createTestKernel(t: TestOwner, plugins: readonly Plugin[], options: TestKernelOptions = {}): Kernel {
   const { stopMayFail = false, ...rest } = options;
   const before = openResources();
   const kernel = createKernel({ ambient: fakeAmbient(), ...rest, plugins });
@@ -100,7 +101,7 @@ export function createTestKernel(t: TestContext, plugins: readonly Plugin[], opt
 
 /** Makes such a kernel and starts it. */
 export async function startKernel(
-  t: TestContext,
+  t: TestOwner,
   plugins: readonly Plugin[],
   options?: TestKernelOptions,
 ): Promise<Kernel> {

@@ -249,7 +249,10 @@ export class CounterCanisters implements ServedCanisters {
     const found = this.resolve(canister.name);
     if (addressedBy === 'name') found.messagesByName++;
     else found.messagesById++;
-    return behaviour({ caller, argument, canister: found });
+    if (found.status !== 'running') return fault('reject', 5, `${found.name} is ${found.status}`);
+    const outcome = await behaviour({ caller, argument, canister: found });
+    if (methodKind === 'update' && outcome.kind === 'reply') this.#tell(found, (watcher) => watcher.changed());
+    return outcome;
   }
 
   ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
@@ -312,6 +315,7 @@ export class CounterCanisters implements ServedCanisters {
     }
     this.canisters.splice(this.canisters.indexOf(found), 1);
     found.feed.end();
+    this.#tell(found, (watcher) => watcher.removed());
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
@@ -320,11 +324,15 @@ export class CounterCanisters implements ServedCanisters {
     return found.balance;
   }
 
-  readonly watchers = new Set<CanisterWatcher>();
+  readonly watchers = new Map<CanisterWatcher, Canister>();
 
-  watch(_canister: Canister, watcher: CanisterWatcher): Disposable {
-    this.watchers.add(watcher);
+  watch(canister: Canister, watcher: CanisterWatcher): Disposable {
+    this.watchers.set(watcher, canister);
     return { [Symbol.dispose]: () => void this.watchers.delete(watcher) };
+  }
+
+  #tell(about: Canister, tell: (watcher: CanisterWatcher) => void): void {
+    for (const [watcher, canister] of this.watchers) if (canister === about) tell(watcher);
   }
 
   historyOf(canister: Canister): Iterable<HistoryEntry> {

@@ -14,7 +14,7 @@ const answersOf = async (client: EventClient, count: number): Promise<string[]> 
 /** Does the host's work after a message whose changes are kept. */
 function increase({ canisters }: HttpHost, watched = 'counter'): void {
   canisters.resolve(watched).count++;
-  for (const watcher of canisters.watchers) watcher.changed();
+  for (const watcher of canisters.watchers.keys()) watcher.changed();
 }
 
 async function watching(t: TestContext, host: HttpHost, target = '/watch/counter/get'): Promise<EventClient> {
@@ -80,7 +80,7 @@ suite('live queries over HTTP', () => {
     const client = await watching(t, host);
     await client.next();
     const before = host.canisters.resolve('counter').messagesByName;
-    for (const watcher of host.canisters.watchers) watcher.changed();
+    for (const watcher of host.canisters.watchers.keys()) watcher.changed();
     while (host.canisters.resolve('counter').messagesByName === before) await new Promise(setImmediate);
     increase(host);
     assert.deepEqual(await answersOf(client, 1), ['[1]']);
@@ -171,7 +171,7 @@ suite('live queries over HTTP', () => {
     const client = await watching(t, host);
     await client.next();
     host.canisters.resolve('counter').count = 7;
-    for (const watcher of host.canisters.watchers) watcher.codeChanged();
+    for (const watcher of host.canisters.watchers.keys()) watcher.codeChanged();
     const event = await client.next();
     assert.equal(event?.event, 'upgrade');
     assert.deepEqual(JSON.parse(event.data), { moduleHash: 'ab'.repeat(32) });
@@ -201,7 +201,7 @@ suite('live queries over HTTP', () => {
     const client = await watching(t, host);
     await client.next();
     host.canisters.resolve('counter').candid = undefined;
-    for (const watcher of host.canisters.watchers) watcher.codeChanged();
+    for (const watcher of host.canisters.watchers.keys()) watcher.codeChanged();
     assert.equal((await client.next())?.event, 'upgrade');
     const event = await client.next();
     assert.equal(event?.event, 'end');
@@ -213,7 +213,7 @@ suite('live queries over HTTP', () => {
     const host = await startHttpHost(t);
     const client = await watching(t, host);
     await client.next();
-    for (const watcher of host.canisters.watchers) watcher.removed();
+    for (const watcher of host.canisters.watchers.keys()) watcher.removed();
     const event = await client.next();
     assert.equal(event?.event, 'end');
     assert.deepEqual(JSON.parse(event.data), { code: 404, message: 'actor counter has been deleted' });
