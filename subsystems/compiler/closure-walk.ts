@@ -67,7 +67,7 @@ export class ClosureWalk {
       missing: this.#missing.shown(show),
       unusable: this.#unusable.shown(show),
       problems: this.#problems.list((path) => this.#nodes.get(path)?.lines, show),
-      notes: await this.#graph.notes(),
+      notes: await this.#graph.notesOn(files),
     };
   }
 

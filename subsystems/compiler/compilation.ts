@@ -23,7 +23,9 @@ export function modeOf(
 /** Resolves with the arguments that the project gives for compilations. Rejects with ServerError `mops-invalid`. */
 export async function argsFor(mainFile: string, reader: SourceReader, mops: MopsOptions): Promise<CompilerArgs> {
   const project = await projectOf(mainFile, reader, mops);
-  return project === undefined ? NO_ARGS : compilerArgsOf(project.manifest.compilerArgs, project.file);
+  if (project === undefined) return NO_ARGS;
+  const { compilerArgs: args, unusedArgs: unused } = project.manifest;
+  return compilerArgsOf({ args, unused }, project.file);
 }
 
 /** Everything the module depends on, in an unambiguous form. */

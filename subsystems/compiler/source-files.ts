@@ -1,9 +1,9 @@
 /** Files of a closure, each read once, so many at a time, and bounded together. */
-import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 import type { ImportReference } from './import-scanner.ts';
 import type { ImportTarget } from './import-target.ts';
 import { lockProblem } from './mops/mops-lock.ts';
+import { lockedName } from './mops/unhashed-files.ts';
 import type { MopsPackage } from './mops/mops-packages.ts';
 import type { FilePlace } from './closure.ts';
 import { SOURCE_BYTES_MAX, type SourceReader } from './source-reader.ts';
@@ -166,11 +166,6 @@ class Slots {
       else next();
     }
   }
-}
-
-/** Returns the name that `mops.lock` has for a file. */
-function lockedName({ root }: MopsPackage, path: string): string {
-  return `${posix.basename(root)}/${posix.relative(root, path)}`;
 }
 
 export function isInside(path: string, folder: string): boolean {

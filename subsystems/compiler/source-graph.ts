@@ -10,6 +10,7 @@ import type { ImportReference } from './import-scanner.ts';
 import { isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
 import { type CompilerArgs, NO_ARGS } from './mops/compiler-args.ts';
 import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
+import type { OwnedFile } from './mops/unhashed-files.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
 import type { ClosureOptions } from './closure.ts';
 import {
@@ -59,8 +60,13 @@ export class SourceGraph {
     }
   }
 
-  async notes(): Promise<readonly FileNote[]> {
-    return (await this.#packages)?.notes ?? [];
+  async notesOn(files: readonly OwnedFile[]): Promise<readonly FileNote[]> {
+    const { file, unused } = this.#args;
+    const notes = unused.map((args) => ({
+      file,
+      text: `${args} is not used: flags for the compiler stand in [moc] args`,
+    }));
+    return [...notes, ...((await this.#packages)?.notesOn(files) ?? [])];
   }
 
   /** The node of the main file, which has been read. */

@@ -28,6 +28,8 @@ export interface CompilerArgs {
   readonly refusal: ServerError | undefined;
   /** The manifest that has them: absolute. */
   readonly file: string;
+  /** Other lists of flags that the manifest has, which have no effect, each with its place. */
+  readonly unused: readonly string[];
 }
 
 export const NO_ARGS: CompilerArgs = {
@@ -40,6 +42,7 @@ export const NO_ARGS: CompilerArgs = {
   publicMetadata: [],
   refusal: undefined,
   file: '/',
+  unused: [],
 };
 
 export const WARNINGS_ARE_ERRORS = '-Werror';
@@ -95,8 +98,11 @@ const INSTEAD: ReadonlyMap<string, string> = new Map([
   ),
 ]);
 
-/** `file` is the manifest's path. */
-export function compilerArgsOf(args: readonly string[], file: string): CompilerArgs {
+/** `file` is the manifest's path; `unused` are other lists of flags in it. */
+export function compilerArgsOf(
+  { args, unused = [] }: { readonly args: readonly string[]; readonly unused?: readonly string[] },
+  file: string,
+): CompilerArgs {
   const reader = new ArgsReader(args, file);
   let refusal: ServerError | undefined;
   try {
@@ -105,7 +111,7 @@ export function compilerArgsOf(args: readonly string[], file: string): CompilerA
     if (!(error instanceof ServerError)) throw error;
     refusal = error;
   }
-  return reader.result(refusal);
+  return { ...reader.result(refusal), unused };
 }
 
 /** Reads the arguments, one flag after another. What a flag says stays read where a later one is refused. */
@@ -133,7 +139,7 @@ class ArgsReader {
       throw this.#refused(collector, 'is a collector of --legacy-persistence alone; remove it, or add that');
   }
 
-  result(refusal: ServerError | undefined): CompilerArgs {
+  result(refusal: ServerError | undefined): Omit<CompilerArgs, 'unused'> {
     return {
       flags: this.#flags,
       persistence: this.#persistence,

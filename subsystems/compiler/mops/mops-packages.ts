@@ -12,6 +12,7 @@ import { whyStale } from './lock-validity.ts';
 import { type Declared, Manifests } from './manifests.ts';
 import { type LockGraph, lockProblem, readMopsLock } from './mops-lock.ts';
 import { type Dependency, folderOf, type MopsManifest, packageId, parseMopsToml } from './mops-toml.ts';
+import { type OwnedFile, unhashedNote } from './unhashed-files.ts';
 import { resolvePackages, type ResolvedPackages } from './resolve-packages.ts';
 
 export interface MopsOptions {
@@ -72,6 +73,8 @@ export class MopsPackages {
   #resolved: ResolvedPackages = { packages: new Map(), dropped: new Map(), unread: [] };
   #hashes: ReadonlyMap<string, string> = NO_HASHES;
   #notes: readonly FileNote[] = [];
+  /** Path of the lock that is believed. */
+  #lockFile: string | undefined;
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
   /** Folders by path: packages have the same packages, and each folder is looked for once. */
   readonly #folders = new Map<string, Promise<boolean>>();
@@ -94,9 +97,14 @@ export class MopsPackages {
     return packages;
   }
 
-  /** Notes for a person: that the lock is stale, and why. */
-  get notes(): readonly FileNote[] {
-    return this.#notes;
+  /**
+   * Returns notes for a person: that the lock is stale, and why; which of these files a lock that is believed has no
+   * hash of.
+   */
+  notesOn(files: readonly OwnedFile[]): readonly FileNote[] {
+    const file = this.#lockFile;
+    const text = file && unhashedNote(files);
+    return file && text ? [...this.#notes, { file, text }] : this.#notes;
   }
 
   /** Returns true if the project has a package of that name, even if its folder is missing. */
@@ -126,6 +134,7 @@ export class MopsPackages {
       const packages = new Map([...lock.deps].map(([name, dependency]) => [name, { dependency, from: root }]));
       this.#resolved = { packages, dropped: new Map(), unread: [] };
       this.#hashes = lock.hashes;
+      this.#lockFile = file;
       return;
     }
     if (stale !== undefined)

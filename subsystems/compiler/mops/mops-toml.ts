@@ -33,6 +33,8 @@ export interface MopsManifest {
   readonly devDependencies: readonly Dependency[];
   /** `[moc] args`, as written. */
   readonly compilerArgs: readonly string[];
+  /** Other lists of flags that the manifest has, each with its place: `[build] args (line 3)`. */
+  readonly unusedArgs: readonly string[];
 }
 
 /** `file` is what errors call it. Throws ServerError `mops-invalid`. */
@@ -55,6 +57,7 @@ export function parseMopsToml(text: string, file: string): MopsManifest {
     dependencies: dependenciesIn(table, 'dependencies', origin),
     devDependencies: dependenciesIn(table, 'dev-dependencies', origin),
     compilerArgs: argsIn(field(table, 'moc'), origin),
+    unusedArgs: unusedArgsIn(table, origin),
   };
 }
 
@@ -120,6 +123,20 @@ function argsIn(section: unknown, { file, place }: Origin): readonly string[] {
   if (args.length > COMPILER_ARGS_MAX)
     throw invalid(file, `[moc]${place('moc', 'args')} has more than ${COMPILER_ARGS_MAX} args`);
   return args;
+}
+
+/** Finds flags for `mops build` alone, and for one canister of it. */
+function unusedArgsIn(table: unknown, { place }: Origin): readonly string[] {
+  const hasArgs = (section: unknown): boolean => {
+    const args = field(section, 'args');
+    return Array.isArray(args) ? args.length > 0 : args !== undefined;
+  };
+  const canisters = Object.entries(field(table, 'canisters') ?? {}).map(
+    ([name, section]) => [`canisters.${name.slice(0, 100)}`, section] as const,
+  );
+  return [['build', field(table, 'build')] as const, ...canisters]
+    .filter(([, section]) => hasArgs(section))
+    .map(([name]) => `[${name}] args${place(name, 'args')}`);
 }
 
 function dependenciesIn(table: unknown, name: string, origin: Origin): readonly Dependency[] {

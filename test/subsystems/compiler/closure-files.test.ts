@@ -19,7 +19,7 @@ type Files = Readonly<Record<string, string | Uint8Array>>;
 function collect(files: Files, args: readonly string[] = []): Promise<SourceClosure> {
   return collectClosure('/p/src/Main.mo', memorySources(new Map(Object.entries(files))), {
     mops: { stores: [], environment: 'local', ceiling: '/p' },
-    args: compilerArgsOf(args, '/p/mops.toml'),
+    args: compilerArgsOf({ args: args }, '/p/mops.toml'),
     builtIn: new Map([['aaaaa-aa', 'service : { built : () -> () }']]),
   });
 }
@@ -78,7 +78,9 @@ describe('blobs', () => {
     const reader = new NotedSources(
       memorySources(new Map([['/p/src/Main.mo', 'import B "blob:file:b"; import I "ic:aaaaa-aa"; actor {}']])),
     );
-    await collectClosure('/p/src/Main.mo', reader, { args: compilerArgsOf(['--actor-idl=idl'], '/p/mops.toml') });
+    await collectClosure('/p/src/Main.mo', reader, {
+      args: compilerArgsOf({ args: ['--actor-idl=idl'] }, '/p/mops.toml'),
+    });
     assert.deepEqual(reader.sources().toSorted(), ['/p/idl/aaaaa-aa.did', '/p/src/Main.mo', '/p/src/b']);
   });
 });

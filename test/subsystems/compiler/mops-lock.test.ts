@@ -402,7 +402,7 @@ describe('a valid mops.lock', () => {
       github: { g: { resolved: 'abc', hash: 'def' } },
       later: 'field',
     };
-    const files = {
+    const files: Files = {
       ...fetched('a@1.0.0', { b: '9.0.0', gone: '1.0.0' }, 'import B "mo:b"; module {}'),
       ...fetched('b@3.0.0'),
       ...fetched('x@1.0.0'),
@@ -412,7 +412,18 @@ describe('a valid mops.lock', () => {
     };
     const project = { deps, imports: ['a', 'helper', 'g', 'x@1'], files };
     const closure = await collect({ ...project, lock });
-    assert.deepEqual([noteOf(closure), messagesOf(closure)], ['', []]);
+    assert.deepEqual(messagesOf(closure), []);
+    // Local packages have no hashes, and one from GitHub has one for all.
+    assert.equal(
+      noteOf(closure),
+      '/p/mops.lock: it has no hash of a@1.0.0/src/lib.mo and 2 other file(s), so nothing says that this is what was published; run mops install',
+    );
+    const named = (id: string): Table => ({ [`${id}/src/lib.mo`]: sha(files[`.mops/${id}/src/lib.mo`] ?? '') });
+    const ids = ['a@1.0.0', 'b@3.0.0', 'x@1.0.0'];
+    const hashed = { ...lock, hashes: Object.fromEntries(ids.map((id) => [id, named(id)])) };
+    assert.deepEqual(noteOf(await collect({ ...project, lock: hashed })), '');
+    const lacking = { ...lock, hashes: { ...hashed.hashes, 'b@3.0.0': {} } };
+    assert.match(noteOf(await collect({ ...project, lock: lacking })), /has no hash of b@3\.0\.0\/src\/lib\.mo, so/u);
     assert.deepEqual(namesOf(closure), [
       'helper/src/lib.mo',
       'mo:a@1.0.0/src/lib.mo',

@@ -332,19 +332,37 @@ describe('[moc] args of mops.toml', () => {
     assert.deepEqual(wanted.wasm, quiet.wasm);
   });
 
+  it('are the only ones: those of other commands are told, since they have no effect here', async () => {
+    const others = '[build]\nargs = ["--release"]\n[canisters.backend]\nmain = "Main.mo"\nargs = ["-A=M0194"]\n';
+    const compiled = async (toml: string): Promise<readonly string[]> => {
+      const files = new Map([
+        ['src/Main.mo', SOURCE],
+        ['mops.toml', said('--default-persistent-actors', '-A=M0194') + toml],
+      ]);
+      return (await compiler.compileText(files, {})).warnings;
+    };
+    assert.deepEqual(await compiled(others), [
+      'mops.toml: [build] args (line 4) is not used: flags for the compiler stand in [moc] args',
+      'mops.toml: [canisters.backend] args (line 7) is not used: flags for the compiler stand in [moc] args',
+    ]);
+    assert.deepEqual(await compiled('[build]\nargs = []\n[canisters]\nbackend = "Main.mo"\n'), []);
+  });
+
   it('are those of moc: passed on, without effect, or of another entry of moc.js', () => {
     const {
       file: _,
       refusal,
       ...args
     } = compilerArgsOf(
-      [
-        '--legacy-actors --implicit-package=core --implicit-package core --implicit-derivation-depth 7',
-        '-no-check-ir --all-libs --ai-errors --debug --error-recovery --print-source-on-error',
-        '--error-detail 3 --error-format=json -A M0194 -W=M0223 -E=M0217,M0218',
-        '--actor-idl src/idl --actor-alias led aaaaa-aa --public-metadata candid:service',
-        '--legacy-persistence --generational-gc',
-      ].flatMap((line) => line.split(' ')),
+      {
+        args: [
+          '--legacy-actors --implicit-package=core --implicit-package core --implicit-derivation-depth 7',
+          '-no-check-ir --all-libs --ai-errors --debug --error-recovery --print-source-on-error',
+          '--error-detail 3 --error-format=json -A M0194 -W=M0223 -E=M0217,M0218',
+          '--actor-idl src/idl --actor-alias led aaaaa-aa --public-metadata candid:service',
+          '--legacy-persistence --generational-gc',
+        ].flatMap((line) => line.split(' ')),
+      },
       '/p/mops.toml',
     );
     assert.equal(refusal, undefined);
@@ -363,6 +381,7 @@ describe('[moc] args of mops.toml', () => {
       aliases: new Map([['led', 'aaaaa-aa']]),
       implicitPackages: ['core'],
       publicMetadata: ['candid:service'],
+      unused: [],
     });
   });
 
