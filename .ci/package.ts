@@ -1,12 +1,13 @@
 /**
  * `npm run package -- [--name @scope/name]`: builds, and packs what a server needs, under any name. The tarball is
- * whole: `npm publish FILE` sends it as it is.
+ * whole: `npm publish FILE` sends it as it is. With `--create` it packs create-svc, whose projects ask for the server
+ * by that name.
  *
  * The package is put together in a folder of its own, because the clone's package.json is not the package's: scripts
  * and development packages are left out, and so is every package that the bundle contains.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -28,22 +29,50 @@ const FILES = [
 const NAME = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/;
 
 const { values } = parseArgs({
-  options: { name: { type: 'string', default: packageJson.name }, to: { type: 'string', default: '.' } },
+  options: {
+    name: { type: 'string', default: packageJson.name },
+    to: { type: 'string', default: '.' },
+    create: { type: 'boolean', default: false },
+  },
 });
-if (NAME.test(values.name)) await pack(values.name, resolve(values.to));
+if (NAME.test(values.name)) await (values.create ? packCreate : packServer)(values.name, resolve(values.to));
 else {
   process.stderr.write(`--name ${values.name}: npm takes small letters, digits and - . _ ~, such as @scope/svc\n`);
   process.exitCode = 2;
 }
 
-async function pack(name: string, directory: string): Promise<void> {
+async function packServer(name: string, directory: string): Promise<void> {
   run(process.execPath, [join(import.meta.dirname, 'build.ts')], ROOT);
-  const folder = mkdtempSync(join(tmpdir(), 'svc-package-'));
-  try {
-    const isWanted = (path: string): boolean => path !== join(ROOT, 'config/examples/build');
+  const isWanted = (path: string): boolean => path !== join(ROOT, 'config/examples/build');
+  await pack(directory, async (folder) => {
     for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true, filter: isWanted });
     for (const file of globSync('docs/*.md', { cwd: ROOT })) cpSync(join(ROOT, file), join(folder, file));
-    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(await manifestOf(name, folder), undefined, 2)}\n`);
+    return manifestOf(name, folder);
+  });
+}
+
+/** Packs create-svc: its templates get their sources from the examples. */
+async function packCreate(name: string, directory: string): Promise<void> {
+  const { version } = packageJson;
+  await pack(directory, async (folder) => {
+    cpSync(join(ROOT, 'packages/create-svc'), folder, { recursive: true });
+    cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
+    for (const template of readdirSync(join(folder, 'templates')))
+      for (const file of globSync('*.mo', { cwd: join(ROOT, 'config/examples', template) }))
+        cpSync(join(ROOT, 'config/examples', template, file), join(folder, 'templates', template, 'src', file));
+    const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>;
+    return { ...manifest, version, config: { server: `npm:${name}@^${version}` } };
+  });
+}
+
+/** Packs a folder that `fill` has put together, with the package.json that it returns. */
+async function pack(
+  directory: string,
+  fill: (folder: string) => Promise<Readonly<Record<string, unknown>>>,
+): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-package-'));
+  try {
+    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(await fill(folder), undefined, 2)}\n`);
     run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', directory], folder);
   } finally {
     rmSync(folder, { recursive: true, force: true });

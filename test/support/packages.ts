@@ -22,7 +22,16 @@ export function plainEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEn
 
 /** Runs `npm run package` under a name; returns the tarball's path. */
 export async function packServer(into: string, name = 'svc'): Promise<string> {
-  const args = ['run', '--silent', 'package', '--', '--name', name, '--to', into];
+  return packed(into, ['--name', name]);
+}
+
+/** Does the same for create-svc, whose projects ask for a server of this name. */
+export async function packCreate(into: string, name: string): Promise<string> {
+  return packed(into, ['--create', '--name', name]);
+}
+
+async function packed(into: string, flags: readonly string[]): Promise<string> {
+  const args = ['run', '--silent', 'package', '--', ...flags, '--to', into];
   const { stdout } = await run('npm', args, { cwd: ROOT, env: plainEnvironment() });
   return join(into, stdout.trim().split('\n').at(-1) ?? '');
 }
