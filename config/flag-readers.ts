@@ -29,6 +29,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'log-json': PROGRAM,
   config: PROGRAM,
   'print-config': PROGRAM,
+  check: PROGRAM,
   plugin: PROGRAM,
   'plugin-option': PROGRAM,
   manifest: { part: 'manifest' },

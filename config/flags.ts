@@ -24,6 +24,12 @@ export const FLAGS = {
     group: 'general',
     summary: 'Print each value of the configuration and where it comes from, and exit.',
   }),
+  check: toggle({
+    group: 'general',
+    summary:
+      'Check flags, the manifest, its modules (compiled and checked) and the state (read whole, not changed), and exit: ' +
+      '0 if a start would succeed, 1 if not, 2 for bad usage.',
+  }),
   plugin: named({
     group: 'general',
     placeholder: 'CAPABILITY=MODULE',
@@ -311,7 +317,6 @@ export const VARIABLES = {
 
 /** Flags of later versions, known only to the error that calls them unknown. */
 export const LATER_FLAGS: Readonly<Record<string, string>> = {
-  check: 'this version checks flags and manifest when it starts',
   capacity: 'this version does not measure what a machine can host',
 };
 

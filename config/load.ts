@@ -57,6 +57,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
   | {
       readonly kind: 'serve';
+      /** True if the work of a start is to be checked, and nothing started. */
+      readonly isCheck: boolean;
       readonly config: ServerConfig;
       /** Plugins from outside, and their sections of the configuration by their names. */
       readonly loaded: readonly L[];
@@ -93,6 +95,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     ...checkState(parsed, loaded),
     ...checkReaders(parsed, loaded),
     ...checkOutcalls(parsed),
+    ...checkCheck(parsed),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined)
@@ -105,6 +108,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
 
   return {
     kind: 'serve',
+    isCheck: flags.check,
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
     config: buildConfig(parsed, { address, token }, options),
@@ -291,6 +295,12 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
     );
+}
+
+function checkCheck({ flags }: ParsedFlags): string[] {
+  return flags.check && flags.restore !== undefined
+    ? ['--check and --restore contradict each other: a check changes nothing']
+    : [];
 }
 
 function checkOutcalls({ flags }: ParsedFlags): string[] {

@@ -64,6 +64,10 @@ export async function run(options: RunOptions): Promise<number> {
     case 'refused':
       return refuse(request.problems);
     case 'serve': {
+      if (request.isCheck) {
+        const { check } = await import('./check.ts');
+        return check(request);
+      }
       const { serve } = await import('./serve.ts');
       return serve(request, { ...options, root: ROOT, parent: isBehindShellOfNpx(process.env) ? PARENT : undefined });
     }

@@ -85,8 +85,11 @@ async function createDirectory(root: string): Promise<void> {
   }
 }
 
-/** The version of what is there; undefined if nothing is. */
-async function readFormat(root: string): Promise<number | undefined> {
+/**
+ * Returns the version of the state in a directory; undefined if there is none. Rejects with ServerError
+ * `state-foreign`, `state-newer`, `state-older` or `state-corrupt`.
+ */
+export async function readFormat(root: string): Promise<number | undefined> {
   const file = join(root, FORMAT_FILE);
   let text: string;
   try {

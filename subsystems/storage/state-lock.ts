@@ -57,6 +57,12 @@ async function release(path: string, mine: string): Promise<void> {
   if ((await contentOf(path)) === mine) await rm(path, { force: true });
 }
 
+/** Rejects with ServerError `state-locked` while a live process uses the directory; nothing is written. */
+export async function refuseIfInUse(root: string, name: string): Promise<void> {
+  const found = await contentOf(join(root, name));
+  if (found !== undefined) await refuseIfLive(root, found);
+}
+
 async function refuseIfLive(root: string, content: string): Promise<void> {
   const owner = parseOwner(content);
   if (owner === undefined || !(await isLive(owner))) return;

@@ -1,0 +1,110 @@
+/**
+ * `--check`: does the work of a start and starts nothing, for a pipeline that deploys. It reads the manifest, compiles
+ * and checks each module, and reads the whole state without changing it. Flags and plugins are checked by then.
+ *
+ * Each finding is a line on stdout, or with `--log-json` all of them are one JSON object. Exit codes: 0 if a start
+ * would succeed, 1 if not.
+ */
+import { createHash } from 'node:crypto';
+import { messageOf, ServerError } from '../kernel/index.ts';
+import { candidTextOf, ManifestModules } from '../subsystems/canisters/manifest-modules.ts';
+import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
+import { ModuleLoader } from '../subsystems/execution/pool/module-loader.ts';
+import { CanisterIds, principalToText } from '../subsystems/ic/index.ts';
+import type { ManifestActor } from '../subsystems/manifest/index.ts';
+import { createManifest } from '../subsystems/manifest/manifest-file.ts';
+import { verifyState } from '../subsystems/storage/verify-state.ts';
+import type { LoadedPlugin } from '../plugins/loader/index.ts';
+import type { Request } from './load.ts';
+import { indented } from './printable.ts';
+
+type CheckRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
+
+interface Finding {
+  /** `flags`, `manifest`, `actor counter`, `state`. */
+  readonly what: string;
+  readonly ok: boolean;
+  readonly text: string;
+}
+
+/** Checks, prints what was found, and returns the exit code. */
+export async function check(request: CheckRequest): Promise<number> {
+  const findings: Finding[] = [{ what: 'flags', ok: true, text: ['understood', ...request.warnings].join('; ') }];
+  const actors = await manifestOf(request, findings);
+  findings.push(...(await checkActors(request, actors)), await checkState(request));
+  const isOk = findings.every(({ ok }) => ok);
+  const lines = request.log.isJson
+    ? [JSON.stringify({ ok: isOk, findings })]
+    : findings.map(({ what, ok, text }) => indented(`${ok ? 'ok' : 'FAILED'} ${what}: ${text}`));
+  process.stdout.write(`${lines.join('\n')}\n`);
+  return isOk ? 0 : 1;
+}
+
+/** Returns a finding of work that either says something or is refused. */
+async function found(what: string, work: () => Promise<string>): Promise<Finding> {
+  try {
+    return { what, ok: true, text: await work() };
+  } catch (error) {
+    // Anything else is a bug.
+    if (!(error instanceof ServerError)) throw error;
+    return { what, ok: false, text: messageOf(error) };
+  }
+}
+
+async function manifestOf({ config, disabled }: CheckRequest, findings: Finding[]): Promise<readonly ManifestActor[]> {
+  if (disabled.has('manifest')) return [];
+  let actors: readonly ManifestActor[] = [];
+  const finding = await found('manifest', async () => {
+    actors = await createManifest(config.manifest).read();
+    return `${actors.length} actor(s) in ${config.manifest.file}`;
+  });
+  findings.push(finding);
+  return actors;
+}
+
+/** Compiles, checks and instruments each module, as a start does; warnings of the compiler stand in the finding. */
+async function checkActors({ config }: CheckRequest, actors: readonly ManifestActor[]): Promise<readonly Finding[]> {
+  // Nothing is written to the state directory; what was compiled is kept in the user's cache, as ever.
+  const compiler = createCompiler({ ...config.compiler, cacheDirectory: undefined });
+  const loader = new ModuleLoader({ ...config.execution, cacheDirectory: undefined });
+  const ids = new CanisterIds();
+  const principals = new Map(actors.map(({ name }) => [name, principalToText(ids.next())]));
+  const warnings: string[] = [];
+  const nothing = (): void => undefined;
+  const silent = { debug: nothing, info: nothing, error: nothing, event: nothing, announce: nothing };
+  const modules = new ManifestModules({
+    compiler,
+    execution: { prepare: async (bytes) => (await loader.load(bytes)).info, expect: nothing },
+    log: { ...silent, warn: (text) => void warnings.push(text) },
+    actors,
+    principalOf: (name) => principals.get(name),
+  });
+  try {
+    for (const actor of actors) modules.expect(actor);
+    const findings: Finding[] = [];
+    for (const actor of actors) {
+      const finding = await found(`actor ${actor.name}`, async () => {
+        const bytes = await modules.moduleOf(actor);
+        await candidTextOf(actor);
+        const { info } = await loader.load(bytes);
+        const hash = createHash('sha256').update(bytes).digest('hex');
+        return `${bytes.length} bytes, ${info.pointerWidth}-bit, sha256 ${hash.slice(0, 12)}`;
+      });
+      findings.push({ ...finding, text: [finding.text, ...warnings.splice(0)].join('\n') });
+    }
+    return findings;
+  } finally {
+    await Promise.all([compiler.close(), loader.close()]);
+  }
+}
+
+async function checkState({ config, loaded }: CheckRequest): Promise<Finding> {
+  const plugin = loaded.find(({ replaces, wraps }) => replaces === 'storage' && !wraps);
+  if (plugin !== undefined) return { what: 'state', ok: true, text: `kept by ${plugin.module}, and not looked at` };
+  const { directory } = config.storage;
+  if (directory === undefined) return { what: 'state', ok: true, text: 'none: everything lives in memory' };
+  return found('state', async () => {
+    const { exists, entries, bytes } = await verifyState(directory);
+    return exists ? `${entries} entries (${bytes} bytes) in ${directory}` : `none yet in ${directory}`;
+  });
+}

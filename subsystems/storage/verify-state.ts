@@ -1,0 +1,98 @@
+/**
+ * Verifies a state directory without changing it: all that a start would read is read, from a copy. Tables that
+ * RocksDB never changes are linked into the copy where the file system can, so that a large state takes no second
+ * place; the rest (the step log, RocksDB's own log) is copied, because opening it writes.
+ */
+import { constants } from 'node:fs';
+import { copyFile, link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { ServerError } from '../../kernel/index.ts';
+import { FileDisk } from './file-disk.ts';
+import { RocksdbTables } from './rocksdb-tables.ts';
+import { LOCK_FILE, readFormat } from './state-directory.ts';
+import { refuseIfInUse } from './state-lock.ts';
+import { codeOf } from './state-problems.ts';
+import { StateStore } from './state-store.ts';
+import { StepLog } from './step-log.ts';
+import { FAMILIES } from './tables.ts';
+
+interface VerifiedState {
+  /** False if there is no state yet: a start would make one. */
+  readonly exists: boolean;
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+const NOTHING: VerifiedState = { exists: false, entries: 0, bytes: 0 };
+/** Files that RocksDB writes once. */
+const WRITTEN_ONCE = /\.sst$/;
+const FIRST_KEY: Uint8Array = new Uint8Array(0);
+
+/**
+ * Reads the whole state. Rejects with the ServerError with which a start would fail; `state-locked` while a server uses
+ * the directory.
+ */
+export async function verifyState(path: string): Promise<VerifiedState> {
+  const root = resolve(path);
+  const status = await stat(root).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (status === undefined) return NOTHING;
+  if (!status.isDirectory()) throw new ServerError('unavailable', 'state-not-directory', `${root} is not a directory`);
+  if ((await readFormat(root)) === undefined) return NOTHING;
+  await refuseIfInUse(root, LOCK_FILE);
+  const copy = await mkdtemp(join(tmpdir(), 'svc-check-'));
+  try {
+    for (const name of ['tables', 'log']) await copyFolder(join(root, name), join(copy, name));
+    return await readAll(copy);
+  } catch (error) {
+    // A reader knows the directory by its own name.
+    if (error instanceof ServerError) error.message = error.message.replaceAll(copy, () => root);
+    throw error;
+  } finally {
+    await rm(copy, { recursive: true, force: true });
+  }
+}
+
+async function copyFolder(from: string, to: string): Promise<void> {
+  await mkdir(to);
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (!entry.isFile()) continue;
+    const isLinked = WRITTEN_ONCE.test(entry.name) && (await linked(source, target));
+    if (!isLinked) await copyFile(source, target, constants.COPYFILE_FICLONE);
+  }
+}
+
+/** Returns false where the copy is on another file system, or links are not allowed. */
+async function linked(from: string, to: string): Promise<boolean> {
+  return link(from, to).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function readAll(copy: string): Promise<VerifiedState> {
+  const tables = await RocksdbTables.open(join(copy, 'tables'));
+  let store: StateStore | undefined;
+  try {
+    store = new StateStore(tables, (known) => StepLog.open(new FileDisk(join(copy, 'log')), known), {
+      isSynced: false,
+    });
+    // Reads the whole step log, and brings it into the copy's tables.
+    store.fold();
+    let entries = 0;
+    let bytes = 0;
+    for (const family of FAMILIES) {
+      for (const [key, value] of tables.range(family, FIRST_KEY, undefined)) {
+        entries++;
+        bytes += key.length + value.length;
+      }
+    }
+    return { exists: true, entries, bytes };
+  } finally {
+    await (store ?? tables).close();
+  }
+}
