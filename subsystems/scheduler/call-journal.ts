@@ -146,6 +146,11 @@ export class CallJournal {
     this.#storage.markDirty();
   }
 
+  /** Gives a context its number before it is written: what is stored for it then has that number, too. */
+  number(context: CallContext): void {
+    this.#numberOf(context);
+  }
+
   /** A payload that is stored already has been refused: nobody will need it. */
   refused(storedAs: StoredAs | undefined): void {
     if (!this.isDurable || storedAs === undefined) return;

@@ -127,6 +127,7 @@ export class Executions {
       return;
     }
     context.isExecuting = true;
+    if (context.pending !== undefined) this.#needs.journal.number(context);
     const task: Task = {
       kind: call,
       entry,

@@ -8,7 +8,7 @@
  * Main thread, once, at the start: reads entries, and touches what it makes of them.
  */
 import { assert, ServerError } from '../../kernel/index.ts';
-import type { Entry } from '../storage/index.ts';
+import { contextNumberOf, type Entry } from '../storage/index.ts';
 import {
   ScheduledCanister,
   type Credit,
@@ -138,6 +138,7 @@ class Restoring {
   #responseOf(call: OpenCall, number: number, response: Response): Response {
     if (response.kind === 'reject' || response.storedAs === undefined) return response;
     call.storedAs = response.storedAs;
+    this.#number = Math.max(this.#number, contextNumberOf(response.storedAs));
     const data = this.#payloads.at(response.storedAs);
     if (data === undefined) throw damaged(CALL, number, 'its reply is not there');
     return { kind: 'reply', data };

@@ -461,6 +461,6 @@ export class CallContext implements Member<CallContext> {
   view(): ContextView {
     const { caller, deadlineNs, canAnswer, cyclesAvailable, instructions } = this;
     const keepsAnswer = this.origin.kind === 'canister' && this.evaluation === undefined;
-    return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions, keepsAnswer };
+    return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions, keepsAnswer, number: this.number };
   }
 }

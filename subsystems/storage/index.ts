@@ -7,11 +7,13 @@ import type { WriteBatch } from './write-batch.ts';
 export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey } from './keyspace.ts';
 export {
   ANSWER_INDEX,
+  contextNumberOf,
   erasePayload,
   isPayloadKey,
   PAYLOAD_KEY_BYTES,
   payloadKey,
   type PayloadRef,
+  QUERY_INDEX,
   rowsOfPayload,
 } from './payload-rows.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';

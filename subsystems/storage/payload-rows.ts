@@ -4,8 +4,9 @@
  *
  *     p · 10 bytes id of the sender · u48 its version when the payload is true · u32 index · u16 piece
  *
- * Numbers are big-endian. Index: the place of the call among those of its message, or ANSWER. Records refer to a
- * payload by the key that its next piece would have.
+ * Numbers are big-endian. Index: the place of the call among those of its message, or ANSWER_INDEX. A query leaves its
+ * canister the version that it has: its answer has the number of its call's context instead, and QUERY_INDEX. Records
+ * refer to a payload by the key that its next piece would have.
  */
 import { numberAt } from '../../kernel/index.ts';
 import { ID_BYTES, type WriteBatch } from './write-batch.ts';
@@ -19,6 +20,8 @@ export const PAYLOAD_KEY_BYTES = PIECE_AT + 2;
 
 /** Index of the answer to a call. */
 export const ANSWER_INDEX = 0xffff_ffff;
+/** Index of the answer of a query method that was called by an update. */
+export const QUERY_INDEX = 0xffff_fffe;
 
 const FAMILY = 'queue';
 
@@ -40,6 +43,12 @@ export function payloadKey(
 
 export function isPayloadKey(key: Uint8Array): boolean {
   return key[0] === PAYLOAD && key.length === PAYLOAD_KEY_BYTES;
+}
+
+/** Returns the number of the context whose call the payload answers; 0: its key has none. */
+export function contextNumberOf(ref: PayloadRef): number {
+  const key = Buffer.from(ref);
+  return key.readUInt32BE(INDEX_AT) === QUERY_INDEX ? key.readUIntBE(VERSION_AT, 6) : 0;
 }
 
 /** Yields the keys of a payload's rows, in order. */

@@ -103,15 +103,14 @@ export class EngineRuntime {
     },
   };
   /**
-   * Has all recorded changes stored, and waits until they are; ends as `LONG` if the message is recalled meanwhile. In
-   * one go it does nothing: the changes go with the step.
+   * Has all recorded changes stored, and waits until they and what came before are; ends as `LONG` if the message is
+   * recalled meanwhile. In one go it does nothing: the changes go with the step.
    */
   readonly storing: Runnable = {
     runToEnd: () => undefined,
     runSuspendable: async () => {
-      const changes = this.ahead?.store === undefined ? undefined : this.changes.take();
-      if (changes === undefined || (await this.ahead?.store?.(changes)) === true) return undefined;
-      return LONG;
+      const store = this.ahead?.store;
+      return store === undefined || (await store(this.changes.take() ?? [])) ? undefined : LONG;
     },
   };
 

@@ -11,7 +11,7 @@
  *
  * Executor thread; touches the canister whose message has run, while its gate is closed.
  */
-import { ANSWER_INDEX, payloadKey, type PayloadRef } from '../../storage/index.ts';
+import { ANSWER_INDEX, payloadKey, type PayloadRef, QUERY_INDEX } from '../../storage/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
@@ -28,10 +28,12 @@ const ROW_BYTES_MIN = 256;
  */
 export function hasLargePayloads({ execution, ahead, pieceSizes }: EngineRuntime): boolean {
   const bytesMax = payloadBytesMax(pieceSizes);
-  if (execution.callBytes + execution.replyLength <= bytesMax) return false;
-  // A message that keeps nothing has the version of another one, so its rows would have the same keys.
+  const { argument, callBytes, replyLength } = execution;
+  if (argument.length + callBytes + replyLength <= bytesMax) return false;
   if (ahead === undefined || !execution.keepsPayloads) return false;
   let bytes = keptReplyBytes(execution);
+  // The log gets the argument with the step. It waits for what came before as others do.
+  if (execution.canister.persistence?.isLogged === true) bytes += argument.length;
   // The management canister's arguments are not stored.
   for (const { callee, payload } of execution.calls) if (callee.length > 0) bytes += payload.length;
   return bytes > bytesMax;
@@ -66,13 +68,15 @@ function* recordRows(
   { id, version: versionBefore }: CanisterState,
   refs: Map<number, PayloadRef>,
 ): Pieces {
-  const version = versionBefore + 1;
+  const isQuery = execution.mode === 'RQ';
+  const version = isQuery ? (execution.context.number ?? 0) : versionBefore + 1;
   const pieceBytes = pieceSizes.slicePages * PAGE_BYTES;
   for (const { index, bytes } of payloadsOf(execution)) {
     for (let piece = 0; piece * pieceBytes < bytes.length; piece++) {
       const row = bytes.subarray(piece * pieceBytes, (piece + 1) * pieceBytes);
-      changes.payload(payloadKey(id, { version, index, piece }), row);
-      refs.set(index, payloadKey(id, { version, index, piece: piece + 1 }));
+      const place = { version, index: isQuery ? QUERY_INDEX : index };
+      changes.payload(payloadKey(id, { ...place, piece }), row);
+      refs.set(index, payloadKey(id, { ...place, piece: piece + 1 }));
       yield;
     }
   }

@@ -40,6 +40,8 @@ const T = {
   DEADLINE: 24,
   AVAILABLE: 32,
   REFUNDED: 48,
+  /** Number of a method's context: methods have no refund. */
+  NUMBER: 48,
   CALL: 64,
   HANDLE: 68,
   KIND: 72,
@@ -109,6 +111,7 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
     words[(at + T.CALLER_LENGTH) >> 2] = context.caller.length;
     copyInto(bytes, at + T.CALLER, context.caller);
   }
+  if (isMethod(task)) floats[(at + T.NUMBER) >> 3] = task.context.number ?? 0;
   if (task.kind === 'callback') {
     writeAmount(longs, at + T.REFUNDED, task.refunded);
     words[(at + T.CODE) >> 2] = task.response.kind === 'reply' ? 0 : task.response.code;
@@ -175,6 +178,7 @@ function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (
     keepsAnswer: (word(T.CAN_ANSWER) & KEEPS_ANSWER) !== 0,
     cyclesAvailable: readAmount(longs, at + T.AVAILABLE),
     instructions: floatAt(floats, at + T.INSTRUCTIONS),
+    number: kind === 'callback' ? 0 : floatAt(floats, at + T.NUMBER),
   };
   const instructionsMax = floatAt(floats, at + T.INSTRUCTIONS_MAX);
   if (kind !== 'callback') return { kind, entry, argument, context, instructionsMax };

@@ -57,6 +57,9 @@ const MODULE = load(
   (func (export "canister_update little")
     (call $send (i32.const 10) (i32.const 16) (i32.const ${payloadBytesMax(PIECE_SIZES) / 2}))
     (call $reply))
+  (func (export "canister_query show")
+    (call $append (i32.const 80) (i32.const 150000))
+    (call $reply))
   (func (export "canister_update system")
     (call $send (i32.const 0) (i32.const 16) (i32.const 200000))
     (call $reply)))`),
@@ -107,6 +110,14 @@ class Stored {
 
   async call(method: string, keepsAnswer = true): Promise<EngineResult> {
     return await runSuspendable(this.engine.executing(this.canister, taskOf(method, keepsAnswer), NOW_MS));
+  }
+
+  /** Has an update call a query method; `number`: of the call's context. */
+  async show(number: number): Promise<EngineResult> {
+    const entry = MODULE.info.entries.get('canister_query show') ?? -1;
+    const context = { ...contextOf(ANONYMOUS), keepsAnswer: true, number };
+    const task: Task = { kind: 'update', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT };
+    return await runSuspendable(this.engine.executing(this.canister, task, NOW_MS));
   }
 
   execute(method: string): EngineResult {
@@ -193,4 +204,29 @@ test('a message that has to store much, where it cannot wait, begins again where
   assert.equal(stored.execute('system').step.fault, undefined);
   const inMemory = await Stored.of({ canStore: false, isDurable: false });
   assert.equal(inMemory.execute('go').step.calls.length, 5);
+});
+
+test('answers of queries have rows of their own, though they leave their canister its version', async () => {
+  const stored = await Stored.of();
+  const first = (await stored.show(7)).step.answer;
+  const second = (await stored.show(8)).step.answer;
+  for (const answer of [first, second])
+    assert.ok(answer?.kind === 'reply' && same(stored.payload(answer.storedAs), answer.data));
+  assert.equal(stored.rows, 6);
+  const { answer } = (await stored.show(0)).step;
+  assert.ok(answer?.kind === 'reply' && answer.storedAs === undefined, 'without a number there is no key for them');
+});
+
+test('a message whose argument the log gets waits until what came before is durable', async () => {
+  for (const [snapshotBelowBytes, pieces] of [
+    [0, 1],
+    [2 ** 40, 0],
+  ] as const) {
+    const stored = await Stored.of({ snapshotBelowBytes });
+    const task = { ...taskOf('system', false), argument: new Uint8Array(payloadBytesMax(PIECE_SIZES) + 1) };
+    const { step } = await runSuspendable(stored.engine.executing(stored.canister, task, NOW_MS));
+    assert.equal(step.fault, undefined);
+    assert.equal(stored.pieces.length, pieces);
+    assert.equal(stored.rows, 0);
+  }
 });

@@ -15,7 +15,7 @@ import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { CanisterKeys, UnderWay } from '../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/ic/index.ts';
-import { type Entry, payloadKey } from '../../../subsystems/storage/index.ts';
+import { type Entry, payloadKey, QUERY_INDEX } from '../../../subsystems/storage/index.ts';
 
 const bytes = fc.uint8Array({ maxLength: 40 });
 const text = fc.string({ unit: 'grapheme', maxLength: 30 });
@@ -187,14 +187,15 @@ test('payloads in rows of their own are put together, and rows that nobody refer
   const answered = emptyCall(waiter);
   const reply = { kind: 'reply', data: bytesOfRows } as const;
   answered.pending = { kind: 'response', call: answered, response: reply, refunded: 0n, order: 2 };
-  answered.storedAs = payloadKey(SENDER, { ...place, index: 9, piece: 2 });
+  answered.storedAs = payloadKey(SENDER, { ...place, index: QUERY_INDEX, piece: 2 });
   const waiting: Entry = [key(CONTEXT, 5), writer.context(waiter, 0).slice()];
   const open: Entry = [key(CALL, 6), writer.call(answered, 5).slice()];
   assert.ok(called[1].length < 200, 'the record has a reference alone');
 
-  const rows = [row(0), row(1), row(0, 9), row(1, 9)];
+  const rows = [row(0), row(1), row(0, QUERY_INDEX), row(1, QUERY_INDEX)];
   const orphans = [row(2), row(0, 10)];
   const restored = restoreCalls([called, waiting, open, ...rows, ...orphans], find);
+  assert.equal(restored.number, place.version, 'the number of a context is in use where an answer is stored under it');
   assert.deepEqual(
     restored.waiting.map((each) => (each.kind === 'start' ? each.argument : each.response)),
     [bytesOfRows, { ...reply }],

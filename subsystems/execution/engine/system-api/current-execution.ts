@@ -202,7 +202,8 @@ export class CurrentExecution {
   get keepsPayloads(): boolean {
     const { mode } = this;
     const isKept = mode === 'U' || mode === 'T' || mode === 'Ry' || mode === 'Rt';
-    return isKept && this.canister.persistence?.isReplaying === false;
+    const isAnswerKept = mode === 'RQ' && (this.context.number ?? 0) > 0;
+    return (isKept || isAnswerKept) && this.canister.persistence?.isReplaying === false;
   }
 
   /** The call under construction is to have so many bytes more. Ends the message if they cannot be stored here. */
