@@ -16,9 +16,9 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
 import { callCounter } from './counter-calls.ts';
 
-/** Calls of one message, the bytes of each argument, and those of each reply. As one unit, they took a second. */
-const CALLS = 60;
-const ARGUMENT_BYTES = 600_000;
+/** Calls of one message, the bytes of each argument, and those of each reply. As one unit, they held up others. */
+const CALLS = 30;
+const ARGUMENT_BYTES = 500_000;
 const REPLY_BYTES = 300_000;
 /** Bounds of others' waiting on a busy machine: a part of the message's time, or an absolute time. */
 const HELD_UP_SHARE_MAX = 1 / 4;
