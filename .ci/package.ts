@@ -7,9 +7,9 @@
  * and development packages are left out, and so is every package that the bundle contains.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
 
@@ -47,6 +47,11 @@ async function packServer(name: string, directory: string): Promise<void> {
   await pack(directory, async (folder) => {
     for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true, filter: isWanted });
     for (const file of globSync('docs/*.md', { cwd: ROOT })) cpSync(join(ROOT, file), join(folder, file));
+    const { shellFiles } = await import('./shell-files.ts');
+    for (const [path, text] of shellFiles(packageJson.version)) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), text);
+    }
     return manifestOf(name, folder);
   });
 }
@@ -90,7 +95,7 @@ async function manifestOf(name: string, folder: string): Promise<Readonly<Record
     EXTERNAL.includes(dependency) ||
     declarations.some((text) => text.includes(`from '${dependency}'`) || text.includes(`import '${dependency}'`));
   const dependencies = Object.fromEntries(Object.entries(packageJson.dependencies).filter(([each]) => isNeeded(each)));
-  const kept = { version, description, license, type, engines, bin, exports };
+  const kept = { version, description, license, type, engines, bin, man: ['share/man/svc.1'], exports };
   return { name, ...kept, dependencies, optionalDependencies };
 }
 
