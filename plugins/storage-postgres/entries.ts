@@ -7,7 +7,9 @@ import {
   META,
   metaKey,
   type MetaLetter,
+  PAGE_BYTES,
   PageCollector,
+  prefixEnd,
   RecordPacker,
   type StorageAnswers,
   type StoredPages,
@@ -16,7 +18,7 @@ import { byteaArray } from './arrays.ts';
 import { bufferOf } from './database.ts';
 import type { Connection, Row } from './connection.ts';
 import { codeOf } from './database-errors.ts';
-import { bytesOf, type Layer, PAGE_BYTES, prefixEnd, LayeredEntries, textOf } from './layer.ts';
+import { bytesOf, type Layer, LayeredEntries, textOf } from './layer.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** Entries of layers that are taken in one turn of the event loop: about a mebibyte of pages. */
@@ -31,7 +33,7 @@ export async function* tableEntries(
   namespace: string,
   family: Family,
   from: Uint8Array,
-  to: Buffer | undefined,
+  to: Uint8Array | undefined,
 ): AsyncGenerator<readonly TableEntry[], void, void> {
   let after: readonly [key: Buffer, piece: number] = [bufferOf(from), -1];
   const joiner = new PieceJoiner();
@@ -40,7 +42,7 @@ export async function* tableEntries(
     const { rows } =
       to === undefined
         ? await connection.query(SQL.readFrom, bounds)
-        : await connection.query(SQL.readBetween, [...bounds, to]);
+        : await connection.query(SQL.readBetween, [...bounds, bufferOf(to)]);
     let bytes = 0;
     for (const row of rows) {
       const { key, piece, value } = pieceOf(row);

@@ -10,12 +10,12 @@
  * log has that unit. Once the tables have said that they have everything, no earlier step is done again: a step that
  * clears would remove rows that no log can bring back.
  */
-import { type Family, lastUnitChange } from '../api/storage.ts';
+import { type Family, lastUnitChange, prefixEnd } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';
 import type { Value } from './connection.ts';
 import { bufferOf, type Database, type Session } from './database.ts';
 import { tableValues } from './entries.ts';
-import { bytesOf, type Content, type Layer, Page, prefixEnd } from './layer.ts';
+import { bytesOf, type Content, type Layer, Page } from './layer.ts';
 import { CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** Entries and bytes that one step writes at most; the bytes are about a mebibyte. */
@@ -120,7 +120,7 @@ export class Fold {
     const [count] =
       to === undefined
         ? await this.#statement(session, SQL.clearFrom, bounds)
-        : await this.#statement(session, SQL.clearBetween, [...bounds, to]);
+        : await this.#statement(session, SQL.clearBetween, [...bounds, bufferOf(to)]);
     return Number(count) < CHUNK_ROWS;
   }
 

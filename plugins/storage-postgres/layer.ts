@@ -6,10 +6,8 @@
  * others come from the layer or the tables beneath, when they are needed.
  */
 import { setImmediate } from 'node:timers/promises';
-import { applyWriteBatch, type Family, type WriteBatchVisitor } from '../api/storage.ts';
+import { applyWriteBatch, type Family, PAGE_BYTES, type WriteBatchVisitor } from '../api/storage.ts';
 
-/** Pages of the families `heap` and `stable` have so many bytes. */
-export const PAGE_BYTES = 4096;
 /** Bytes of the id that a key of these families begins with: entries of one actor are found without the others'. */
 const GROUP_BYTES = 10;
 const GROUPED: ReadonlySet<Family> = new Set(['heap', 'stable', 'log', 'blob']);
@@ -322,16 +320,4 @@ export function textOf(bytes: Uint8Array): string {
 
 export function bytesOf(text: string): Buffer {
   return Buffer.from(text, 'latin1');
-}
-
-/** The first key after all that begin with `prefix`; undefined: there is none. */
-export function prefixEnd(prefix: Uint8Array): Buffer | undefined {
-  for (let length = prefix.length; length > 0; length--) {
-    const last = prefix[length - 1] ?? 0xff;
-    if (last === 0xff) continue;
-    const end = Buffer.from(prefix.subarray(0, length));
-    end[length - 1] = last + 1;
-    return end;
-  }
-  return undefined;
 }
