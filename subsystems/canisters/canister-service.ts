@@ -25,6 +25,7 @@ import { CanisterWatches } from './canister-watches.ts';
 import { ChangeTurns } from './change-turns.ts';
 import { type CheckpointOptions, newReplayBudget } from './checkpoints.ts';
 import { ClientMessages } from './client-messages.ts';
+import { CanisterMaker } from './canister-maker.ts';
 import { Deployments, refuseUnmetered } from './deployments.ts';
 import { HostBackend } from './host-backend.ts';
 import type {
@@ -114,7 +115,8 @@ export class CanisterService implements Canisters {
     this.#interfaces = new CandidInterfaces(dependencies);
     this.#prepared = new PreparedModules(execution, dependencies.log);
     const turns = new ChangeTurns();
-    const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces, turns };
+    const maker = new CanisterMaker({ ...dependencies, directory });
+    const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces, turns, maker };
     this.#accounting = new Accounting(parts);
     this.#messages = new ClientMessages({ ...dependencies, accounting: this.#accounting });
     this.#deployments = new Deployments(parts);

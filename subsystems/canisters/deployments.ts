@@ -13,7 +13,8 @@ import type { Metering } from '../metering/index.ts';
 import type { Admission, CodeLocks } from '../scheduler/index.ts';
 import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
-import type { CanisterRecord, NewRecord, RecordedCode } from './canister-record.ts';
+import type { CanisterMaker } from './canister-maker.ts';
+import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
 import type { ChangeTurns } from './change-turns.ts';
 import { type CodeChangesDependencies, CodeChanges, type GivenInterface } from './code-changes.ts';
@@ -34,7 +35,8 @@ interface DeploymentsNeeds extends CodeChangesDependencies {
   readonly scheduler: Admission & CodeLocks;
   readonly execution: Execution;
   readonly directory: CanisterDirectory;
-  readonly store: Pick<CanisterStore, 'identityChanged' | 'removed' | 'settled'>;
+  readonly maker: CanisterMaker;
+  readonly store: Pick<CanisterStore, 'removed' | 'settled'>;
   readonly interfaces: CandidInterfaces;
   readonly compatibility: Compatibility;
   readonly turns: ChangeTurns;
@@ -95,7 +97,7 @@ export class Deployments {
     try {
       const code = await this.#changes.prepare(name, moduleBytes, given);
       const argument = await this.#changes.encodeArgument(code.candid, options.argument);
-      const record = this.create({
+      const record = this.#needs.maker.make({
         name,
         id: options.id,
         balance: options.cycles,
@@ -239,21 +241,6 @@ export class Deployments {
     const moduleHash = Buffer.from(record.module?.hash ?? '', 'hex');
     const details = { kind: 'codeDeployment', mode, moduleHash } as const;
     this.management.record(record, { origin: { kind: 'user', id: caller }, details });
-  }
-
-  /** An empty canister. */
-  create(spec: NewRecord): CanisterRecord {
-    const { execution, scheduler, metering, directory } = this.#needs;
-    const id = spec.id ?? directory.ids.next();
-    const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
-    const identity = { ...spec, id, balance };
-    const handle = execution.create(directory.specOf({ ...identity, steps: { balance } }));
-    const record = directory.recordFor(handle, identity, spec.isInstalled);
-    // Before it is admitted: the scheduler asks for its size then.
-    directory.enter(record);
-    scheduler.admit(record.handle, record.idText);
-    this.#needs.store.identityChanged(record);
-    return record;
   }
 
   /** Drops the canister, with its code and its state. */

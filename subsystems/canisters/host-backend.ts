@@ -21,6 +21,7 @@ import type {
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import type { Accounting } from './accounting.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
+import type { CanisterMaker } from './canister-maker.ts';
 import type { ChangeTurns } from './change-turns.ts';
 import type { Deployments } from './deployments.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
@@ -31,6 +32,7 @@ const MANAGEMENT = new Uint8Array(0);
 interface HostBackendDependencies {
   readonly directory: CanisterDirectory;
   readonly deployments: Deployments;
+  readonly maker: CanisterMaker;
   readonly accounting: Accounting;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
@@ -41,6 +43,7 @@ interface HostBackendDependencies {
 export class HostBackend implements ManagementBackend {
   readonly #directory: CanisterDirectory;
   readonly #deployments: Deployments;
+  readonly #maker: CanisterMaker;
   readonly #accounting: Accounting;
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
@@ -50,6 +53,7 @@ export class HostBackend implements ManagementBackend {
   constructor(needs: HostBackendDependencies) {
     this.#directory = needs.directory;
     this.#deployments = needs.deployments;
+    this.#maker = needs.maker;
     this.#accounting = needs.accounting;
     this.#execution = needs.execution;
     this.#scheduler = needs.scheduler;
@@ -77,7 +81,7 @@ export class HostBackend implements ManagementBackend {
     if (spec.id !== undefined) this.#directory.ids.claim(spec.id);
     const id = spec.id ?? this.#directory.ids.next();
     const { controllers, environment } = spec.settings;
-    const record = this.#deployments.create({
+    const record = this.#maker.make({
       // Actors that actors made have no other name.
       name: hexOf(id),
       id,
