@@ -24,6 +24,7 @@ export {
   type SystemCall,
   type SystemCanister,
 } from '../../subsystems/scheduler/index.ts';
+export { erasePayload, isPayloadKey, rowsOfPayload } from '../../subsystems/storage/index.ts';
 export type { CodeChange, ExecutionListener, ModuleInfo, Recall } from '../../subsystems/execution/index.ts';
 export {
   type Callbacks,
@@ -45,6 +46,7 @@ export {
   type Response,
   slotOf,
   type Step,
+  type StoredAs,
   TAKEN_BACK,
   type Task,
   THREAD_STOPPED_TEXT,
