@@ -136,7 +136,8 @@ test('each fault in a file is told with its line and column', async () => {
     'svc.config.json:2:3 unknown key "lisen": did you mean listen?',
     'svc.config.json:3:15 live-cap: expected a whole number, not true',
     'svc.config.json:4:12 watch: expected true or false, not text',
-    'svc.config.json:6:3 this file cannot hold the token: name the token\'s own file with "auth-token-file", or set SVC_TOKEN, and take the key out',
+    "svc.config.json:6:3 this file cannot hold the token: name the token's own file with " +
+      '"auth-token-file", or set SVC_TOKEN, and take the key out',
     'svc.config.json:7:3 --help is for the command line only: take the key out',
     'svc.config.json:9:26 plugin.storage: expected text in double quotes, not a number',
     'svc.config.json:10:33 plugin-option.storage: expected an object, not text: write { "storage": { "path": "data" } }',

@@ -67,7 +67,15 @@ test('zsh completes the same', () => {
     zmodload zsh/zpty
     zpty shell zsh -f -i
     typeset -g out= part=
-    wait_for() { local k; for k in {1..400}; do while zpty -r -t shell part; do out+=$part; done; [[ $out == *$1* ]] && return 0; sleep 0.05; done; return 1; }
+    wait_for() {
+      local k
+      for k in {1..400}; do
+        while zpty -r -t shell part; do out+=$part; done
+        [[ $out == *$1* ]] && return 0
+        sleep 0.05
+      done
+      return 1
+    }
     zpty -w shell 'PS1=; fpath=('${directory}'/share/completions $fpath); autoload -Uz compinit; compinit -u -D; echo is-set-up'
     wait_for 'is-set-up' || exit 1
     zpty -w -n shell $'svc --auth-token-f\\t'

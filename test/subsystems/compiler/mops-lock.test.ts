@@ -416,7 +416,8 @@ describe('a valid mops.lock', () => {
     // Local packages have no hashes, and one from GitHub has one for all.
     assert.equal(
       noteOf(closure),
-      '/p/mops.lock: it has no hash of a@1.0.0/src/lib.mo and 2 other file(s), so nothing says that this is what was published; run mops install',
+      '/p/mops.lock: it has no hash of a@1.0.0/src/lib.mo and 2 other file(s), ' +
+        'so nothing says that this is what was published; run mops install',
     );
     const named = (id: string): Table => ({ [`${id}/src/lib.mo`]: sha(files[`.mops/${id}/src/lib.mo`] ?? '') });
     const ids = ['a@1.0.0', 'b@3.0.0', 'x@1.0.0'];
