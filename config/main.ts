@@ -18,6 +18,12 @@ export async function run(options: RunOptions): Promise<number> {
   const { keepCompiledCode } = await import('./code-cache.ts');
   keepCompiledCode(process.env, ROOT);
   const { VERSION, readBuild } = await import('./version.ts');
+  const argv = process.argv.slice(2);
+  // The question that tools ask most often needs none of the server's code.
+  if (argv.length === 1 && argv[0] === '--version') {
+    process.stdout.write(`${VERSION}\n`);
+    return 0;
+  }
   const { loadConfig } = await import('./load.ts');
   const { builtinPlugins } = await import('../plugins/index.ts');
   const directory = workingDirectory();
@@ -26,7 +32,7 @@ export async function run(options: RunOptions): Promise<number> {
     return 1;
   }
   const request = await loadConfig({
-    argv: process.argv.slice(2),
+    argv,
     environment: process.env,
     pluginNames: builtinPlugins.map(({ name }) => name),
     version: VERSION,
