@@ -92,7 +92,7 @@ test('an interface that is given to a module without one is used at once, and af
     assert.deepEqual(await server.get('/candid/adder'), { status: 200, body: DID });
     assert.deepEqual(await server.post('/call-json/adder/add', '[5]'), { status: 200, body: '[5]' });
     assert.match((await server.get('/openapi/adder')).body, /"\/call-json\/adder\/add"/);
-    assert.match(server.output.stderr, /candid 80000000001000010101  ok/);
+    assert.match(server.output.stderr, /candid adder 80000000001000010101 ok/);
     await server.kill();
   }
   {
@@ -140,7 +140,7 @@ test('what cannot be the interface is refused with the reason, and changes nothi
   assert.equal((await put(server, 'nobody', DID)).status, 404);
   assert.equal((await put(server, 'adder?x=1', DID)).status, 404);
   assert.equal((await server.get('/candid/adder')).status, 404);
-  assert.match(server.output.stderr, /candid 80000000001000010101  failed/);
+  assert.match(server.output.stderr, /candid adder 80000000001000010101 failed/);
 
   // Long interfaces are parsed in another thread, and those with very many types are used there as well.
   const types = Array.from({ length: 4_500 }, (_, at) => `type T${at} = record { nat };`).join('\n');
