@@ -46,6 +46,7 @@ export class LivePlaces {
     this.#sizeOf = sizeOf;
   }
 
+  /** Returns what the canister counts in bytes: 0 if bytes are not bounded, since its size is not asked for then. */
   bytesOf(canister: ScheduledCanister): number {
     return this.bytesMax === 0 ? 0 : this.#sizeOf(canister);
   }
