@@ -230,10 +230,7 @@ function fileOf(file: string | undefined, { directory }: LoadOptions): string | 
   return file === undefined ? undefined : resolve(directory, file);
 }
 
-interface CacheDirectories {
-  readonly cacheDirectory: string | undefined;
-  readonly sharedCacheDirectory: string | undefined;
-}
+type CacheDirectories = Pick<ServerConfig['execution'], 'cacheDirectory' | 'sharedCacheDirectory'>;
 
 /** Returns the folder `name` of the state directory, and that of the user's cache folder. */
 function cachesOf(name: string, state: string | undefined, environment: Environment): CacheDirectories {

@@ -4,20 +4,17 @@
  */
 import { codeVersion, type InstrumentedModule } from '../../instrument/index.ts';
 import type { ModuleInfo } from '../index.ts';
+import type { ModuleWorkerData } from '../pool/module-loader.ts';
 import { CodeCache, pruneCode } from '../wire/code-cache.ts';
-
-interface CacheDirectories {
-  readonly cacheDirectory: string | undefined;
-  readonly sharedCacheDirectory: string | undefined;
-}
 
 export class CodeCaches {
   readonly #own: CodeCache | undefined;
   readonly #shared: CodeCache | undefined;
   readonly #sharedDirectory: string | undefined;
 
-  constructor({ cacheDirectory, sharedCacheDirectory }: CacheDirectories) {
-    const version = codeVersion();
+  constructor({ cacheDirectory, sharedCacheDirectory }: ModuleWorkerData) {
+    // A clone hashes its sources for it.
+    const version = (cacheDirectory ?? sharedCacheDirectory) === undefined ? '' : codeVersion();
     const at = (directory: string | undefined): CodeCache | undefined =>
       directory === undefined ? undefined : new CodeCache(directory, version);
     this.#own = at(cacheDirectory);
@@ -26,9 +23,8 @@ export class CodeCaches {
   }
 
   /**
-   * Returns the instrumented module of the upload with this hash; undefined: none can be trusted. A module
-   * that only the user's cache has is kept in the state directory, too; `notKept` is called with the reason if it could
-   * not be.
+   * Returns the instrumented module of the upload with this hash; undefined: none can be trusted. A module that only
+   * the user's cache has is kept in the state directory, too; `notKept` is called with the reason if it could not be.
    */
   read(hash: string, notKept: (reason: unknown) => void): InstrumentedModule | undefined {
     const own = this.#own?.read(hash);

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { loadConfig } from '../../../config/load.ts';
 import { createKernel, type Kernel } from '../../../kernel/index.ts';
-import { builtinPlugins } from '../../../plugins/index.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
 import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
+import { hostOf } from '../../support/host-kernel.ts';
 import { fakeAmbient } from '../../support/kernel.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { compileActor } from '../semantics/host.ts';
@@ -20,17 +19,11 @@ function variantOf(module: Uint8Array, name: string): Uint8Array {
 }
 
 async function kernelOf(state: string, ambient = fakeAmbient()): Promise<Kernel> {
-  const request = await loadConfig({
-    argv: ['--manifest', 'no-actors.json', '--state', state, '--snapshot-below', '0', '--timer-ms', '0'],
-    environment: {},
-    pluginNames: builtinPlugins.map(({ name }) => name),
-    version: '0.0.0',
-    build: 'test',
-    directory: new URL('../semantics', import.meta.url).pathname,
-  });
-  assert.equal(request.kind, 'serve');
-  const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
-  return createKernel({ plugins, ambient, config: { ...request.config } });
+  const { plugins, config } = await hostOf(
+    ['--manifest', 'no-actors.json', '--state', state, '--snapshot-below', '0', '--timer-ms', '0'],
+    new URL('../semantics', import.meta.url).pathname,
+  );
+  return createKernel({ plugins, ambient, config });
 }
 
 /** Cuts the first page of an actor's heap to seven bytes. */

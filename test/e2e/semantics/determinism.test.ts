@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { loadConfig } from '../../../config/load.ts';
-import { builtinPlugins } from '../../../plugins/index.ts';
 import { recordOf } from '../../../subsystems/canisters/canister-record.ts';
 import { type Canister, Canisters } from '../../../subsystems/canisters/index.ts';
 import { Execution } from '../../../subsystems/execution/index.ts';
+import { hostOf } from '../../support/host-kernel.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';
 import { compileActor } from './host.ts';
 
@@ -21,18 +20,12 @@ interface Run {
 }
 
 async function run(t: TestContext, executors: number): Promise<Run> {
-  const request = await loadConfig({
-    argv: ['--manifest', 'no-actors.json', '--executors', String(executors), '--heartbeat-ms', '0', '--timer-ms', '5'],
-    environment: {},
-    pluginNames: builtinPlugins.map(({ name }) => name),
-    version: '0.0.0',
-    build: 'test',
-    directory: import.meta.dirname,
-  });
-  assert.equal(request.kind, 'serve');
+  const { plugins, config } = await hostOf(
+    ['--manifest', 'no-actors.json', '--executors', String(executors), '--heartbeat-ms', '0', '--timer-ms', '5'],
+    import.meta.dirname,
+  );
   const ambient = fakeAmbient();
-  const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
-  const kernel = await startKernel(t, plugins, { ambient, config: { ...request.config } });
+  const kernel = await startKernel(t, plugins, { ambient, config });
   const canisters = kernel.get(Canisters);
   const outcomes: object[] = [];
   const call = async (canister: Canister, method: string, json: unknown[] = []): Promise<string> => {

@@ -2,8 +2,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { loadConfig } from '../../../config/load.ts';
-import { builtinPlugins } from '../../../plugins/index.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
 import { recordOf } from '../../../subsystems/canisters/canister-record.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
@@ -11,6 +9,7 @@ import { Scheduler } from '../../../subsystems/scheduler/index.ts';
 import type { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { ManagementBackend } from '../../../subsystems/management/index.ts';
 import { collectGarbage } from '../../../subsystems/threads/index.ts';
+import { hostOf } from '../../support/host-kernel.ts';
 import { startKernel } from '../../support/kernel.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 
@@ -35,18 +34,9 @@ const NO_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
 
 suite('canisters of a host', () => {
   test('a repeat that waits keeps nothing of its argument, and watchers are told of changed settings', async (t) => {
-    const request = await loadConfig({
-      argv: ['--executors', '1', '--heartbeat-ms', '0'],
-      environment: {},
-      pluginNames: builtinPlugins.map(({ name }) => name),
-      version: '0.0.0',
-      build: 'test',
-      directory: import.meta.dirname,
-    });
-    assert.ok(request.kind === 'serve');
-    const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
+    const { plugins, config } = await hostOf(['--executors', '1', '--heartbeat-ms', '0'], import.meta.dirname);
     const kernel = await startKernel(t, plugins, {
-      config: { ...request.config },
+      config,
       disabled: new Set(['manifest', 'compiler']),
     });
     const canisters = kernel.get(Canisters);

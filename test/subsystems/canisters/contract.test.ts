@@ -1,11 +1,10 @@
 /** The canisters of a host, and those in TypeScript that tests of HTTP have in their place, keep the same promises. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { loadConfig } from '../../../config/load.ts';
 import { CONTRACT_CANISTER } from '../../../plugins/api/contracts/support/contract-canister.ts';
 import type { SuiteRunner } from '../../../plugins/api/contracts/runner.ts';
-import { builtinPlugins } from '../../../plugins/index.ts';
 import { type Canister, Canisters, type RemoveOptions } from '../../../subsystems/canisters/index.ts';
+import { hostOf } from '../../support/host-kernel.ts';
 import { startKernel } from '../../support/kernel.ts';
 import { CounterCanisters } from '../http/counter-host.ts';
 import { type CanistersUnderTest, describeCanisters } from './describe-canisters.ts';
@@ -17,18 +16,9 @@ after(async () => {
 });
 
 async function startService(): Promise<CanistersUnderTest> {
-  const request = await loadConfig({
-    argv: ['--executors', '1', '--heartbeat-ms', '0'],
-    environment: {},
-    pluginNames: builtinPlugins.map(({ name }) => name),
-    version: '0.0.0',
-    build: 'test',
-    directory: import.meta.dirname,
-  });
-  assert.ok(request.kind === 'serve');
-  const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
+  const { plugins, config } = await hostOf(['--executors', '1', '--heartbeat-ms', '0'], import.meta.dirname);
   const kernel = await startKernel({ after: (end) => void ends.push(end) }, plugins, {
-    config: { ...request.config },
+    config,
     disabled: new Set(['manifest', 'compiler']),
   });
   const canisters = kernel.get(Canisters);

@@ -4,22 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
-import {
-  createStores,
-  Engine,
-  type EngineResult,
-  runSuspendable,
-  TOO_LONG,
-} from '../../../subsystems/execution/engine/engine.ts';
+import { type EngineResult, runSuspendable, TOO_LONG } from '../../../subsystems/execution/engine/engine.ts';
 import type { CanisterImage, CodeChange } from '../../../subsystems/execution/index.ts';
-import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { META, metaKey, memoryId } from '../../../subsystems/storage/keyspace.ts';
-import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { Overlay } from '../../../subsystems/storage/overlay.ts';
 import type { StoredPages } from '../../../subsystems/storage/stored-pages.ts';
 import { wat } from '../../support/wat.ts';
-import { ANONYMOUS, CANISTER_ID, EMPTY_ARGS, load, POLICY, STACK_BYTES } from './engine-fixture.ts';
+import { StoredEngine } from './stored-engine.ts';
+import { ANONYMOUS, CANISTER_ID, EMPTY_ARGS, load } from './engine-fixture.ts';
 
 const PAGE_BYTES = 4096;
 const PIECE_SIZES = { atOncePages: 40, slicePages: 16 };
@@ -54,49 +45,20 @@ const REPLACE: CodeChange = { mode: 'upgrade', keepsHeap: false, skipsPreUpgrade
 const KEEP: CodeChange = { mode: 'upgrade', keepsHeap: true, skipsPreUpgrade: false, ...who };
 
 /** A canister, and its stored state. */
-class Stored {
-  readonly tables = new Overlay(new MemoryTables());
-  /** Bytes of the pieces that were stored ahead since the last look. */
-  readonly pieces: number[] = [];
-  /** Called when a piece is stored; false: the message is recalled. */
-  onPiece: () => boolean = () => true;
-  readonly engine: Engine;
-  readonly canister: CanisterState;
-
+class Stored extends StoredEngine {
   constructor(snapshotBelowBytes: number, canStore = true) {
-    this.engine = new Engine({
-      policy: POLICY,
-      control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20, canSuspend: canStore }),
-      shared: createStores({ stableBytesMax: 256 << 20 }),
-      reportBug: (message, cause) => {
-        throw new Error(`a bug of the host: ${message}`, { cause });
-      },
-      ahead: canStore ? { store: (changes) => this.#store(changes) } : {},
-      pieceSizes: PIECE_SIZES,
-    });
-    const spec = { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
-    this.canister = this.engine.createCanister({ ...spec, snapshotBelowBytes });
-  }
-
-  #store(changes: readonly Uint8Array[]): Promise<boolean> {
-    this.pieces.push(changes.reduce((bytes, { length }) => bytes + length, 0));
-    this.#apply(changes);
-    return Promise.resolve(this.onPiece());
-  }
-
-  #apply(changes: readonly Uint8Array[] | undefined): void {
-    for (const piece of changes ?? []) this.tables.apply(piece);
+    super({ snapshotBelowBytes, canStore, pieceSizes: PIECE_SIZES });
   }
 
   async change({ code }: typeof FIRST, change: CodeChange): Promise<EngineResult> {
     const result = await runSuspendable(this.engine.changing(this.canister, code, change, NOW_MS));
-    this.#apply(result.changes);
+    this.apply(result.changes);
     return result;
   }
 
   async restore({ code }: typeof FIRST, image: CanisterImage): Promise<string | undefined> {
     const problem = await runSuspendable(this.engine.restoring(this.canister, code, image));
-    this.#apply(this.engine.takeChanges());
+    this.apply(this.engine.takeChanges());
     return problem;
   }
 

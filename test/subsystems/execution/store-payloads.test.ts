@@ -4,23 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
-import {
-  createStores,
-  Engine,
-  type EngineResult,
-  runSuspendable,
-  runToEnd,
-  TOO_LONG,
-} from '../../../subsystems/execution/engine/engine.ts';
-import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { type EngineResult, runSuspendable, runToEnd, TOO_LONG } from '../../../subsystems/execution/engine/engine.ts';
 import { payloadBytesMax } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import { FULL_LIMIT, type StoredAs, type Task } from '../../../subsystems/ic/index.ts';
-import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { Overlay } from '../../../subsystems/storage/overlay.ts';
 import { rowsOfPayload } from '../../../subsystems/storage/payload-rows.ts';
 import { wat } from '../../support/wat.ts';
-import { ANONYMOUS, CANISTER_ID, contextOf, EMPTY_ARGS, load, POLICY, STACK_BYTES } from './engine-fixture.ts';
+import { StoredEngine } from './stored-engine.ts';
+import { ANONYMOUS, contextOf, EMPTY_ARGS, load } from './engine-fixture.ts';
 
 const PIECE_SIZES = { atOncePages: 400, slicePages: 16 };
 const PIECE_BYTES = 65_536;
@@ -66,27 +56,9 @@ const MODULE = load(
 );
 
 /** A canister, and what is stored of it. */
-class Stored {
-  readonly tables = new Overlay(new MemoryTables());
-  readonly pieces: number[] = [];
-  /** Called when a piece is stored; false: the message is recalled. */
-  onPiece: () => boolean = () => true;
-  readonly engine: Engine;
-  readonly canister: CanisterState;
-
+class Stored extends StoredEngine {
   constructor({ canStore = true, isDurable = true, snapshotBelowBytes = 2 ** 40 } = {}) {
-    this.engine = new Engine({
-      policy: POLICY,
-      control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20, canSuspend: canStore }),
-      shared: createStores({ stableBytesMax: 256 << 20 }),
-      reportBug: (message, cause) => {
-        throw new Error(`a bug of the host: ${message}`, { cause });
-      },
-      ahead: canStore ? { store: (changes) => this.#store(changes) } : {},
-      pieceSizes: PIECE_SIZES,
-    });
-    const spec = { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
-    this.canister = this.engine.createCanister(isDurable ? { ...spec, snapshotBelowBytes } : spec);
+    super({ canStore, pieceSizes: PIECE_SIZES, ...(isDurable && { snapshotBelowBytes }) });
   }
 
   static async of(options: ConstructorParameters<typeof Stored>[0] = {}): Promise<Stored> {
@@ -96,16 +68,6 @@ class Stored {
     const { step } = options.canStore === false ? runToEnd(installing) : await runSuspendable(installing);
     assert.equal(step.fault, undefined);
     return stored;
-  }
-
-  #store(changes: readonly Uint8Array[]): Promise<boolean> {
-    this.pieces.push(changes.reduce((bytes, { length }) => bytes + length, 0));
-    this.#apply(changes);
-    return Promise.resolve(this.onPiece());
-  }
-
-  #apply(changes: readonly Uint8Array[] | undefined): void {
-    for (const piece of changes ?? []) this.tables.apply(piece);
   }
 
   async call(method: string, keepsAnswer = true): Promise<EngineResult> {
@@ -125,7 +87,7 @@ class Stored {
   }
 
   applyTaken(): void {
-    this.#apply(this.engine.takeChanges());
+    this.apply(this.engine.takeChanges());
   }
 
   payload(storedAs: StoredAs | undefined): Uint8Array | undefined {
