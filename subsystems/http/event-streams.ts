@@ -1,12 +1,14 @@
 /**
  * Server-sent events: answers that stay open. A stream's connection carries nothing else and ends with it, so bytes
  * go out as they are, without chunks around them. What a client does not take is bounded by whoever sends: `send`
- * says when to stop. A client that takes nothing for five minutes is cut, as with any answer (connections.ts).
+ * says when to stop; and where too much waits for all clients together, those who took nothing for longest are cut. A
+ * client that takes nothing for five minutes is cut, as with any answer (connections.ts).
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Connections } from './connections.ts';
 import { cutAnswer, type Responder } from './responder.ts';
+import { UntakenAnswers } from './untaken-answers.ts';
 
 /** A comment goes to every stream about so often: proxies close what is silent for a minute. */
 const KEEP_ALIVE_SECS = 15;
@@ -19,6 +21,11 @@ interface EventStreamEvents {
   drained?(): void;
   /** The stream is over: ended, or its client is gone. Called once. */
   closed(): void;
+  /**
+   * True if the stream says something every few seconds by itself and gets no comments, so that it may send an event
+   * in parts.
+   */
+  readonly isNeverSilent?: boolean;
 }
 
 export interface EventStream {
@@ -31,8 +38,8 @@ export interface EventStream {
   /** Bytes that wait for the client to take them. */
   readonly pendingBytes: number;
   /**
-   * Sends whole frames, without copying them. Returns false if the client takes no more for now; what was given is
-   * sent all the same.
+   * Sends whole frames, without copying them; parts of one where the stream gets no comments. Returns false if the
+   * client takes no more for now; what was given is sent all the same.
    */
   send(frames: Uint8Array): boolean;
   /** Ends the stream behind what was sent. */
@@ -48,11 +55,14 @@ export class EventStreams {
   /** Streams by the second of `KEEP_ALIVE_SECS` at which they get their comment. */
   readonly #byTurn: readonly Set<OpenStream>[] = Array.from({ length: KEEP_ALIVE_SECS }, () => new Set());
   readonly #clock: Clock;
+  /** Bytes that slow clients have not taken yet. */
+  readonly #untaken: UntakenAnswers;
   #turn = 0;
   #size = 0;
   #ticking: Disposable | undefined;
 
-  constructor(responder: Responder, clock: Clock, connections: Connections) {
+  constructor(responder: Responder, clock: Clock, connections: Connections, untakenBytesMax?: number) {
+    this.#untaken = new UntakenAnswers(untakenBytesMax);
     this.#responder = responder;
     this.#clock = clock;
     this.#connections = connections;
@@ -74,7 +84,8 @@ export class EventStreams {
     request.resume();
     this.#responder.beginEvents(response);
     const turn = this.#byTurn[this.#size % KEEP_ALIVE_SECS];
-    const stream: OpenStream = new OpenStream(response, () => {
+    const isNeverSilent = events.isNeverSilent === true;
+    const stream: OpenStream = new OpenStream(response, this.#untaken, isNeverSilent, () => {
       endStream();
       this.#size--;
       turn?.delete(stream);
@@ -105,7 +116,7 @@ export class EventStreams {
 
   #keepAlive(): void {
     this.#turn = (this.#turn + 1) % KEEP_ALIVE_SECS;
-    for (const stream of this.#byTurn[this.#turn] ?? []) if (stream.pendingBytes === 0) stream.send(KEEP_ALIVE);
+    for (const stream of this.#byTurn[this.#turn] ?? []) stream.keepAlive();
   }
 
   #stopTicking(): void {
@@ -116,10 +127,14 @@ export class EventStreams {
 
 class OpenStream implements EventStream {
   readonly #response: ServerResponse;
+  readonly #untaken: UntakenAnswers;
+  readonly #isNeverSilent: boolean;
   #told: (() => void) | undefined;
 
-  constructor(response: ServerResponse, closed: () => void) {
+  constructor(response: ServerResponse, untaken: UntakenAnswers, isNeverSilent: boolean, closed: () => void) {
     this.#response = response;
+    this.#untaken = untaken;
+    this.#isNeverSilent = isNeverSilent;
     this.#told = closed;
   }
 
@@ -136,7 +151,14 @@ class OpenStream implements EventStream {
   }
 
   send(frames: Uint8Array): boolean {
-    return this.isOpen && this.#response.write(frames);
+    if (!this.isOpen) return false;
+    const hasRoom = this.#response.write(frames);
+    if (!hasRoom || this.#response.socket === null) this.#untaken.wrote(this.#response);
+    return hasRoom;
+  }
+
+  keepAlive(): void {
+    if (!this.#isNeverSilent && this.pendingBytes === 0) this.send(KEEP_ALIVE);
   }
 
   end(): void {

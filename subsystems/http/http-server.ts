@@ -12,6 +12,7 @@ import type { Metrics, RequestTally } from '../metrics/index.ts';
 import type { MopsClosures } from '../mops-closure/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { Broadcast } from './broadcast.ts';
 import { BrowserGuard } from './browser-guard.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
@@ -100,7 +101,7 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly idleMaxMs?: number;
   /** For tests: how long an answer waits for a client that takes nothing (5 minutes). */
   readonly stallMaxMs?: number;
-  /** For tests: how many bytes of answers may wait for clients (256 MiB). */
+  /** For tests: how many bytes of answers may wait for clients, of event streams as many (256 MiB). */
   readonly untakenBytesMax?: number;
   /** For tests: how many bytes of website requests' bodies may be in hand (256 MiB). */
   readonly siteBodyBytesMax?: number;
@@ -213,11 +214,12 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#refused = metrics.requestsOf('refused');
     this.#sites = metrics.requestsOf('site');
     this.#unknown = metrics.requestsOf('unknown');
-    this.#streams = new EventStreams(this.#responder, clock, this.#connections);
+    this.#streams = new EventStreams(this.#responder, clock, this.#connections, options.untakenBytesMax);
     const answers = {
       responder: this.#responder,
       jobs: this.#jobs,
       streams: this.#streams,
+      broadcast: new Broadcast(clock),
       callers: new CallerClaims(),
       typeTables: this.#typeTables,
     };

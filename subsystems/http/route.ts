@@ -9,6 +9,7 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import type { Broadcast } from './broadcast.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { JobLog } from './job-log.ts';
 import type { Responder } from './responder.ts';
@@ -78,5 +79,6 @@ export interface RouteHost {
   readonly responder: Responder;
   readonly jobs: JobLog;
   readonly streams: EventStreams;
+  readonly broadcast: Broadcast;
   readonly callers: CallerClaims;
 }

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 
 /**
  * Bytes of all answers of one kind together that wait for their clients. The kinds are answers that need no token,
- * such as pages of websites, which may have megabytes, and answers of watched queries.
+ * such as pages of websites, which may have megabytes, and event streams.
  */
 const UNTAKEN_BYTES_MAX = 256 * 1024 * 1024;
 

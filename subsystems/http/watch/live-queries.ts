@@ -8,8 +8,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
 import type { RouteHost } from '../route.ts';
-import { UntakenAnswers } from '../untaken-answers.ts';
-import { Broadcast } from './broadcast.ts';
 import { LiveQuery, type LiveQueryHost, type PreparedCall, preparedCall, type WatchedQuery } from './live-query.ts';
 import { Viewer } from './viewers.ts';
 import { WatchedCanister } from './watched-canister.ts';
@@ -30,13 +28,10 @@ export class LiveQueries {
   readonly #byKey = new Map<string, LiveQuery>();
   readonly #byCanister = new Map<Canister, Watched>();
   #answerBytes = 0;
-  /** Answers that slow clients have not taken yet, all together. */
-  readonly #untaken = new UntakenAnswers();
 
   constructor(host: RouteHost) {
     this.#host = host;
-    const { canisters, codec, clock } = host;
-    const broadcast = new Broadcast(clock);
+    const { canisters, codec, clock, broadcast } = host;
     this.#queryHost = { canisters, codec, clock, broadcast, hold: (bytes) => this.#hold(bytes) };
   }
 
@@ -74,29 +69,10 @@ export class LiveQueries {
   #join(live: LiveQuery, request: IncomingMessage, response: ServerResponse): void {
     const lastEventId = request.headers['last-event-id'];
     const viewer = new Viewer(typeof lastEventId === 'string' ? lastEventId : undefined, live.codeChanges);
-    const stream = this.#host.streams.open(request, response, {
+    viewer.stream = this.#host.streams.open(request, response, {
       drained: () => live.drained(viewer),
       closed: () => live.remove(viewer),
     });
-    viewer.stream = {
-      get isOpen() {
-        return stream.isOpen;
-      },
-      get hasRoom() {
-        return stream.hasRoom;
-      },
-      get pendingBytes() {
-        return stream.pendingBytes;
-      },
-      send: (frame) => {
-        if (!stream.isOpen) return false;
-        const hasRoom = stream.send(frame);
-        if (!hasRoom || response.socket === null) this.#untaken.wrote(response);
-        return hasRoom;
-      },
-      end: () => stream.end(),
-      cut: () => stream.cut(),
-    };
     live.add(viewer);
   }
 

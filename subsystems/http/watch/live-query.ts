@@ -6,7 +6,6 @@ import { eventFrame } from '../event-streams.ts';
 import { HTTP_STATUS, errorCodeOf } from '../http-status.ts';
 import { type JsonForm, jsonFormOf, mustAsk, replyAsJson } from '../json-form.ts';
 import type { RouteHost } from '../route.ts';
-import type { Broadcast } from './broadcast.ts';
 import { type Answer, type Scene, type Viewer, Viewers } from './viewers.ts';
 
 /**
@@ -34,8 +33,7 @@ export interface PreparedCall {
   readonly argument: Uint8Array;
 }
 
-export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock'> & {
-  readonly broadcast: Broadcast;
+export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock' | 'broadcast'> & {
   /** Counts what all answers hold together. Throws ServerError `unavailable` where that is too much. */
   hold(bytes: number): void;
 };

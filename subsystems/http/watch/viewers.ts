@@ -1,5 +1,5 @@
 import type { EventStream } from '../event-streams.ts';
-import type { Audience } from './broadcast.ts';
+import type { Audience } from '../broadcast.ts';
 
 /** The newest event of each kind, which viewers are to have seen; older ones need not be told any more. */
 export interface Scene {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Audience, Broadcast } from '../../../subsystems/http/watch/broadcast.ts';
+import { type Audience, Broadcast } from '../../../subsystems/http/broadcast.ts';
 
 /** A clock that moves by the work that is done. */
 class WorkClock {

@@ -154,6 +154,25 @@ suite('/events', () => {
     assert.equal(kept + taken - dropped.length + lost, total, 'every line is there, or counted');
   });
 
+  test('readers that leave too much untaken together are cut, those first that have waited longest', async (t) => {
+    const host = await startHttpHost(t, { untakenBytesMax: 256 * 1024 });
+    const slow: RawClient[] = [];
+    for (let count = 0; count < 4; count++) slow.push(await stall(host));
+    await using quick = await follow(host);
+    const line = 'x'.repeat(64 * 1024);
+    for (let count = 0; count < 1200; count++) {
+      counterOf(host).print(line);
+      if (count % 5 === 0) await sleep(1);
+    }
+    await settled(() => quick.received.length);
+    for (const client of slow) client.resume();
+    await arrived();
+    const cut = slow.filter(({ isClosed }) => isClosed).length;
+    assert.ok(cut > 0 && cut < 4, `${cut} of 4 were cut`);
+    assert.equal(quick.isClosed, false);
+    for (const client of slow) await client[Symbol.asyncDispose]();
+  });
+
   test('a stop ends streams at once, also one whose client takes nothing', { timeout: 60_000 }, async (t) => {
     const host = await startHttpHost(t);
     await using client = await follow(host);

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Canister } from '../../../subsystems/canisters/index.ts';
 import type { AnySizeTuple } from '../../../subsystems/codec/index.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
-import { Broadcast } from '../../../subsystems/http/watch/broadcast.ts';
+import { Broadcast } from '../../../subsystems/http/broadcast.ts';
 import {
   LiveQuery,
   type LiveQueryHost,

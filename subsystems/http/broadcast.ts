@@ -1,4 +1,4 @@
-import type { Clock } from '../../../kernel/index.ts';
+import type { Clock } from '../../kernel/index.ts';
 
 /** The main thread is let go so often while many are told; a write to a socket takes 5 to 10 µs. */
 const SLICE_MS = 2;
