@@ -134,10 +134,10 @@ export class CanisterHistory implements BudgetMember {
     this.#messages[place] = kept;
   }
 
-  /** The entries that there are now; one that goes while somebody reads is left out. */
-  *entries(): Iterable<HistoryEntry> {
+  /** Yields the entries behind `after` that there are now; one that goes while somebody reads is left out. */
+  *entries(after = 0): Iterable<HistoryEntry> {
     const end = this.#nextSeq;
-    for (let seq = end - this.#count; seq < end; seq++) {
+    for (let seq = Math.max(after + 1, end - this.#count); seq < end; seq++) {
       const first = this.#nextSeq - this.#count;
       if (seq < first) seq = first;
       if (seq >= end) return;

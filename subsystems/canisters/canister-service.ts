@@ -234,8 +234,8 @@ export class CanisterService implements Canisters {
     return balance;
   }
 
-  historyOf(canister: Canister): Iterable<HistoryEntry> {
-    return this.#histories.entriesOf(recordOf(canister).handle);
+  historyOf(canister: Canister, after = 0): Iterable<HistoryEntry> {
+    return this.#histories.entriesOf(recordOf(canister).handle, after);
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {

@@ -359,8 +359,11 @@ export interface Canisters {
   remove(canister: Canister, options?: RemoveOptions): Promise<void>;
   /** Adds cycles; the new balance. Throws ServerError `invalid` when metering is off. */
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
-  /** Returns the canister's newest messages, oldest first. Entries that go while somebody reads are left out. */
-  historyOf(canister: Canister): Iterable<HistoryEntry>;
+  /**
+   * Returns the canister's newest messages, oldest first: those behind the entry with the number `after`, or all.
+   * Entries that go while somebody reads are left out.
+   */
+  historyOf(canister: Canister, after?: number): Iterable<HistoryEntry>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
   /**

@@ -47,8 +47,9 @@ export class MessageHistories {
     history.add(ended, outcome, timeMs, this.#ownName(ended.method));
   }
 
-  entriesOf(handle: number): Iterable<HistoryEntry> {
-    return this.#byHandle.get(handle)?.entries() ?? [];
+  /** Returns the entries behind the one with the number `after`; all of them if that is 0. */
+  entriesOf(handle: number, after = 0): Iterable<HistoryEntry> {
+    return this.#byHandle.get(handle)?.entries(after) ?? [];
   }
 
   /** A canister sleeps: it may do so for long, and there may be very many. */

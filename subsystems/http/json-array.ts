@@ -18,22 +18,23 @@ export async function answerJsonArray<T>(
   items: Iterable<T>,
   textOf: (item: T) => string | undefined,
 ): Promise<void> {
-  const pieces = new ArrayPieces(items, textOf);
+  const pieces = new JsonArrayPieces(items, textOf);
   const slices = new TimeSlices();
-  const first = pieces.next(slices);
+  const first = Buffer.from(pieces.next(slices), 'utf8');
   if (pieces.isDone) responder.bytes(response, 200, JSON_TYPE, first);
   else await responder.stream(response, JSON_TYPE, rest(first, pieces, slices), { isSoonOver: true });
 }
 
-async function* rest<T>(first: Uint8Array, pieces: ArrayPieces<T>, slices: TimeSlices): AsyncIterable<Uint8Array> {
+async function* rest<T>(first: Uint8Array, pieces: JsonArrayPieces<T>, slices: TimeSlices): AsyncIterable<Uint8Array> {
   yield first;
   while (!pieces.isDone) {
     await slices.next();
-    yield pieces.next(slices);
+    yield Buffer.from(pieces.next(slices), 'utf8');
   }
 }
 
-class ArrayPieces<T> {
+/** The text of a JSON array that may be long, in pieces: each ends behind an item. */
+export class JsonArrayPieces<T> {
   readonly #items: Iterator<T>;
   readonly #textOf: (item: T) => string | undefined;
   #separator = '[';
@@ -45,7 +46,7 @@ class ArrayPieces<T> {
   }
 
   /** Returns the items that there is room and time for; at the end of the array, with the closing bracket. */
-  next(slices: TimeSlices): Uint8Array {
+  next(slices: TimeSlices): string {
     let text = '';
     for (let count = 1; text.length < PIECE_CHARACTERS_MAX; count++) {
       if (count % ITEMS_A_LOOK === 0 && slices.isOver) break;
@@ -60,6 +61,6 @@ class ArrayPieces<T> {
       text += this.#separator + itemText;
       this.#separator = ',';
     }
-    return Buffer.from(text, 'utf8');
+    return text;
   }
 }

@@ -255,6 +255,7 @@ export class Responder {
       'no',
       ...CLOSE_HEADERS,
     ]);
+    if (response instanceof ServedResponse) response.isOpenEnded = true;
     // Counted as it begins: it may be open for days.
     this.#answered(response, 200);
     setImmediate(() => response.flushHeaders());

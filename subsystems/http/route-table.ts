@@ -202,10 +202,10 @@ export const ROUTES = [
     method: 'GET',
     path: '/inspect',
     access: 'token',
-    query: { after: undefined, limit: undefined, name: undefined },
+    query: { after: undefined, limit: undefined, name: undefined, actor: undefined },
     job: 'inspect',
-    request: '',
-    answer: 'JSON array, one object an actor',
+    request: '`actor`: with `Accept: text/event-stream` alone',
+    answer: 'JSON array, one object an actor; with `Accept: text/event-stream` one again and again',
   },
   {
     method: 'GET',

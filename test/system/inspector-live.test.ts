@@ -130,3 +130,24 @@ test('a call is executed once, also when the browser sends it again by itself', 
   const printed = (await server.get('/logs/orders')).body.split('\n');
   assert.equal(printed.filter((printedLine) => printedLine === line).length, 1);
 });
+
+test('what a page shows fills no log: a stream is one job', { timeout: 180_000 }, async (t) => {
+  const manifest = JSON.stringify({ actors: { orders: { main: ORDERS } } });
+  const server = await startServer(t, { manifest, args: ['--log-json'] });
+  const browser = await launchBrowser();
+  t.after(() => browser.close());
+  const { page } = await openPage(t, browser, `${server.origin}/#/orders/overview`);
+  for (let call = 1; call <= 3; call++) {
+    await server.post('/call-json/orders/fail');
+    await page.locator('dt:text-is("Traps") + dd', { hasText: String(call) }).waitFor();
+  }
+  await page.getByRole('tab', { name: 'History' }).click();
+  await page.getByRole('row').filter({ hasText: 'fail update' }).nth(2).waitFor();
+  const jobsOf = (kind: string): number => server.output.stderr.split(`"event":"job","kind":"${kind}"`).length - 1;
+  assert.deepEqual([jobsOf('inspect'), jobsOf('history'), jobsOf('call')], [0, 0, 3]);
+  await page.close();
+  await attempts(50, async () => {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.deepEqual([jobsOf('inspect'), jobsOf('history')], [1, 0]);
+  });
+});

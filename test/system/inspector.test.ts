@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Locator, Page } from 'playwright-core';
-import { attempts } from '../support/attempts.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
@@ -21,7 +20,7 @@ const CROWD = 110;
 const OTHERS = 3;
 /** A method whose name has a blank does not count as public. */
 const EVIL_METHOD = '<img/src=x/onerror=window.hacked=1>';
-/** Limit for a page's next poll, on a machine that does ten other things. */
+/** Limit for what a page is told next, on a machine that does ten other things. */
 const DEADLINE_MS = 30_000;
 
 /** Answers with its version, by two methods of which one has a hostile name; it has no Candid interface. */
@@ -342,6 +341,8 @@ suite('calls', { timeout: 120_000 }, () => {
 suite('what actors do', { timeout: 120_000 }, () => {
   test('numbers move on the screen, and not while the tab is hidden', async (t) => {
     const { page, requests } = await inspect(t, '#/orders/overview');
+    const streams = (): number => requests.filter((request) => /\/inspect(?:\?|$)/.test(request)).length;
+    const opened = streams();
     const messages = page.locator('dt:text-is("Messages") + dd');
     const shown = async (): Promise<number> => Number((await messages.textContent())?.replaceAll(/\D/g, ''));
     const first = await shown();
@@ -358,19 +359,19 @@ suite('what actors do', { timeout: 120_000 }, () => {
     assert.equal((await selection()).length, 5);
     await until(async () => (await page.locator('.chart path.stroke').count()) >= 4);
 
-    await page.evaluate(`Object.defineProperty(document, 'hidden', { value: true, configurable: true })`);
-    const polls = (): number => requests.filter((request) => /\/inspect(?:\?|$)/.test(request)).length;
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    assert.ok(polls() > 0);
-    // A busy browser may report a poll late that it had begun.
-    await attempts(3, async () => {
-      const pollsBefore = polls();
-      await new Promise((resolve) => setTimeout(resolve, 5_000));
-      assert.equal(polls(), pollsBefore);
-    });
-    const pollsBefore = polls();
+    assert.equal(streams(), opened, 'all of this came by one request');
+    const hidden = page.waitForEvent('requestfailed', (request) => request.url().includes('/inspect?'));
+    await page.evaluate(
+      `Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'))`,
+    );
+    await hidden;
+    await post('/call-json/orders/say', '["y"]');
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    assert.deepEqual([streams(), await shown()], [opened, first + 1]);
     await page.evaluate(`delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))`);
-    await until(() => polls() > pollsBefore);
+    await until(async () => (await shown()) === first + 2);
+    assert.equal(streams(), opened + 1);
   });
 
   test('output is taken only when somebody asks for it, and stays text', async (t) => {
@@ -403,20 +404,21 @@ suite('what actors do', { timeout: 120_000 }, () => {
     const versions = (): number => requests.filter((request) => request === 'GET /version').length;
     assert.equal(versions(), 1);
     await page.route(/\/inspect\b(?!or)/, (route) => route.abort());
+    await page.getByLabel('Search actors by name').fill('o');
     await page.getByText('the server cannot be reached — trying again').waitFor();
     await page.unrouteAll();
     await page.getByText('trying again').waitFor({ state: 'detached' });
-    assert.equal(versions(), 2);
+    await until(() => versions() === 2);
   });
 
   test('a server that takes questions and answers none is told of; what nobody waits for is given up', async (t) => {
     const { page } = await inspect(t, '#/orders/history');
     await page.clock.install();
     await page.route(/\/inspect\b(?!or)/, () => undefined);
-    const asked = page.waitForEvent('request', (request) => request.url().includes('/inspect?'));
-    await page.clock.runFor(3_000);
+    const asked = page.waitForEvent('request', (request) => request.url().includes('name=y'));
+    await page.getByLabel('Search actors by name').fill('y');
     await asked;
-    const another = page.waitForEvent('requestfailed', (request) => request.url().includes('/inspect?limit=51'));
+    const another = page.waitForEvent('requestfailed', (request) => request.url().includes('name=y'));
     await page.getByLabel('Search actors by name').fill('x');
     assert.equal((await another).failure()?.errorText, 'net::ERR_ABORTED');
     await page.clock.runFor(16_000);

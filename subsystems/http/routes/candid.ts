@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
+import { prefersJson } from '../accept.ts';
 import { bodyOf } from '../request-body.ts';
 import { DID_BYTES_MAX } from '../route-table.ts';
 import { JSON_TYPE } from '../responder.ts';
 import type { Handlers, RouteHost } from '../route.ts';
-import { prefersJson } from './logs.ts';
 
 /** `GET /candid/<ACTOR>`: the interface as .did text, or its types as JSON; `PUT` gives one to a module without. */
 export function candidHandlers({

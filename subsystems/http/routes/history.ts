@@ -32,7 +32,8 @@ export function historyHandlers(host: RouteHost): Pick<Handlers, 'GET /history/:
   };
 }
 
-function entryText(entry: HistoryEntry, codec: Pick<Codec, 'previewText'>): string {
+/** Returns an entry as clients see it. */
+export function entryText(entry: HistoryEntry, codec: Pick<Codec, 'previewText'>): string {
   const { seq, timeMs, kind, method, caller, outcome, code, message, instructions, cycles, ms } = entry;
   return JSON.stringify({
     seq,

@@ -4,12 +4,12 @@ import type { Actor } from './api.ts';
 import { bytesText, largeText, rateText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import type { ListPlace } from './list-place.ts';
-import type { PolledActors } from './polled-actors.ts';
+import type { ShownActors } from './shown-actors.ts';
 import { rates, type Samples } from './samples.ts';
 import { Line } from './sparkline.tsx';
 
 interface ActorListProps {
-  readonly polled: PolledActors;
+  readonly shown: ShownActors;
   /** Name of the open actor. */
   readonly selected: string | undefined;
   readonly list: ListPlace;
@@ -23,7 +23,7 @@ interface ActorListProps {
 /** List of the actors of one page, with a search by name. */
 export function ActorList(props: ActorListProps) {
   const { list, listRef, open } = props;
-  const { actors, samples, hasMore, isLoading } = props.polled;
+  const { actors, samples, hasMore, isLoading } = props.shown;
   const { filter, cursor, setCursor } = list;
   return (
     <nav class="actors" aria-label="Actors">
@@ -93,8 +93,8 @@ function Search({ list, searchRef, listRef, openFirst }: ActorListProps) {
 }
 
 /** Moves the cursor of the list, or opens its actor; from the first row, a step up leads to the search. */
-function moveOrOpen(event: KeyboardEvent, { polled, list, searchRef, open }: ActorListProps): void {
-  const { actors } = polled;
+function moveOrOpen(event: KeyboardEvent, { shown, list, searchRef, open }: ActorListProps): void {
+  const { actors } = shown;
   const { cursor, setCursor } = list;
   const steps: Readonly<Record<string, number>> = {
     ArrowDown: 1,
@@ -114,7 +114,7 @@ function moveOrOpen(event: KeyboardEvent, { polled, list, searchRef, open }: Act
   if (event.key === 'Enter' && actor !== undefined) open(actor);
 }
 
-function Pages({ polled: { actors, hasMore, isLoading }, list }: ActorListProps) {
+function Pages({ shown: { actors, hasMore, isLoading }, list }: ActorListProps) {
   const turn = (by: 1 | -1): void => {
     // While another page is loading, the shown one does not tell where the next one begins.
     if (!isLoading) list.turnPage(by, actors.at(-1));

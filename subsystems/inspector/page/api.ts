@@ -127,27 +127,24 @@ export class UnreachableError extends Error {
   }
 }
 
-interface PageRequest {
-  /** Id after which the page begins; undefined: the first page. */
+interface InspectionRequest {
+  /** Id after which the page of actors begins; undefined: the first page. */
   readonly after: string | undefined;
   readonly limit: number;
   /** Part of the name; empty: all actors. */
   readonly name: string;
+  /** The open actor; undefined: none is open. */
+  readonly open: string | undefined;
 }
 
-export interface ActorPage {
+/** A page of actors and the open one, as the server has just shown them. */
+interface Inspection {
   readonly actors: readonly Actor[];
   readonly hasMore: boolean;
-}
-
-/**
- * Number of actors whose names contain the wanted one and that are searched first; beyond it, all actors are searched.
- */
-const NAMESAKES_MAX = 50;
-
-/** Returns the id right before another: a list after it begins with that other one. */
-function idBefore(id: string): string {
-  return (BigInt(`0x${id}`) - 1n).toString(16).padStart(id.length, '0');
+  /** Undefined if none is open, or the server has none of that name. */
+  readonly opened: Actor | undefined;
+  /** Messages of the open actor, oldest first. */
+  readonly history: readonly HistoryEntry[];
 }
 
 /** Returns the path for a call, also for curl. */
@@ -164,35 +161,33 @@ export class Api {
     this.#token = token;
   }
 
-  /** Asks for one actor more than is shown: it tells if there is a next page. */
-  async actors({ after, limit, name }: PageRequest, signal: AbortSignal): Promise<ActorPage> {
+  /**
+   * Follows `/inspect`, which shows the actors every 2 s; ends when the server ends the stream. Asks for one actor more
+   * than is shown, which tells if there is a next page.
+   */
+  async *inspections(
+    { after, limit, name, open }: InspectionRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<Inspection, undefined> {
     const query = [`limit=${limit + 1}`];
     if (after !== undefined) query.push(`after=${after}`);
     if (name !== '') query.push(`name=${encodeURIComponent(name)}`);
-    const found = await this.#json<readonly Actor[]>(`/inspect?${query.join('&')}`, signal);
-    return { actors: found.slice(0, limit), hasMore: found.length > limit };
-  }
-
-  /** Finds the actor of this name; `id`, if known, saves the search. Resolves with undefined if there is none. */
-  async actor(name: string, id: string | undefined, signal: AbortSignal): Promise<Actor | undefined> {
-    const known = id === undefined ? undefined : await this.#actorOf(id, name, signal);
-    if (known !== undefined) return known;
-    const { actors, hasMore } = await this.actors({ after: undefined, limit: NAMESAKES_MAX, name }, signal);
-    const found = actors.find((actor) => actor.name === name);
-    if (found !== undefined || !hasMore) return found;
-    const all = await this.#json<readonly { readonly name: string; readonly id: string }[]>('/actors', signal);
-    const listed = all.find((actor) => actor.name === name);
-    return listed === undefined ? undefined : this.#actorOf(listed.id, name, signal);
-  }
-
-  async #actorOf(id: string, name: string, signal: AbortSignal): Promise<Actor | undefined> {
-    const { actors } = await this.actors({ after: idBefore(id), limit: 1, name: '' }, signal);
-    return actors.find((actor) => actor.name === name);
+    if (open !== undefined) query.push(`actor=${encodeURIComponent(open)}`);
+    let opened: Actor | undefined;
+    let history: readonly HistoryEntry[] = [];
+    for await (const { type, data } of this.#follow(`/inspect?${query.join('&')}`, {}, signal)) {
+      if (type === 'actor') opened = (JSON.parse(data) as Actor | null) ?? undefined;
+      else if (type === 'history') history = JSON.parse(data) as readonly HistoryEntry[];
+      else if (type === 'message') {
+        const found = JSON.parse(data) as readonly Actor[];
+        yield { actors: found.slice(0, limit), hasMore: found.length > limit, opened, history };
+      }
+    }
   }
 
   /** Reads `{"version","build","node","v8"}`, which needs no token. */
-  version(signal: AbortSignal): Promise<{ readonly version: string; readonly build: string }> {
-    return this.#json('/version', signal);
+  async version(): Promise<{ readonly version: string; readonly build: string }> {
+    return JSON.parse((await this.#send('GET', '/version', {})).text) as { version: string; build: string };
   }
 
   /** Reads the types of an actor's interface. Fails with an ApiError if there is none that is understood. */
@@ -200,10 +195,6 @@ export class Api {
     const headers = { accept: 'application/json' };
     const { text } = await this.#send('GET', `/candid/${encodeURIComponent(actor)}`, { headers, signal });
     return readInterface(JSON.parse(text) as TypeTable);
-  }
-
-  history(actor: string, signal: AbortSignal): Promise<readonly HistoryEntry[]> {
-    return this.#json(`/history/${encodeURIComponent(actor)}`, signal);
   }
 
   async addCycles(actor: string, amount: string): Promise<string> {
@@ -243,16 +234,25 @@ export class Api {
    * Follows `/events`, and calls `opened` when they begin; ends when the server ends the stream. `lastEventId` is empty
    * at first.
    */
-  async *events(
+  events(
     actor: string,
     lastEventId: string,
     { signal, opened }: { readonly signal: AbortSignal; readonly opened: () => void },
-  ): AsyncGenerator<StreamEvent> {
-    const headers: Record<string, string> = { accept: 'text/event-stream' };
-    if (lastEventId !== '') headers['last-event-id'] = lastEventId;
-    const response = await this.#fetch('GET', `/events/${encodeURIComponent(actor)}`, { headers, signal });
+  ): AsyncGenerator<StreamEvent, undefined> {
+    const headers: Record<string, string> = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+    return this.#follow(`/events/${encodeURIComponent(actor)}`, headers, signal, opened);
+  }
+
+  async *#follow(
+    path: string,
+    headers: Record<string, string>,
+    signal: AbortSignal,
+    opened?: () => void,
+  ): AsyncGenerator<StreamEvent, undefined> {
+    const accepting = { ...headers, accept: 'text/event-stream' };
+    const response = await this.#fetch('GET', path, { headers: accepting, signal });
     if (!response.ok) throw errorOf(response.status, await arrived(response.text()));
-    opened();
+    opened?.();
     if (response.body === null) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     const stream = new EventStream();
@@ -261,10 +261,6 @@ export class Api {
       if (done) return;
       yield* stream.push(value);
     }
-  }
-
-  async #json<T>(path: string, signal: AbortSignal): Promise<T> {
-    return JSON.parse((await this.#send('GET', path, { signal })).text) as T;
   }
 
   /** Sends a request that must succeed. */

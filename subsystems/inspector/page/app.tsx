@@ -9,7 +9,7 @@ import { useListFocus } from './list-focus.ts';
 import { useListPlace } from './list-place.ts';
 import { messageOf } from './messages.ts';
 import { hashOf, placeOf } from './place.ts';
-import { type ServerVersion, usePolledActors } from './polled-actors.ts';
+import { type ServerVersion, useShownActors } from './shown-actors.ts';
 import { useShortcuts } from './shortcuts.ts';
 import { recall, remember } from './storage.ts';
 import { ThemeButton } from './theme.tsx';
@@ -61,7 +61,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   const searchRef = useRef<HTMLInputElement>(null);
   const listRef = useRef<HTMLDivElement>(null);
   const focusList = useListFocus(listRef, place.actor, list.cursor);
-  const polled = usePolledActors(api, {
+  const shown = useShownActors(api, {
     list,
     open: place.actor,
     answered: (found) => {
@@ -74,7 +74,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
     list.opensFirst.current = false;
     // The actor is open: its address may hold more than its name, and forms may be half-filled.
     if (actor.name === place.actor) return;
-    polled.setOpened({ name: actor.name, actor });
+    shown.setOpened({ name: actor.name, actor, history: undefined });
     go(hashOf(actor.name, place.tab));
   };
   const openFirst = ([first]: readonly Actor[]): void => {
@@ -86,31 +86,32 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
     go('#/');
     focusList();
   };
-  const opened = polled.opened?.name === place.actor ? polled.opened : undefined;
+  const opened = shown.opened?.name === place.actor ? shown.opened : undefined;
   useShortcuts({ searchRef, listRef, close });
   useTitle(place.actor);
 
   return (
     <div class={`app${place.actor === undefined ? '' : ' has-open'}`}>
-      <Top version={polled.version} hasToken={hasToken} forget={forget} />
-      {polled.error !== undefined && <Banner error={polled.error} />}
+      <Top version={shown.version} hasToken={hasToken} forget={forget} />
+      {shown.error !== undefined && <Banner error={shown.error} />}
       <ActorList
-        polled={polled}
+        shown={shown}
         selected={place.actor}
         list={list}
         searchRef={searchRef}
         listRef={listRef}
         open={open}
         openFirst={() => {
-          if (polled.isLoading) list.opensFirst.current = true;
-          else openFirst(polled.actors);
+          if (shown.isLoading) list.opensFirst.current = true;
+          else openFirst(shown.actors);
         }}
       />
       <Detail
         place={place}
         actor={opened?.actor}
         isLoading={opened === undefined}
-        samples={polled.samples}
+        samples={shown.samples}
+        history={opened?.history}
         api={api}
         drafts={drafts.current}
         hasToken={hasToken}

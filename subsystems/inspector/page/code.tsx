@@ -7,7 +7,7 @@ import { Report } from './upgrade-report.tsx';
 
 /** The actor's module and interface, and a form to replace the module. */
 export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
-  // Memoized, because an interface may be long, and this is drawn at each poll.
+  // Memoized, because an interface may be long, and this is drawn every 2 s.
   const candid = useMemo(
     () => (actor.candid === null ? undefined : inertText(actor.candid, { hasLines: true })),
     [actor.candid],

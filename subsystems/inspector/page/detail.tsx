@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { useInterface } from './actor-interface.ts';
 import { stateOf } from './actor-state.ts';
-import type { Actor, Api } from './api.ts';
+import type { Actor, Api, HistoryEntry } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
 import { CallTab } from './call.tsx';
 import { CodeTab } from './code.tsx';
@@ -29,6 +29,8 @@ const NO_NAMES: ReadonlyMap<number, string> = new Map();
 interface DetailProps {
   readonly place: Place;
   readonly samples: Samples;
+  /** Messages of the actor, newest first; undefined while they are not known. */
+  readonly history: readonly HistoryEntry[] | undefined;
   readonly api: Api;
   readonly drafts: CallDrafts;
   readonly hasToken: boolean;
@@ -63,7 +65,7 @@ export function Detail(props: DetailProps & { readonly actor: Actor | undefined;
 }
 
 function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
-  const { place, actor, samples, api, drafts, hasToken, go, close } = props;
+  const { place, actor, samples, history, api, drafts, hasToken, go, close } = props;
   const { name } = actor;
   const known = useInterface(actor, api);
   const names = known.types?.fieldNames ?? NO_NAMES;
@@ -86,6 +88,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
             samples={samples.of(actor.id)}
             api={api}
             names={names}
+            history={history}
             topUp={{ outcome: topUp, setOutcome: setTopUp }}
           />
         </Panel>
@@ -105,7 +108,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       )}
       {place.tab === 'history' && (
         <Panel tab="history" isOpen>
-          <HistoryTab actor={actor} api={api} names={names} />
+          <HistoryTab history={history} names={names} />
         </Panel>
       )}
       {kept.current.has('output') && (

@@ -6,8 +6,10 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** Characters of one unfinished event; the server's lines are far shorter. */
-const PENDING_CHARACTERS_MAX = 8 * 1024 * 1024;
+/** Characters of one unfinished event: a page of actors whose interfaces are very long has less. */
+const PENDING_CHARACTERS_MAX = 64 * 1024 * 1024;
+/** Characters of the longest end of an event. */
+const END_CHARACTERS_MAX = 4;
 
 export class EventStream {
   #pending = '';
@@ -15,11 +17,14 @@ export class EventStream {
 
   /** Yields the events that this piece completes. */
   *push(piece: string): Generator<StreamEvent> {
+    // The end may have come in two pieces; what is before has none.
+    let from = Math.max(0, this.#pending.length - END_CHARACTERS_MAX + 1);
     this.#pending += piece;
     if (this.#pending.length > PENDING_CHARACTERS_MAX) throw new Error('the stream holds an event without an end');
     for (;;) {
-      const end = /\r\n\r\n|\n\n|\r\r/.exec(this.#pending);
+      const end = endFrom(this.#pending, from);
       if (end === null) return;
+      from = 0;
       const block = this.#pending.slice(0, end.index);
       this.#pending = this.#pending.slice(end.index + end[0].length);
       const event = this.#parse(block);
@@ -39,4 +44,10 @@ export class EventStream {
     }
     return data.length === 0 ? undefined : { id: this.#id, type, data: data.join('\n') };
   }
+}
+
+function endFrom(text: string, from: number): RegExpExecArray | null {
+  const end = /\r\n\r\n|\n\n|\r\r/g;
+  end.lastIndex = from;
+  return end.exec(text);
 }

@@ -1,10 +1,9 @@
 import { useState } from 'preact/hooks';
-import type { Actor, Api, HistoryEntry } from './api.ts';
+import type { HistoryEntry } from './api.ts';
 import { nameFields } from './candid/name-fields.ts';
 import { durationText, groupedText, largeText, timeText } from './format.ts';
-import { usePolling } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
-import { Badge, Failure, type Tone } from './pieces.tsx';
+import { Badge, type Tone } from './pieces.tsx';
 
 const TONES: Readonly<Record<string, Tone>> = {
   reply: 'good',
@@ -15,57 +14,30 @@ const TONES: Readonly<Record<string, Tone>> = {
 };
 
 interface HistoryProps {
-  readonly actor: Actor;
-  readonly api: Api;
+  /** Messages, newest first; undefined while they are not known. */
+  readonly history: readonly HistoryEntry[] | undefined;
   /** The interface's names for the ids in messages. */
   readonly names: ReadonlyMap<number, string>;
 }
 
 /** The last messages of an actor, newest first. */
-export function HistoryTab({ actor, api, names }: HistoryProps) {
-  const { entries, error } = useHistory(actor, api);
-  if (error !== undefined && entries === undefined) return <Failure error={error} />;
-  if (entries === undefined) return <p class="empty">Asking for the history …</p>;
-  return (
-    <>
-      {error !== undefined && <Failure error={error} />}
-      {entries.length === 0 ? (
-        <p class="empty">No messages yet, or none are recorded (--history 0).</p>
-      ) : (
-        <Entries names={names} entries={entries} />
-      )}
-    </>
-  );
+export function HistoryTab({ history, names }: HistoryProps) {
+  if (history === undefined) return <p class="empty">Asking for the history …</p>;
+  if (history.length === 0) return <p class="empty">No messages yet, or none are recorded (--history 0).</p>;
+  return <Entries names={names} entries={history} />;
 }
 
 const LATEST_MAX = 6;
 
 /** The newest of these messages, if there are any. */
-export function LatestMessages({ actor, api, names }: HistoryProps) {
-  const { entries = [] } = useHistory(actor, api);
-  if (entries.length === 0) return null;
+export function LatestMessages({ history = [], names }: HistoryProps) {
+  if (history.length === 0) return null;
   return (
     <section class="latest">
       <h3>Latest messages</h3>
-      <Entries names={names} entries={entries.slice(0, LATEST_MAX)} />
+      <Entries names={names} entries={history.slice(0, LATEST_MAX)} />
     </section>
   );
-}
-
-interface History {
-  /** Messages, newest first; undefined before the first answer. */
-  readonly entries: readonly HistoryEntry[] | undefined;
-  readonly error: unknown;
-}
-
-function useHistory(actor: Actor, api: Api): History {
-  const [history, setHistory] = useState<History>({ entries: undefined, error: undefined });
-  usePolling(actor.id, {
-    ask: (signal) => api.history(actor.name, signal),
-    answered: (found) => setHistory({ entries: found.toReversed(), error: undefined }),
-    failed: (error) => setHistory(({ entries }) => ({ entries, error })),
-  });
-  return history;
 }
 
 function Entries({ names, entries }: Pick<HistoryProps, 'names'> & { readonly entries: readonly HistoryEntry[] }) {

@@ -1,73 +1,78 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-/** Pause between polls of the shown data. */
-const POLL_MS = 2_000;
-/** After failures the pauses grow up to this. */
-const POLL_FAILED_MAX_MS = 15_000;
+/** Pause before a stream that has ended, or failed, is asked for again; after failures the pauses grow. */
+const PAUSE_MS = 1_000;
+const PAUSE_MAX_MS = 15_000;
 
-/** A server that has not answered within this time does not answer. */
-const ANSWER_MAX_MS = 15_000;
+/** A server that says nothing for this time does not answer. */
+const SILENCE_MAX_MS = 15_000;
 
-/** A repeated request; its functions are those of the newest drawing. */
-interface Polling<T> {
-  readonly ask: (signal: AbortSignal) => Promise<T>;
-  readonly answered: (answer: T) => void;
+/** A followed stream; its functions are those of the drawing that has asked for it. */
+interface Following<T> {
+  readonly follow: (signal: AbortSignal) => AsyncIterable<T>;
+  readonly told: (item: T) => void;
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Asks at once, then 2 s after each answer; after failures less often. Asks nothing while the tab is hidden. A
- * different `key` restarts the polling, and a request for the old key is abandoned without a report.
+ * Follows a stream while the tab is visible, and asks for it again whenever it ends. With a different `key` another
+ * stream is followed, and the one of the old key is abandoned without a report.
  */
-export function usePolling<T>(key: string, polling: Polling<T>): void {
-  const latest = useRef(polling);
-  latest.current = polling;
+export function useFollowing<T>(key: string, following: Following<T>): void {
+  const latest = useRef(following);
+  latest.current = following;
   useEffect(() => {
-    const stop = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let isRunning = false;
-    let pauseMs = POLL_MS;
-    const run = async (): Promise<void> => {
-      if (isRunning || stop.signal.aborted || document.hidden) return;
-      clearTimeout(timer);
-      isRunning = true;
-      // Functions of the drawing that asked: an answer belongs to the request at that time.
-      const { ask, answered, failed } = latest.current;
-      try {
-        const answer = await inTime(ask, stop.signal);
-        if (stop.signal.aborted) return;
-        pauseMs = POLL_MS;
-        answered(answer);
-      } catch (error) {
-        if (stop.signal.aborted) return;
-        pauseMs = Math.min(pauseMs * 2, POLL_FAILED_MAX_MS);
-        failed(error);
+    const functions = latest.current;
+    let stop: AbortController | undefined;
+    const shown = (): void => {
+      if (!document.hidden && stop === undefined) void followOn(functions, (stop = new AbortController()).signal);
+      else if (document.hidden) {
+        stop?.abort();
+        stop = undefined;
       }
-      isRunning = false;
-      timer = setTimeout(() => void run(), pauseMs);
     };
-    const shown = (): void => void run();
     document.addEventListener('visibilitychange', shown);
-    void run();
+    shown();
     return () => {
-      stop.abort();
-      clearTimeout(timer);
+      stop?.abort();
       document.removeEventListener('visibilitychange', shown);
     };
   }, [key]);
 }
 
-/** Gives up if the answer takes too long, or when `stop` is aborted. */
-async function inTime<T>(ask: (signal: AbortSignal) => Promise<T>, stop: AbortSignal): Promise<T> {
+async function followOn<T>({ follow, told, failed }: Following<T>, stop: AbortSignal): Promise<void> {
+  for (let pauseMs = PAUSE_MS; !stop.aborted;) {
+    try {
+      for await (const item of neverSilent(follow, stop)) {
+        if (stop.aborted) return;
+        pauseMs = PAUSE_MS;
+        told(item);
+      }
+    } catch (error) {
+      if (stop.aborted) return;
+      pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS);
+      failed(error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}
+
+/** Gives a stream up if nothing comes for too long, or when `stop` is aborted. */
+async function* neverSilent<T>(
+  follow: (signal: AbortSignal) => AsyncIterable<T>,
+  stop: AbortSignal,
+): AsyncGenerator<T, undefined> {
   const giveUp = new AbortController();
   const stopped = (): void => giveUp.abort(stop.reason);
   stop.addEventListener('abort', stopped);
-  const timer = setTimeout(
-    () => giveUp.abort(new DOMException('the server does not answer', 'TimeoutError')),
-    ANSWER_MAX_MS,
-  );
+  const noAnswer = (): void => giveUp.abort(new DOMException('the server does not answer', 'TimeoutError'));
+  let timer = setTimeout(noAnswer, SILENCE_MAX_MS);
   try {
-    return await ask(giveUp.signal);
+    for await (const item of follow(giveUp.signal)) {
+      clearTimeout(timer);
+      timer = setTimeout(noAnswer, SILENCE_MAX_MS);
+      yield item;
+    }
   } finally {
     clearTimeout(timer);
     stop.removeEventListener('abort', stopped);

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { Actor, Api } from './api.ts';
+import type { Actor, Api, HistoryEntry } from './api.ts';
 import { bytesText, durationText, groupedText, largeText, rateText } from './format.ts';
 import { LatestMessages } from './history.tsx';
 import { CopyButton, Failure } from './pieces.tsx';
@@ -12,6 +12,7 @@ export function Overview({
   samples,
   api,
   names,
+  history,
   topUp,
 }: {
   readonly actor: Actor;
@@ -19,6 +20,8 @@ export function Overview({
   readonly api: Api;
   /** The interface's names for the ids in messages. */
   readonly names: ReadonlyMap<number, string>;
+  /** Messages, newest first; undefined while they are not known. */
+  readonly history: readonly HistoryEntry[] | undefined;
   readonly topUp: TopUp;
 }) {
   return (
@@ -67,7 +70,7 @@ export function Overview({
         </section>
         <Cycles actor={actor} api={api} topUp={topUp} />
       </div>
-      <LatestMessages actor={actor} api={api} names={names} />
+      <LatestMessages history={history} names={names} />
     </>
   );
 }

@@ -28,7 +28,7 @@ export class Samples {
     for (const actor of actors) {
       const samples = this.#samplesOf(actor.id, atMs);
       const last = samples.at(-1);
-      // Two polls may show the same actor at the same time.
+      // The list and the open actor may show the same actor at the same time.
       if (last !== undefined && atMs - last.atMs < SAME_MS) continue;
       samples.push({
         atMs,

@@ -335,8 +335,8 @@ export class CounterCanisters implements ServedCanisters {
     for (const [watcher, canister] of this.watchers) if (canister === about) tell(watcher);
   }
 
-  historyOf(canister: Canister): Iterable<HistoryEntry> {
-    return this.resolve(canister.name).history;
+  historyOf(canister: Canister, after = -1): Iterable<HistoryEntry> {
+    return this.resolve(canister.name).history.filter(({ seq }) => seq > after);
   }
 
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {

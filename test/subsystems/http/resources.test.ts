@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
 import { createMetering } from '../../../subsystems/metering/create-metering.ts';
-import { prefersJson } from '../../../subsystems/http/routes/logs.ts';
+import { prefersJson } from '../../../subsystems/http/accept.ts';
 import { CounterCanister, startHttpHost } from './counter-host.ts';
 
 suite('resources', () => {

@@ -1,10 +1,10 @@
 import { useRef, useState } from 'preact/hooks';
-import { type Actor, type ActorPage, type Api, ApiError } from './api.ts';
-import { usePolling } from './hooks.ts';
+import { type Actor, type Api, ApiError, type HistoryEntry } from './api.ts';
+import { useFollowing } from './hooks.ts';
 import type { ListPlace } from './list-place.ts';
 import { Samples } from './samples.ts';
 
-/** Actors on one page of the list: as many as fit on a screen, and as a poll every 2 s should ask for. */
+/** Actors on one page of the list: as many as fit on a screen, and as may be shown anew every 2 s. */
 const PAGE_ACTORS = 50;
 
 /** The open actor. */
@@ -12,10 +12,14 @@ interface Opened {
   readonly name: string;
   /** Undefined if the server has no actor of that name. */
   readonly actor: Actor | undefined;
+  /** Messages, newest first; undefined while they are not known. */
+  readonly history: readonly HistoryEntry[] | undefined;
 }
 
 /** A page of the list, and the request that it answers. */
-interface Listed extends ActorPage {
+interface Listed {
+  readonly actors: readonly Actor[];
+  readonly hasMore: boolean;
   readonly key: string;
 }
 
@@ -24,7 +28,7 @@ export interface ServerVersion {
   readonly build: string;
 }
 
-interface Polling {
+interface Watching {
   readonly list: ListPlace;
   /** Name of the open actor. */
   readonly open: string | undefined;
@@ -33,7 +37,7 @@ interface Polling {
   readonly refused: () => void;
 }
 
-export interface PolledActors {
+export interface ShownActors {
   readonly samples: Samples;
   readonly actors: readonly Actor[];
   readonly hasMore: boolean;
@@ -46,7 +50,7 @@ export interface PolledActors {
 }
 
 /** The actors of the list's page and the open one, as the server has shown them last. */
-export function usePolledActors(api: Api, { list, open, answered, refused }: Polling): PolledActors {
+export function useShownActors(api: Api, { list, open, answered, refused }: Watching): ShownActors {
   const samples = useRef(new Samples());
   const [{ actors, hasMore, key: listedKey }, setListed] = useState<Listed>({ actors: [], hasMore: false, key: '' });
   const [opened, setOpened] = useState<Opened | undefined>(undefined);
@@ -55,25 +59,27 @@ export function usePolledActors(api: Api, { list, open, answered, refused }: Pol
   /** True if the answering server may be another than the one whose version is shown. */
   const mayHaveRestarted = useRef(true);
   const { key, after, filter } = list;
+  const askVersion = async (): Promise<void> => {
+    mayHaveRestarted.current = false;
+    try {
+      const { version: number, build } = await api.version();
+      setVersion({ number, build: build.slice(0, 7) });
+    } catch {
+      mayHaveRestarted.current = true;
+    }
+  };
 
-  usePolling(`${key} ${open ?? ''}`, {
-    ask: async (signal) => {
-      const page = await api.actors({ after, limit: PAGE_ACTORS, name: filter.trim() }, signal);
-      const listed = page.actors.find(({ name }) => name === open);
-      const known = opened?.name === open ? opened?.actor?.id : undefined;
-      const actor = listed ?? (open === undefined ? undefined : await api.actor(open, known, signal));
-      return { page, listed, actor, server: mayHaveRestarted.current ? await api.version(signal) : undefined };
-    },
-    answered: ({ page, listed, actor, server }) => {
-      if (server !== undefined) setVersion({ number: server.version, build: server.build.slice(0, 7) });
-      mayHaveRestarted.current = false;
+  useFollowing(`${key} ${open ?? ''}`, {
+    follow: (signal) => api.inspections({ after, limit: PAGE_ACTORS, name: filter.trim(), open }, signal),
+    told: ({ actors: found, hasMore: isMore, opened: actor, history }) => {
       const now = Date.now();
-      samples.current.add(page.actors, now);
-      if (actor !== undefined && listed === undefined) samples.current.add([actor], now);
-      setListed({ ...page, key });
-      if (open !== undefined) setOpened({ name: open, actor });
+      samples.current.add(found, now);
+      if (actor !== undefined) samples.current.add([actor], now);
+      setListed({ actors: found, hasMore: isMore, key });
+      if (open !== undefined) setOpened({ name: open, actor, history: history.toReversed() });
       setError(undefined);
-      answered(page.actors);
+      answered(found);
+      if (mayHaveRestarted.current) void askVersion();
     },
     failed: (failure) => {
       mayHaveRestarted.current = true;
