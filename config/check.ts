@@ -101,10 +101,10 @@ async function checkActors({ config }: CheckRequest, actors: readonly ManifestAc
 async function checkState({ config, loaded }: CheckRequest): Promise<Finding> {
   const plugin = loaded.find(({ replaces, wraps }) => replaces === 'storage' && !wraps);
   if (plugin !== undefined) return { what: 'state', ok: true, text: `kept by ${plugin.module}, and not looked at` };
-  const { directory } = config.storage;
+  const { directory, tables } = config.storage;
   if (directory === undefined) return { what: 'state', ok: true, text: 'none: everything lives in memory' };
   return found('state', async () => {
-    const { exists, entries, bytes } = await verifyState(directory);
+    const { exists, entries, bytes } = await verifyState(directory, tables);
     return exists ? `${entries} entries (${bytes} bytes) in ${directory}` : `none yet in ${directory}`;
   });
 }

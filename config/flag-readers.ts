@@ -55,6 +55,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   state: { part: 'storage' },
   'snapshot-below': { part: 'canisters' },
   fsync: { part: 'storage' },
+  tables: { part: 'storage' },
   'replay-budget-secs': { part: 'canisters' },
   // A storage from outside restores its state itself.
   restore: PROGRAM,

@@ -117,13 +117,16 @@ export function bigInteger(options: BigIntegerOptions): Flag<bigint> {
   };
 }
 
-interface ChoiceOptions<C extends string> extends Described {
+interface ChoiceOptions<C extends string, D> extends Described {
   readonly choices: readonly [C, ...C[]];
-  readonly defaultValue: NoInfer<C>;
+  readonly defaultValue: D;
+  readonly defaultText?: string;
 }
 
 /** Declares a flag whose value is one of a few words. */
-export function choice<const C extends string>(options: ChoiceOptions<C>): Flag<C> {
+export function choice<const C extends string>(options: ChoiceOptions<C, NoInfer<C>>): Flag<C>;
+export function choice<const C extends string>(options: ChoiceOptions<C, undefined>): Flag<C | undefined>;
+export function choice<const C extends string>(options: ChoiceOptions<C, C | undefined>): Flag<C | undefined> {
   return {
     kind: 'text',
     placeholder: options.choices.join('|'),

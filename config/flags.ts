@@ -228,6 +228,15 @@ export const FLAGS = {
     defaultValue: 'always',
     summary: 'Whether an answer waits until the disk has confirmed the write.',
   }),
+  tables: choice({
+    group: 'storage',
+    choices: ['rocksdb', 'sqlite'],
+    defaultValue: undefined,
+    defaultText:
+      'those of the directory; for a new one rocksdb, or sqlite where RocksDB has no binary for the platform',
+    summary:
+      'Store of the tables in a new state directory. A directory of the other kind is refused: a backup moves its state.',
+  }),
   'replay-budget-secs': integer({
     group: 'storage',
     placeholder: 'SECS',

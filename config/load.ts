@@ -184,7 +184,7 @@ function buildConfig(
       ...cachesOf('modules', state, options.environment),
       memoryBytes: flags['memory-bytes'],
     },
-    storage: { directory: state, isSynced: flags.fsync === 'always' },
+    storage: { directory: state, tables: flags.tables, isSynced: flags.fsync === 'always' },
     scheduler: {
       heartbeatMs: flags['heartbeat-ms'],
       timerMs: flags['timer-ms'],
@@ -287,7 +287,7 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
     return [`--restore: plugin '${storage.definition.name}' cannot restore backups: start without --restore`];
   }
   if (flags.state !== undefined) return [];
-  return (['live-cap', 'live-bytes', 'fsync', 'replay-budget-secs', 'restore'] as const)
+  return (['live-cap', 'live-bytes', 'fsync', 'tables', 'replay-budget-secs', 'restore'] as const)
     .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,

@@ -2,6 +2,8 @@
  * The configuration of a server: one section for each plugin, by the plugin's name. Parsed and checked once
  * (`load.ts`), frozen, and handed out by the kernel section by section: a plugin sees only its own.
  */
+import type { TablesKind } from '../subsystems/storage/open-tables.ts';
+
 interface HttpSection {
   /** The address to bind, resolved: an IPv4 or IPv6 literal. */
   readonly host: string;
@@ -52,6 +54,8 @@ interface ExecutionSection {
 interface StorageSection {
   /** Absolute path of the state directory; undefined: everything lives in memory. */
   readonly directory: string | undefined;
+  /** Store of its tables (`--tables`); undefined: the one that it has, or that the platform takes. */
+  readonly tables: TablesKind | undefined;
   /** True if a commit waits for the disk (`--fsync always`). */
   readonly isSynced: boolean;
 }

@@ -19,6 +19,7 @@ import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
+import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { Request } from './load.ts';
 import { createLog, type ServerLog } from './log.ts';
 import * as memoryAtRest from './memory-at-rest.ts';
@@ -153,14 +154,21 @@ async function prepareState({ config, loaded, restore }: ServeRequest, log: Serv
     const { keepNewFilesPrivate } = await import('../subsystems/storage/private-files.ts');
     keepNewFilesPrivate();
   }
-  return restore?.directory === undefined || (await restored(restore.file, restore.directory, log));
+  return (
+    restore?.directory === undefined ||
+    (await restored(restore.file, restore.directory, { log, tables: config.storage.tables }))
+  );
 }
 
 /** Puts the backup into the state directory; returns false if that failed, after reporting the reason. */
-async function restored(file: string, directory: string, log: ServerLog): Promise<boolean> {
+async function restored(
+  file: string,
+  directory: string,
+  { log, tables }: { readonly log: ServerLog; readonly tables: TablesKind | undefined },
+): Promise<boolean> {
   const { restoreBackup } = await import('../subsystems/storage/restore.ts');
   try {
-    const { entries, bytes } = await restoreBackup(file, directory, { log });
+    const { entries, bytes } = await restoreBackup(file, directory, { log, tables });
     log.announce(`restored ${entries} entries (${bytes} bytes) from ${file}`);
     return true;
   } catch (error) {

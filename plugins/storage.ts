@@ -1,6 +1,7 @@
 import { definePlugin, Logger } from '../kernel/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
+import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { OpenableStorage } from '../subsystems/storage/openable-storage.ts';
 import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
 
@@ -8,6 +9,8 @@ import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
 interface StorageConfig {
   /** Absolute; undefined: in memory. */
   readonly directory: string | undefined;
+  /** Store of the tables; undefined: the one that the directory has, or that the platform takes. */
+  readonly tables: TablesKind | undefined;
   readonly isSynced: boolean;
 }
 
@@ -15,7 +18,10 @@ export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
   requires: { log: Logger },
-  create: ({ log }, { config: { directory, isSynced } }: { readonly config: StorageConfig }): OpenableStorage => {
+  create: (
+    { log },
+    { config: { directory, tables, isSynced } }: { readonly config: StorageConfig },
+  ): OpenableStorage => {
     if (directory === undefined) return new NoStorage();
     const onFailure = (error: Error): void => {
       // Thrown outside of all calls: no caller can handle the error, and nothing may be answered any more.
@@ -24,7 +30,8 @@ export const storagePlugin = definePlugin({
       });
     };
     const onWarning = (message: string): void => log.warn(message);
-    const storage = new ThreadedStorage({ directory, isSynced, onFailure, onWarning });
+    const onNote = (message: string): void => log.info(message);
+    const storage = new ThreadedStorage({ directory, tables, isSynced, onFailure, onWarning, onNote });
     // The storage thread starts while the other plugins are created and the listener is bound; the state is opened
     // behind that.
     storage.prepare();

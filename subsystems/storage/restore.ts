@@ -14,11 +14,12 @@ import { dirname, join, resolve } from 'node:path';
 import { type Clock, type Logger, ServerError, systemClock } from '../../kernel/index.ts';
 import { FileSource } from './backup-file.ts';
 import { BackupParser } from './backup-parser.ts';
+import { openTables, type TablesKind } from './open-tables.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
-import { RocksdbTables } from './rocksdb-tables.ts';
 import { FORMAT_FILE, HARMLESS, LOCK_FILE, syncDirectory, UNFINISHED_RESTORE, writeFormat } from './state-directory.ts';
 import { takeStateLock } from './state-lock.ts';
 import { codeOf, makePrivateDirectory, notDirectory, reasonOf } from './state-problems.ts';
+import type { Tables } from './tables.ts';
 
 /** Entries that a killed restore may have left beside `unfinished-restore`. */
 const RESTORED: ReadonlySet<string> = new Set(['tables', FORMAT_FILE]);
@@ -29,6 +30,8 @@ export interface RestoreOptions {
   /** Hears how far it is, every few seconds. */
   readonly log?: Pick<Logger, 'info'>;
   readonly clock?: Pick<Clock, 'nowMs'>;
+  /** Store of the tables; undefined: the one that the platform takes. */
+  readonly tables?: TablesKind | undefined;
 }
 
 export interface Restored {
@@ -58,7 +61,7 @@ export async function restoreBackup(file: string, directory: string, options: Re
       // Again under the lock: another process may have been faster.
       await checkUnused(root);
       const progress = new Progress(source, parser, options);
-      await build(root, async (tables) => {
+      await build(root, options, async (tables) => {
         for (let batch = first; batch.done !== true; batch = await batches.next()) {
           tables.write(batch.value, { isSynced: false });
           progress.tell();
@@ -75,7 +78,11 @@ export async function restoreBackup(file: string, directory: string, options: Re
 }
 
 /** The state, wholly or not at all. */
-async function build(root: string, fill: (tables: RocksdbTables) => Promise<void>): Promise<void> {
+async function build(
+  root: string,
+  { tables: wanted, log }: RestoreOptions,
+  fill: (tables: Tables) => Promise<void>,
+): Promise<void> {
   const unfinished = join(root, UNFINISHED_RESTORE);
   const tables = join(root, 'tables');
   const format = join(root, FORMAT_FILE);
@@ -91,7 +98,8 @@ async function build(root: string, fill: (tables: RocksdbTables) => Promise<void
       await mkdir(unfinished, { mode: PRIVATE_DIRECTORY });
       await syncDirectory(root);
     });
-    const opened = await RocksdbTables.open(join(unfinished, 'tables'));
+    const { tables: opened, note } = await openTables(join(unfinished, 'tables'), wanted);
+    if (note !== undefined) log?.info(note);
     try {
       await fill(opened);
       opened.write([], { isSynced: true });

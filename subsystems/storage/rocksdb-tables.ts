@@ -19,6 +19,7 @@ import { assert, messageOf, ServerError } from '../../kernel/index.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { findLogDamage } from './rocksdb-log-check.ts';
 import { type ColumnFamily, type Filler, Memtables } from './rocksdb-memtables.ts';
+import { damaged, hex, inUse, successorOf, unwritable } from './tables-problems.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
 import { NO_BYTES } from '../bytes/index.ts';
 
@@ -326,7 +327,7 @@ async function loadBinding(): Promise<Binding> {
     throw new ServerError(
       'unavailable',
       'state-unsupported',
-      `RocksDB cannot be loaded on ${platform}: ${firstLineOf(error)}; run without a state directory, or on linux-x64`,
+      `RocksDB cannot be loaded on ${platform}: ${firstLineOf(error)}; give --tables sqlite, or run on linux-x64`,
       { cause: error },
     );
   }
@@ -392,10 +393,7 @@ function checkOpen(database: Database): Database {
 }
 
 function openingError(directory: string, error: Error & { readonly code?: string }): ServerError {
-  if (error.code === 'LEVEL_LOCKED') {
-    const message = `the state in ${directory} is in use by another process: ${error.message}`;
-    return new ServerError('unavailable', 'state-locked', message, { cause: error });
-  }
+  if (error.code === 'LEVEL_LOCKED') return inUse(directory, error);
   // A file that the tables need is missing: an I/O error to RocksDB, damage to its readers.
   const isDamage = error.code !== 'LEVEL_IO_ERROR' || error.message.includes('No such file');
   return isDamage ? damaged(directory, error) : unwritable(directory, error);
@@ -405,29 +403,8 @@ function isCorruption(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'LEVEL_CORRUPTION';
 }
 
-function damaged(place: string, error: unknown): ServerError {
-  const message = `the stored state is damaged: ${place}: ${messageOf(error)}`;
-  return new ServerError('unavailable', 'state-corrupt', message, { cause: error });
-}
-
-function unwritable(directory: string, error: unknown): ServerError {
-  const message = `the state in ${directory} cannot be written: ${messageOf(error)}`;
-  return new ServerError('unavailable', 'state-unwritable', message, { cause: error });
-}
-
 function firstLineOf(error: unknown): string {
   return messageOf(error).split('\n', 1)[0] ?? '';
-}
-
-function hex(key: Uint8Array): string {
-  return `0x${Buffer.from(key.buffer, key.byteOffset, key.length).toString('hex')}`;
-}
-
-/** The first key after this one. */
-function successorOf(key: Uint8Array): Uint8Array {
-  const successor = new Uint8Array(key.length + 1);
-  successor.set(key);
-  return successor;
 }
 
 /** The same bytes as a plain Uint8Array: `slice` of a Buffer would not copy. */

@@ -10,7 +10,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { collectGarbage } from '../threads/index.ts';
 import { CommitServer } from './commit-server.ts';
 import { FileDisk } from './file-disk.ts';
-import { RocksdbTables } from './rocksdb-tables.ts';
+import { openTables } from './open-tables.ts';
 import { openStateDirectory, type StateDirectory } from './state-directory.ts';
 import { type KnownLog, StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
@@ -60,7 +60,8 @@ function warnOfExposed({ path, exposed }: StateDirectory): void {
 
 async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
   const { isSynced } = options;
-  const opened = await RocksdbTables.open(tables);
+  const { tables: opened, note } = await openTables(tables, options.tables);
+  if (note !== undefined) options.end.port.postMessage({ kind: 'note', text: note } satisfies FromStorageThread);
   try {
     const garbage = (): void => collectGarbage('young');
     const openLog = (known: KnownLog): StepLog => StepLog.open(new FileDisk(log), known);

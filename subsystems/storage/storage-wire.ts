@@ -11,6 +11,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
+import type { TablesKind } from './open-tables.ts';
 import type { Entry, Family } from './tables.ts';
 
 export const RING_BYTES = 4 << 20;
@@ -41,6 +42,8 @@ export interface StorageEnd {
 export interface StorageThreadOptions {
   readonly end: StorageEnd;
   readonly directory: string;
+  /** Store of the tables; undefined: the one that the directory has, or that the platform takes. */
+  readonly tables: TablesKind | undefined;
   readonly isSynced: boolean;
 }
 
@@ -120,4 +123,8 @@ export function carried(error: unknown): CarriedError {
 }
 
 /** Messages of the thread itself besides: what an operator should know of the directory. */
-export type FromStorageThread = FromStorage | { readonly kind: 'warning'; readonly text: string };
+/** A warning or a note is for the operator. */
+export type FromStorageThread =
+  | FromStorage
+  | { readonly kind: 'warning'; readonly text: string }
+  | { readonly kind: 'note'; readonly text: string };

@@ -3,17 +3,22 @@ import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
 import { EarlyWake } from '../threads/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
+import type { TablesKind } from './open-tables.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
 import { type FromStorageThread, OPEN, ROUSED_US, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
 
 interface ThreadedStorageOptions {
   readonly directory: string;
+  /** Store of the tables; undefined: the one that the directory has, or that the platform takes. */
+  readonly tables?: TablesKind | undefined;
   /** True if a commit waits for the disk. */
   readonly isSynced: boolean;
   /** The state can no longer be written: the process must end, and nothing must leave it. */
   readonly onFailure: (error: ServerError) => void;
   /** Called with what an operator should know of the directory. */
   readonly onWarning: (message: string) => void;
+  /** Called with a choice that an operator has not made. */
+  readonly onNote?: (message: string) => void;
 }
 
 /** With V8's 48 MB the buffers of many thousand units and answers lie about before they are collected. */
@@ -68,8 +73,8 @@ class ThreadPort extends RingPort {
   /** Starts the thread, once. It does not keep the process alive. */
   start(): Worker {
     if (this.#worker !== undefined) return this.#worker;
-    const { directory, isSynced } = this.#options;
-    const workerData: StorageThreadOptions = { end: this.#far, directory, isSynced };
+    const { directory, tables, isSynced } = this.#options;
+    const workerData: StorageThreadOptions = { end: this.#far, directory, tables, isSynced };
     const worker = new Worker(new URL('./storage-thread.ts', import.meta.url), {
       workerData,
       transferList: [this.#far.port],
@@ -101,6 +106,10 @@ class ThreadPort extends RingPort {
   #receive(message: FromStorageThread): void {
     if (message.kind === 'warning') {
       this.#options.onWarning(message.text);
+      return;
+    }
+    if (message.kind === 'note') {
+      this.#options.onNote?.(message.text);
       return;
     }
     this.receiver?.receive(message);

@@ -1,7 +1,7 @@
 /**
  * Verifies a state directory without changing it: all that a start would read is read, from a copy. Tables that
  * RocksDB never changes are linked into the copy where the file system can, so that a large state takes no second
- * place; the rest (the step log, RocksDB's own log) is copied, because opening it writes.
+ * place; the rest (the step log, RocksDB's own log, a database of SQLite) is copied, because opening it writes.
  */
 import { constants } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 import { FileDisk } from './file-disk.ts';
-import { RocksdbTables } from './rocksdb-tables.ts';
+import { openTables, type TablesKind } from './open-tables.ts';
 import { LOCK_FILE, readFormat } from './state-directory.ts';
 import { refuseIfInUse } from './state-lock.ts';
 import { codeOf } from './state-problems.ts';
@@ -33,7 +33,7 @@ const FIRST_KEY: Uint8Array = new Uint8Array(0);
  * Reads the whole state. Rejects with the ServerError with which a start would fail; `state-locked` while a server uses
  * the directory.
  */
-export async function verifyState(path: string): Promise<VerifiedState> {
+export async function verifyState(path: string, wanted?: TablesKind): Promise<VerifiedState> {
   const root = resolve(path);
   const status = await stat(root).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined;
@@ -46,7 +46,7 @@ export async function verifyState(path: string): Promise<VerifiedState> {
   const copy = await mkdtemp(join(tmpdir(), 'svc-check-'));
   try {
     for (const name of ['tables', 'log']) await copyFolder(join(root, name), join(copy, name));
-    return await readAll(copy);
+    return await readAll(copy, wanted);
   } catch (error) {
     // A reader knows the directory by its own name.
     if (error instanceof ServerError) error.message = error.message.replaceAll(copy, () => root);
@@ -74,8 +74,8 @@ async function linked(from: string, to: string): Promise<boolean> {
   );
 }
 
-async function readAll(copy: string): Promise<VerifiedState> {
-  const tables = await RocksdbTables.open(join(copy, 'tables'));
+async function readAll(copy: string, wanted: TablesKind | undefined): Promise<VerifiedState> {
+  const { tables } = await openTables(join(copy, 'tables'), wanted);
   let store: StateStore | undefined;
   try {
     store = new StateStore(tables, (known) => StepLog.open(new FileDisk(join(copy, 'log')), known), {

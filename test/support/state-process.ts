@@ -6,6 +6,8 @@
  *     node state-process.ts fill <directory>      opens tables and writes pages without end
  *     node state-process.ts open <directory>      opens the state directory and its tables, and closes them
  *
+ * The variable TABLES says what kind of tables; without it, they are those of the platform.
+ *
  * The process reports its result on a line of its own: `ready`, or `refused <code> <message>`.
  */
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
@@ -13,7 +15,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
 import { ServerError } from '../../kernel/index.ts';
-import { RocksdbTables } from '../../subsystems/storage/rocksdb-tables.ts';
+import { openTables } from '../../subsystems/storage/open-tables.ts';
 import { openStateDirectory } from '../../subsystems/storage/state-directory.ts';
 
 const THIS_FILE = fileURLToPath(import.meta.url);
@@ -57,12 +59,14 @@ export async function killed(child: ChildProcess): Promise<void> {
 }
 
 async function main(action: string, directory: string): Promise<void> {
+  const { TABLES } = process.env;
+  const kind = TABLES === 'sqlite' || TABLES === 'rocksdb' ? TABLES : undefined;
   switch (action) {
     case 'hold':
       await openStateDirectory(directory);
       break;
     case 'write': {
-      const tables = await RocksdbTables.open(directory);
+      const { tables } = await openTables(directory, kind);
       const value = new Uint8Array(4096).fill(7);
       const entries = Array.from({ length: 300 }, (_, index) => Uint8Array.of(index >>> 8, index));
       tables.write(
@@ -76,7 +80,7 @@ async function main(action: string, directory: string): Promise<void> {
       break;
     }
     case 'fill': {
-      const tables = await RocksdbTables.open(directory);
+      const { tables } = await openTables(directory, kind);
       const value = new Uint8Array(4096).fill(7);
       for (let index = 0; ; index++) {
         tables.write([{ family: 'heap', key: Uint8Array.of(index >>> 8, index), value }], { isSynced: true });
@@ -85,7 +89,7 @@ async function main(action: string, directory: string): Promise<void> {
     // This point is not reached: the loop has no end.
     case 'open': {
       const state = await openStateDirectory(directory);
-      const tables = await RocksdbTables.open(state.tables);
+      const { tables } = await openTables(state.tables, kind);
       await tables.close();
       await state.close();
       process.stdout.write('ready\n');

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
@@ -30,9 +30,13 @@ const LATE_KILL_MS_MAX = 2000;
 /** Latest kill, counted from the start of the process: about the duration of a start. */
 const EARLY_KILL_MS_MAX = 900;
 
-test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', async (t) => {
-  const seeds = new ProofSeeds(4);
-  const prepared = await prepareLoad(t);
+test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', (t) =>
+  killUnderLoad(t, new ProofSeeds(4)));
+
+test('the same with tables in SQLite', (t) => killUnderLoad(t, new ProofSeeds(2, 1 / 3), ['--tables', 'sqlite']));
+
+async function killUnderLoad(t: TestContext, seeds: ProofSeeds, args: readonly string[] = []): Promise<void> {
+  const prepared = await prepareLoad(t, { args });
   const { deployment, load } = prepared;
   let { host } = prepared;
   let early = 0;
@@ -74,7 +78,7 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
   );
   haulage.expectAll(seeds.isLong);
   await deployment.stop();
-});
+}
 
 test('nothing acknowledged is lost and nothing is doubled, however often the threads of actors stop under load', async (t) => {
   const seeds = new ProofSeeds(2, 1 / 5);

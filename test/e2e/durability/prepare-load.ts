@@ -19,7 +19,7 @@ interface PreparedLoad {
 /** Starts a server and makes its clients, which do nothing yet. */
 export async function prepareLoad(
   t: TestContext,
-  options: Pick<DeploymentOptions, 'preloads' | 'isFromSources' | 'storage'> = {},
+  { args = [], ...options }: Omit<DeploymentOptions, 'modules'> = {},
 ): Promise<PreparedLoad> {
   const keeper = await compileActor('Keeper');
   const hauler = await compileActor('Hauler');
@@ -30,7 +30,7 @@ export async function prepareLoad(
     // The depot's upgrades carry everything over, which takes time.
     depot: await compileActor('Hauler', 'classical'),
   };
-  const deployment = await Deployment.create(t, { ...options, args: ['--verbose', ...HAUL_FLAGS], modules });
+  const deployment = await Deployment.create(t, { ...options, args: ['--verbose', ...HAUL_FLAGS, ...args], modules });
   const host = await deployment.start();
   const find = (name: string): Promise<Actor> => host.find(name);
   const [listA, listB, bankA, bankB, chainA, chainB, haulA, haulB, depot] = (await Promise.all(

@@ -13,7 +13,7 @@ import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { FileDisk } from '../../../subsystems/storage/file-disk.ts';
 import { memoryId, WriteBatch } from '../../../subsystems/storage/index.ts';
-import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
+import { openTables, type TablesKind } from '../../../subsystems/storage/open-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
@@ -30,10 +30,10 @@ const CANISTERS = [1, 2, 3].map((n) => Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, 
   ...Uint8Array[],
 ];
 
-async function open(directory: string): Promise<StateStore> {
+async function open(directory: string, kind?: TablesKind): Promise<StateStore> {
   const log = join(directory, 'log');
   await mkdir(log, { recursive: true });
-  const tables = await RocksdbTables.open(join(directory, 'tables'));
+  const { tables } = await openTables(join(directory, 'tables'), kind);
   try {
     const openLog = (known: KnownLog): StepLog =>
       StepLog.open(new FileDisk(log), { ...known, segmentBytes: SEGMENT_BYTES, windowBytes: WINDOW_BYTES });
@@ -93,12 +93,12 @@ interface Original {
   readonly contentBefore: string;
 }
 
-/** Makes a state with content in RocksDB's files, in its log, and in the step log. */
-async function original(seed: number, isClosed: boolean): Promise<Original> {
+/** Makes a state with content in the files of its tables, in their log, and in the step log. */
+async function original(seed: number, isClosed: boolean, kind: TablesKind): Promise<Original> {
   const random = seeded(seed);
   const directory = await temporaryDirectory();
   for (let round = 0; round < 3; round++) {
-    const store = await open(directory);
+    const store = await open(directory, kind);
     commitSome(store, random, 30);
     if (round === 1) store.fold();
     await store.close();
@@ -133,37 +133,38 @@ function flip(directory: string, random: Seeded): string {
   return `${file.slice(directory.length + 1)} at byte ${at}`;
 }
 
-test('a flipped bit is told, or changes nothing', async () => {
-  const seeds = new ProofSeeds(24);
-  const counts = { told: 0, harmless: 0, 'last flush lost': 0 };
-  let from: Original | undefined;
-  for (const seed of seeds) {
-    // Several bits are flipped in each state.
-    if (from === undefined || seed % 20 === 1) from = await original(seed, Math.floor(seed / 20) % 2 === 0);
-    const random = seeded(seed + 1_000_000);
-    const directory = await temporaryDirectory();
-    cpSync(from.directory, directory, { recursive: true });
-    const place = flip(directory, random);
-    let store: StateStore | undefined;
-    try {
-      store = await open(directory);
-      const content = contentOf(store);
-      if (content === from.content) counts.harmless++;
-      else {
-        assert.ok(
-          content === from.contentBefore,
-          `seed ${seed}: after a bit of ${place} was flipped, something else is read`,
-        );
-        counts['last flush lost']++;
+for (const kind of ['rocksdb', 'sqlite'] as const)
+  test(`a flipped bit is told, or changes nothing, with tables in ${kind}`, async () => {
+    const seeds = new ProofSeeds(24);
+    const counts = { told: 0, harmless: 0, 'last flush lost': 0 };
+    let from: Original | undefined;
+    for (const seed of seeds) {
+      // Several bits are flipped in each state.
+      if (from === undefined || seed % 20 === 1) from = await original(seed, Math.floor(seed / 20) % 2 === 0, kind);
+      const random = seeded(seed + 1_000_000);
+      const directory = await temporaryDirectory();
+      cpSync(from.directory, directory, { recursive: true });
+      const place = flip(directory, random);
+      let store: StateStore | undefined;
+      try {
+        store = await open(directory);
+        const content = contentOf(store);
+        if (content === from.content) counts.harmless++;
+        else {
+          assert.ok(
+            content === from.contentBefore,
+            `seed ${seed}: after a bit of ${place} was flipped, something else is read`,
+          );
+          counts['last flush lost']++;
+        }
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        counts.told++;
+      } finally {
+        await store?.close();
+        await rm(directory, { recursive: true });
       }
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      counts.told++;
-    } finally {
-      await store?.close();
-      await rm(directory, { recursive: true });
     }
-  }
-  seeds.saw(counts);
-  assert.ok(counts.told > 0 && counts.harmless > 0);
-});
+    seeds.saw(counts);
+    assert.ok(counts.told > 0 && counts.harmless > 0);
+  });

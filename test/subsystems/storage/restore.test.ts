@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { restoreBackup } from '../../../subsystems/storage/restore.ts';
-import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
+import { openTables } from '../../../subsystems/storage/open-tables.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
 import { backupOf, filledTables, someChanges } from './backup-files.ts';
 
@@ -29,7 +29,7 @@ async function place(t: TestContext, contents: Uint8Array = backupOf(filledTable
 async function backupOfState(directory: string): Promise<Buffer> {
   const state = await openStateDirectory(directory);
   assert.equal(state.isNew, false);
-  const tables = await RocksdbTables.open(state.tables);
+  const { tables } = await openTables(state.tables, undefined);
   try {
     return backupOf(tables);
   } finally {
@@ -43,16 +43,18 @@ async function names(directory: string): Promise<readonly string[]> {
 }
 
 suite('restore', () => {
-  test('what was backed up comes back to the byte, and so it does from RocksDB', async (t) => {
-    const { file, directory } = await place(t);
-    const contents = await readFile(file);
-    assert.deepEqual(await restoreBackup(file, directory), {
-      entries: someChanges().length,
-      bytes: contents.length,
+  for (const tables of ['rocksdb', 'sqlite'] as const)
+    test(`what was backed up comes back to the byte, and so it does from ${tables}`, async (t) => {
+      const { file, directory } = await place(t);
+      const contents = await readFile(file);
+      assert.deepEqual(await restoreBackup(file, directory, { tables }), {
+        entries: someChanges().length,
+        bytes: contents.length,
+      });
+      assert.deepEqual(await names(directory), ['format', 'tables']);
+      assert.equal((await names(join(directory, 'tables'))).includes('tables.sqlite'), tables === 'sqlite');
+      assert.ok(contents.equals(await backupOfState(directory)));
     });
-    assert.deepEqual(await names(directory), ['format', 'tables']);
-    assert.ok(contents.equals(await backupOfState(directory)));
-  });
 
   test('an existing empty directory will do, and so will what a broken-off start or restore has left', async (t) => {
     const { file, directory } = await place(t);
@@ -174,7 +176,7 @@ suite('restore', () => {
     const { file, directory } = await place(t);
     const fresh = join(directory, '..', 'fresh');
     const state = await openStateDirectory(fresh);
-    const tables = await RocksdbTables.open(state.tables);
+    const { tables } = await openTables(state.tables, undefined);
     const empty = backupOf(tables);
     await tables.close();
     await state.close();

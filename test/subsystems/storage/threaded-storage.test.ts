@@ -7,31 +7,38 @@ import { describeStorage } from '../../../plugins/api/contracts/storage.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-describeStorage('ThreadedStorage', async (t) => {
-  const directory = await temporaryDirectory();
-  const open = async (path = directory): Promise<ThreadedStorage> => {
-    const onFailure = (error: Error): void => assert.ifError(error);
-    const opened = new ThreadedStorage({ directory: path, isSynced: false, onFailure, onWarning: assert.fail });
-    await opened.open();
-    return opened;
-  };
-  let storage = await open();
-  t.after(() => storage.close());
-  const reopen = async (): Promise<ThreadedStorage> => {
-    await storage.close();
-    storage = await open();
-    return storage;
-  };
-  const crash = async (): Promise<ThreadedStorage> => {
-    const image = await temporaryDirectory();
-    cpSync(directory, image, { recursive: true });
-    rmSync(join(image, 'lock'));
-    const survived = await open(image);
-    t.after(() => survived.close());
-    return survived;
-  };
-  return { storage, reopen, crash };
-});
+for (const tables of ['rocksdb', 'sqlite'] as const)
+  describeStorage(`ThreadedStorage on ${tables}`, async (t) => {
+    const directory = await temporaryDirectory();
+    const open = async (path = directory): Promise<ThreadedStorage> => {
+      const onFailure = (error: Error): void => assert.ifError(error);
+      const opened = new ThreadedStorage({
+        directory: path,
+        tables,
+        isSynced: false,
+        onFailure,
+        onWarning: assert.fail,
+      });
+      await opened.open();
+      return opened;
+    };
+    let storage = await open();
+    t.after(() => storage.close());
+    const reopen = async (): Promise<ThreadedStorage> => {
+      await storage.close();
+      storage = await open();
+      return storage;
+    };
+    const crash = async (): Promise<ThreadedStorage> => {
+      const image = await temporaryDirectory();
+      cpSync(directory, image, { recursive: true });
+      rmSync(join(image, 'lock'));
+      const survived = await open(image);
+      t.after(() => survived.close());
+      return survived;
+    };
+    return { storage, reopen, crash };
+  });
 
 test('a thread that was prepared touches nothing before the state is opened, and ends with the storage', async () => {
   const directory = join(await temporaryDirectory(), 'state');
