@@ -221,10 +221,13 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'config-is-data',
     comment:
-      'Only config/main.ts, config/serve.ts and config/check.ts compose the server (config/log.ts implements its Logger, ' +
+      'Only config/main.ts, config/serve.ts, config/check.ts and config/capacity.ts compose the server (config/log.ts implements its Logger, ' +
       'config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, ' +
       'config/config-file.ts reads JSON as the manifest does); the rest of config imports types at most.',
-    from: { path: '^config/', pathNot: '^config/(main|serve|check|log|parse-flags|config-file|plugin-options)[.]ts$' },
+    from: {
+      path: '^config/',
+      pathNot: '^config/(main|serve|check|capacity|log|parse-flags|config-file|plugin-options)[.]ts$',
+    },
     to: { path: '^(kernel|subsystems|plugins|api|loader)/' },
   },
   {

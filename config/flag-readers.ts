@@ -30,6 +30,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   config: PROGRAM,
   'print-config': PROGRAM,
   check: PROGRAM,
+  capacity: PROGRAM,
   plugin: PROGRAM,
   'plugin-option': PROGRAM,
   manifest: { part: 'manifest' },

@@ -30,6 +30,12 @@ export const FLAGS = {
       'Check flags, the manifest, its modules (compiled and checked) and the state (read whole, not changed), and exit: ' +
       '0 if a start would succeed, 1 if not, 2 for bad usage.',
   }),
+  capacity: toggle({
+    group: 'general',
+    summary:
+      'Measure this machine for at most 20 s, and exit: what a live actor, a sleeping one and a message cost, with --state DIR ' +
+      'also a durable update on the disk of DIR; and how many actors there is room for.',
+  }),
   plugin: named({
     group: 'general',
     placeholder: 'CAPABILITY=MODULE',
@@ -322,11 +328,6 @@ export const VARIABLES = {
       'Motoko compiler (moc) that is asked on an upgrade whether the new module takes over the stable ' +
       'variables. If that one cannot be used, no other compiler is asked.',
   }),
-};
-
-/** Flags of later versions, known only to the error that calls them unknown. */
-export const LATER_FLAGS: Readonly<Record<string, string>> = {
-  capacity: 'this version does not measure what a machine can host',
 };
 
 type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {

@@ -57,8 +57,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
   | {
       readonly kind: 'serve';
-      /** True if the work of a start is to be checked, and nothing started. */
-      readonly isCheck: boolean;
+      /** `check`: the work of a start is checked, and nothing started; `capacity`: the machine is measured. */
+      readonly task: 'serve' | 'check' | 'capacity';
       readonly config: ServerConfig;
       /** Plugins from outside, and their sections of the configuration by their names. */
       readonly loaded: readonly L[];
@@ -95,7 +95,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     ...checkState(parsed, loaded),
     ...checkReaders(parsed, loaded),
     ...checkOutcalls(parsed),
-    ...checkCheck(parsed),
+    ...checkTask(parsed, loaded),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined)
@@ -108,7 +108,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
 
   return {
     kind: 'serve',
-    isCheck: flags.check,
+    task: flags.check ? 'check' : flags.capacity ? 'capacity' : 'serve',
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
     config: buildConfig(parsed, { address, token }, options),
@@ -294,10 +294,17 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
     );
 }
 
-function checkCheck({ flags }: ParsedFlags): string[] {
-  return flags.check && flags.restore !== undefined
-    ? ['--check and --restore contradict each other: a check changes nothing']
-    : [];
+/** Refuses what contradicts a task that serves nothing. */
+function checkTask({ flags }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+  const problems: string[] = [];
+  if (flags.check && flags.restore !== undefined)
+    problems.push('--check and --restore contradict each other: a check changes nothing');
+  if (!flags.capacity) return problems;
+  if (flags.check) problems.push('--capacity and --check are two tasks: choose one');
+  if (flags.restore !== undefined)
+    problems.push('--capacity and --restore contradict each other: what is measured is an empty server');
+  if (loaded.length > 0) problems.push("--capacity measures the server's own parts: drop --plugin");
+  return problems;
 }
 
 function checkOutcalls({ flags }: ParsedFlags): string[] {

@@ -70,9 +70,13 @@ export async function run(options: RunOptions): Promise<number> {
     case 'refused':
       return refuse(request.problems);
     case 'serve': {
-      if (request.isCheck) {
+      if (request.task === 'check') {
         const { check } = await import('./check.ts');
         return check(request);
+      }
+      if (request.task === 'capacity') {
+        const { capacity } = await import('./capacity.ts');
+        return capacity(request, { root: ROOT, environment: process.env });
       }
       const { serve } = await import('./serve.ts');
       return serve(request, { ...options, root: ROOT, parent: isBehindShellOfNpx(process.env) ? PARENT : undefined });

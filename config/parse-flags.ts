@@ -11,7 +11,6 @@ import {
   FLAGS,
   flagsByName,
   type FlagValues,
-  LATER_FLAGS,
   VARIABLES,
   variablesByName,
   type VariableValues,
@@ -142,11 +141,7 @@ class FlagParser {
   #unknown(rawName: string): void {
     const known = [...flagsByName.keys()].map((name) => `--${name}`);
     const off = this.#pluginNames.map((name) => `--no-${name}`);
-    const name = rawName.replace(/^--/, '');
-    const why = Object.hasOwn(LATER_FLAGS, name)
-      ? `: ${LATER_FLAGS[name]}`
-      : suggestionFor(rawName, [...known, ...off]);
-    this.#problems.push(`unknown flag ${rawName}${why}`);
+    this.#problems.push(`unknown flag ${rawName}${suggestionFor(rawName, [...known, ...off])}`);
   }
 
   readEnvironment(environment: Environment): void {

@@ -40,7 +40,7 @@ export const LOCK_FILE = 'lock';
  * Names that a directory may hold that is to become a state: left by a start that broke off, or put there by a file
  * system.
  */
-export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found)$/;
+export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found|svc-capacity-.*)$/;
 const DIRECTORIES = ['tables', 'log', 'motoko', 'modules'] as const;
 /**
  * Directory that exists from the beginning of a restore to its end, or, if the restore was killed after its end, to the

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FLAGS, flagsByName, LATER_FLAGS, variablesByName } from '../../config/flags.ts';
+import { FLAGS, flagsByName, variablesByName } from '../../config/flags.ts';
 import { type Environment, parseFlags, type ParsedFlags } from '../../config/parse-flags.ts';
 
 const PLUGINS = ['auth', 'scheduler', 'manifest', 'metering'];
@@ -167,14 +167,6 @@ test('every problem is told at once', () => {
     parse(['--cycles=x', '--frobnicate', 'now', '--plugin=a'], { SVC_WASM_STACK: 'big' }).problems.length,
     5,
   );
-});
-
-test('a flag of a later version is unknown, with the reason, on the line and in no help', () => {
-  for (const [name, reason] of Object.entries(LATER_FLAGS)) {
-    for (const argv of [[`--${name}`], [`--${name}=1`]])
-      assert.ok(problem(argv).startsWith(`unknown flag --${name}: ${reason}`), problem(argv));
-    assert.ok(!flagsByName.has(name));
-  }
 });
 
 test('a plugin is turned off by its name, also one that shares it with a flag', () => {
