@@ -29,6 +29,9 @@ import { bytesOf, type Unit } from './unit.ts';
  */
 const COMMIT_BYTES = 8 * 2 ** 20;
 
+/** Milliseconds between two looks at what is written out. */
+const DISK_LOOK_MS = 2;
+
 interface Asked {
   readonly call: number;
   readonly request: StorageRequest;
@@ -61,8 +64,17 @@ export class CommitServer {
     return this.#inbox.hasMore;
   }
 
+  /** True while something is written out, which is told in a turn of the thread's event loop. */
+  get isWaitingForDisk(): boolean {
+    return this.#store.isWaitingForDisk;
+  }
+
   /** Blocks the thread until something arrives, or for less if it was roused for something that then does not come. */
   wait(): void {
+    if (this.isWaitingForDisk) {
+      this.#inbox.waitFor(DISK_LOOK_MS);
+      return;
+    }
     this.#inbox.wait();
     if (!this.#inbox.hasMore) this.#inbox.spin(ROUSED_US);
   }

@@ -7,12 +7,14 @@ import { messageOf, ServerError } from '../../kernel/index.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
 import { codeOf } from './state-problems.ts';
 import { damaged, unwritable } from './tables-problems.ts';
-import type { Tables } from './tables.ts';
+import type { Tables, WriteOut } from './tables.ts';
 
 export type TablesKind = 'rocksdb' | 'sqlite';
 
 interface OpenedTables {
   readonly tables: Tables;
+  /** Missing where the tables cannot be written out beside the thread's own work. */
+  readonly writeOut?: WriteOut;
   /** Line for the operator about a choice that nobody has asked for. */
   readonly note: string | undefined;
 }
@@ -35,7 +37,8 @@ export async function openTables(directory: string, wanted: TablesKind | undefin
   const kind = kept ?? wanted;
   if (kind === 'sqlite') return { tables: await openSqlite(directory), note: undefined };
   try {
-    return { tables: await RocksdbTables.open(directory), note: undefined };
+    const tables = await RocksdbTables.open(directory);
+    return { tables, writeOut: () => tables.writeOut(), note: undefined };
   } catch (error) {
     if (!(error instanceof ServerError) || error.code !== 'state-unsupported' || wanted !== undefined) throw error;
     if (kept !== undefined) throw unreadable(directory, error);

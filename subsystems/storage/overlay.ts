@@ -19,7 +19,7 @@ import {
 } from './overlay-layer.ts';
 import type { PageRuns } from './page-runs.ts';
 import { damagedPage, StateReader } from './state-reader.ts';
-import type { Change, Family, Tables } from './tables.ts';
+import type { Change, Family, Tables, WriteOut } from './tables.ts';
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 
@@ -27,19 +27,35 @@ import { PAGE_BYTES } from '../bytes/index.ts';
 export const SLICE_CHANGES = 256;
 export const SLICE_BYTES = 2 ** 20;
 const PAGES_READ_AT_ONCE = 64;
-/**
- * Bytes that are written between two syncs: a single sync of a whole layer would take the time of all of it, and
- * nothing is committed meanwhile.
- */
+
+interface OverlayOptions {
+  /** Called when some megabytes of what the tables gave are not needed any more. */
+  readonly garbage?: (() => void) | undefined;
+  /** Missing: the tables are synced in between instead, and whoever commits waits for that. */
+  readonly writeOut?: WriteOut | undefined;
+  /**
+   * Bytes that are written between two syncs or while something is written out: a single sync of a whole layer would
+   * take the time of all of it, and nothing is committed meanwhile.
+   */
+  readonly unsyncedBytesMax?: number;
+}
+
 const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;
+/** Share of `unsyncedBytesMax` that the last write of a layer may sync by itself. */
+const LAST_SYNC_SHARE = 1 / 4;
 
 export class Overlay extends StateReader {
   readonly #tables: Tables;
+  readonly #writeOut: WriteOut | undefined;
+  readonly #unsyncedBytesMax: number;
   #active = new OverlayLayer();
   #frozen: OverlayLayer | undefined;
   #folding: Iterator<Change | undefined> | undefined;
-  /** Bytes of the layer being folded that are not synced. */
+  /** Bytes of the layer being folded that are neither synced nor written out. */
   #unsyncedBytes = 0;
+  #isWritingOut = false;
+  /** All changes of the layer being folded were read. */
+  #isRead = false;
   #failure: Error | undefined;
   readonly #visitor: WriteBatchVisitor;
   // The canister patched last: its pages are looked up once.
@@ -47,10 +63,11 @@ export class Overlay extends StateReader {
   #patchedFamily: Family = 'heap';
   #patched: LayerPages | undefined;
 
-  /** `garbage` is called when some megabytes of what the tables gave are not needed any more. */
-  constructor(tables: Tables, garbage?: () => void) {
-    super(tables, garbage);
+  constructor(tables: Tables, options: OverlayOptions = {}) {
+    super(tables, options.garbage);
     this.#tables = tables;
+    this.#writeOut = options.writeOut;
+    this.#unsyncedBytesMax = options.unsyncedBytesMax ?? UNSYNCED_BYTES_MAX;
     this.#visitor = {
       put: (family, key, value) => {
         if (isPageFamily(family)) throw misplaced(family, key);
@@ -134,49 +151,89 @@ export class Overlay extends StateReader {
     this.#frozen = this.#active;
     this.#active = new OverlayLayer();
     this.#folding = changesOf(this.#frozen, this.#tables);
+    this.#isRead = false;
     this.#unsyncedBytes = 0;
     this.#patched = undefined;
   }
 
+  /** True while the next slice waits for what is written out: `foldSlice` writes nothing then, unless it must. */
+  get isWaitingForDisk(): boolean {
+    const isFull = this.#unsyncedBytes >= this.#unsyncedBytesMax || this.#isRead;
+    return this.#frozen !== undefined && this.#isWritingOut && isFull && this.#failure === undefined;
+  }
+
   /**
    * Writes one slice of the frozen layer; `last` is written with the last one, synced. Returns true if nothing of the
-   * layer is left. An error that it throws is thrown again at each later call: the layer is not in the tables.
+   * layer is left. If `mustWrite`, it waits for nothing that is written out, and syncs instead. An error that it throws
+   * is thrown again at each later call: the layer is not in the tables.
    */
-  foldSlice(last: Change): boolean {
+  foldSlice(last: Change, mustWrite = false): boolean {
     if (this.#failure !== undefined) throw this.#failure;
+    if (!mustWrite && this.isWaitingForDisk) return false;
     try {
-      return this.#foldNext(last);
+      return this.#foldNext(last, mustWrite || this.#writeOut === undefined);
     } catch (error) {
-      this.#failure = error instanceof Error ? error : new Error(messageOf(error));
+      this.#fail(error);
       throw error;
     }
   }
 
-  #foldNext(last: Change): boolean {
-    const folding = this.#folding;
-    if (folding === undefined) return true;
+  #fail(error: unknown): void {
+    this.#failure ??= error instanceof Error ? error : new Error(messageOf(error));
+  }
+
+  #foldNext(last: Change, mustWrite: boolean): boolean {
+    if (this.#folding === undefined) return true;
+    const { changes, bytes } = this.#nextSlice(this.#folding);
+    this.#unsyncedBytes += bytes;
+    if (this.#isRead && (mustWrite || this.#isAlmostSynced)) {
+      changes.push(last);
+      this.#tables.write(changes, { isSynced: true });
+      this.#frozen = undefined;
+      this.#folding = undefined;
+      return true;
+    }
+    const isDue = this.#isRead || this.#unsyncedBytes >= this.#unsyncedBytesMax;
+    const isSynced = isDue && mustWrite && (this.#writeOut === undefined || this.#isWritingOut);
+    if (changes.length > 0) this.#tables.write(changes, { isSynced });
+    if (isSynced) this.#unsyncedBytes = 0;
+    else if (isDue) this.#beginWriteOut();
+    return false;
+  }
+
+  /** Returns the next changes of the frozen layer; none if all of it was read. */
+  #nextSlice(folding: Iterator<Change | undefined>): { readonly changes: Change[]; readonly bytes: number } {
     const changes: Change[] = [];
     let bytes = 0;
-    while (changes.length < SLICE_CHANGES && bytes < SLICE_BYTES) {
+    while (!this.#isRead && changes.length < SLICE_CHANGES && bytes < SLICE_BYTES) {
       const next = folding.next();
-      if (next.done === true) {
-        changes.push(last);
-        this.#tables.write(changes, { isSynced: true });
-        this.#frozen = undefined;
-        this.#folding = undefined;
-        return true;
-      }
+      this.#isRead = next.done === true;
+      if (next.done === true) break;
       // Much was read.
       if (next.value === undefined && changes.length > 0) break;
       if (next.value === undefined) continue;
       changes.push(next.value);
       bytes += next.value.key.length + (next.value.value?.length ?? 0);
     }
-    this.#unsyncedBytes += bytes;
-    const isSynced = this.#unsyncedBytes >= UNSYNCED_BYTES_MAX;
-    if (isSynced) this.#unsyncedBytes = 0;
-    this.#tables.write(changes, { isSynced });
-    return false;
+    return { changes, bytes };
+  }
+
+  /** True if a sync has little to write. */
+  get #isAlmostSynced(): boolean {
+    return !this.#isWritingOut && this.#unsyncedBytes <= this.#unsyncedBytesMax * LAST_SYNC_SHARE;
+  }
+
+  #beginWriteOut(): void {
+    if (this.#writeOut === undefined || this.#isWritingOut) return;
+    this.#isWritingOut = true;
+    this.#unsyncedBytes = 0;
+    const ended = (): void => {
+      this.#isWritingOut = false;
+    };
+    this.#writeOut().then(ended, (error: unknown) => {
+      ended();
+      this.#fail(error);
+    });
   }
 }
 

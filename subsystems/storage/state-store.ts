@@ -19,7 +19,7 @@ import { Overlay, SLICE_BYTES } from './overlay.ts';
 import type { StorageFigures } from './index.ts';
 import type { StateReader } from './state-reader.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
-import type { Change, TableReader, Tables } from './tables.ts';
+import type { Change, TableReader, Tables, WriteOut } from './tables.ts';
 import { bytesOf, piecesOf, type Unit } from './unit.ts';
 
 interface StateStoreOptions {
@@ -29,6 +29,8 @@ interface StateStoreOptions {
   readonly isSynced: boolean;
   /** Called when some megabytes are garbage. */
   readonly garbage?: () => void;
+  /** Missing: folding syncs the tables in between, and commits wait for that. */
+  readonly writeOut?: WriteOut | undefined;
   /** Units are handed over: nobody else has them when they are committed. */
   readonly ownsUnits?: boolean;
 }
@@ -67,6 +69,8 @@ const APPLY_SHARE = 1 / 24;
  */
 const TOO_LARGE_FACTOR = 2;
 const SLICES_WHEN_TOO_LARGE = 32;
+/** Share of `foldBytes` that the tables have neither synced nor written out: 4 MiB of FOLD_BYTES. */
+const UNSYNCED_SHARE = 1 / 12;
 /** Key of the least that the step log must have. */
 const FLOOR_KEY = metaKey(META.logFloor);
 /** Commits after which the tables are told how far the log is durable: told so seldom, the cost does not show. */
@@ -103,7 +107,8 @@ export class StateStore {
     this.#tables = tables;
     this.#options = options;
     this.#foldBytes = options.foldBytes ?? FOLD_BYTES;
-    this.#overlay = new Overlay(tables, options.garbage);
+    const { garbage, writeOut } = options;
+    this.#overlay = new Overlay(tables, { garbage, writeOut, unsyncedBytesMax: this.#foldBytes * UNSYNCED_SHARE });
     // The step log goes on from there.
     this.#last = lastUnitOf(tables.get('meta', LAST_UNIT_KEY));
     const floor = tables.get('meta', FLOOR_KEY);
@@ -123,7 +128,7 @@ export class StateStore {
   /** While the log is read nothing of it can be released: what was applied goes to the tables all the same. */
   #foldRecovered(): void {
     this.#overlay.freeze();
-    while (!this.#overlay.foldSlice(lastUnitChange(this.#last)));
+    while (!this.#overlay.foldSlice(lastUnitChange(this.#last), true));
   }
 
   /** The newest durable unit; 0: none yet. */
@@ -163,9 +168,15 @@ export class StateStore {
       return true;
     }
     const slicesMax = this.#slicesMax(owed);
+    const mustWrite = this.#isLarge(TOO_LARGE_FACTOR);
     for (let slices = 0; slices < slicesMax; slices++)
-      if (this.#foldSlice()) return this.#unapplied.length > 0 || this.#isLarge() || this.#wanted.length > 0;
-    return true;
+      if (this.#foldSlice(mustWrite)) return this.#unapplied.length > 0 || this.#isLarge() || this.#wanted.length > 0;
+    return this.#unapplied.length > 0 || !this.isWaitingForDisk;
+  }
+
+  /** True while `settle` can do no more before something is written out: it is to be called again soon. */
+  get isWaitingForDisk(): boolean {
+    return this.#overlay.isWaitingForDisk;
   }
 
   #confirmLog(): void {
@@ -217,8 +228,8 @@ export class StateStore {
   }
 
   /** Folds one slice. Returns true if the frozen layer is in the tables. */
-  #foldSlice(): boolean {
-    if (!this.#overlay.foldSlice(lastUnitChange(this.#lastFrozen))) return false;
+  #foldSlice(mustWrite: boolean): boolean {
+    if (!this.#overlay.foldSlice(lastUnitChange(this.#lastFrozen), mustWrite)) return false;
     // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is at
     // the end.
     this.#tables.write([], { isSynced: false });
@@ -230,9 +241,9 @@ export class StateStore {
   /** Brings everything into the tables, and empties the log. */
   fold(): void {
     this.#apply();
-    while (this.#overlay.isFolding) this.#foldSlice();
+    while (this.#overlay.isFolding) this.#foldSlice(true);
     this.#freeze();
-    while (this.#overlay.isFolding) this.#foldSlice();
+    while (this.#overlay.isFolding) this.#foldSlice(true);
     this.#isFolded = true;
   }
 

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
-import { setTimeout } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
 import { collectGarbage } from '../threads/index.ts';
@@ -60,12 +60,13 @@ function warnOfExposed({ path, exposed }: StateDirectory): void {
 
 async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
   const { isSynced } = options;
-  const { tables: opened, note } = await openTables(tables, options.tables);
+  const { tables: opened, writeOut, note } = await openTables(tables, options.tables);
   if (note !== undefined) options.end.port.postMessage({ kind: 'note', text: note } satisfies FromStorageThread);
   try {
     const garbage = (): void => collectGarbage('young');
     const openLog = (known: KnownLog): StepLog => StepLog.open(new FileDisk(log), known);
-    return new StateStore(opened, openLog, { isSynced, garbage, ownsUnits: true });
+    const ways = { garbage, writeOut: isSynced ? writeOut : undefined };
+    return new StateStore(opened, openLog, { isSynced, ...ways, ownsUnits: true });
   } catch (error) {
     await opened.close();
     throw error;
@@ -77,6 +78,7 @@ async function serve(server: CommitServer, { close }: StateDirectory): Promise<v
   for (let hasMore = false; !server.isClosing; hasMore = server.round()) {
     if (!hasMore && !server.hasMore) server.wait();
     server.take();
+    if (server.isWaitingForDisk) await setImmediate();
   }
   await server.close(close);
 }

@@ -46,3 +46,9 @@ export interface Tables extends TableReader {
    */
   close(): Promise<void>;
 }
+
+/**
+ * Begins to write out to the disk what the tables were given and have not synced, beside the thread's own work.
+ * Resolves when that is done; rejects with a ServerError `state-unwritable`.
+ */
+export type WriteOut = () => Promise<void>;

@@ -202,6 +202,13 @@ export class RingConsumer extends RingEnd {
     Atomics.store(this.words, ASLEEP, 0);
   }
 
+  /** Blocks the thread until something is published, or it is roused, or so many milliseconds have passed. */
+  waitFor(ms: number): void {
+    Atomics.store(this.words, ASLEEP, 1);
+    if (!this.hasMore) Atomics.wait(this.words, ASLEEP, 1, ms);
+    Atomics.store(this.words, ASLEEP, 0);
+  }
+
   #sleep(): void {
     if (!this.#hasGivenBack && this.#taken <= TAKEN_MAX) {
       if (Atomics.wait(this.words, ASLEEP, 1, IDLE_MS) !== 'timed-out') return;

@@ -163,6 +163,15 @@ export class Giant {
     return this.#begun.findLast((each) => each.atMs <= atMs)?.method ?? 'nothing';
   }
 
+  /** Text with each method of the first round that has begun, and the seconds that it took. */
+  get times(): string {
+    const first = this.#begun.slice(0, GIANT_METHODS.length + 2);
+    const nowMs = performance.now();
+    const secondsOf = (at: number): number =>
+      ((this.#begun[at + 1]?.atMs ?? nowMs) - (first[at]?.atMs ?? nowMs)) / 1000;
+    return first.map(({ method }, at) => `${method} ${secondsOf(at).toFixed(1)} s`).join(', ');
+  }
+
   #begin(method: string): void {
     this.#begun.push({ method, atMs: performance.now() });
   }

@@ -60,7 +60,8 @@ export class SimulatedStorage extends CommitQueue {
   }
 
   get canWork(): boolean {
-    return !this.#isDead && (this.#server.hasMore || this.#hasMore || this.#planted?.hasWaiting === true);
+    const hasMore = this.#server.hasMore || this.#hasMore || this.#server.isWaitingForDisk;
+    return !this.#isDead && (hasMore || this.#planted?.hasWaiting === true);
   }
 
   /**

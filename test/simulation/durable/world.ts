@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { at, ServerError } from '../../../kernel/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
+import type { WriteOut } from '../../../subsystems/storage/tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { Crash as DiskCrash, FaultyDisk } from '../../support/faulty-disk.ts';
@@ -262,10 +263,11 @@ class World {
     await nextTurn();
     const { segmentBytes, foldBytes, isSynced } = this.#plan;
     const random = new SeededRandom(seed);
-    // The window does not change the recovered state; it is not drawn, since a draw would change all later ones.
+    // Window and writing out do not change the recovered state; they are not drawn, since a draw would change all later
+    // ones.
     const windowBytes = at(WINDOWS, seed % WINDOWS.length, 'window');
     const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, windowBytes, random });
-    const store = new StateStore(tables, openLog, { foldBytes, isSynced });
+    const store = new StateStore(tables, openLog, { foldBytes, isSynced, writeOut: writeOutOf(seed) });
     const parts = { plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store, outside };
     const life = new Life({ ...parts, planted: this.#planted });
     this.#life = life;
@@ -462,4 +464,13 @@ export async function simulate(
     throw error;
   }
   return world.tally;
+}
+
+/** Returns how the tables are written out in the background: not at all, or in up to two turns. */
+function writeOutOf(seed: number): WriteOut | undefined {
+  const turns = (seed % 4) - 1;
+  if (turns < 0) return undefined;
+  return async () => {
+    for (let n = 0; n < turns; n++) await nextTurn();
+  };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
@@ -22,6 +22,28 @@ async function open(t: SuiteContext, directory: string): Promise<RocksdbTables> 
 describeTables('RocksdbTables', async (t) => {
   const directory = join(await temporaryDirectory(), 'deep', 'tables');
   return { tables: await open(t, directory), reopen: () => open(t, directory) };
+});
+
+test('what was written without a sync is written out, while files of the log come and go', async (t) => {
+  const tables = await open(t, await temporaryDirectory());
+  // RocksDB begins another file of its log after two memtables, 8 MiB.
+  const value = new Uint8Array(2 ** 20);
+  const writing: Promise<void>[] = [];
+  for (let n = 0; n < 36; n++) {
+    tables.write([{ family: 'blob', key: bytes(number(n)), value }], { isSynced: false });
+    if (n % 8 === 0) writing.push(tables.writeOut());
+    if (n % 16 === 0) await Promise.all(writing.splice(0));
+  }
+  await Promise.all(writing);
+  assert.equal([...tables.range('blob', new Uint8Array(0), undefined)].length, 36);
+});
+
+test('a log that cannot be written out is an error of the state', async (t) => {
+  const directory = join(await temporaryDirectory(), 'tables');
+  const tables = await open(t, directory);
+  renameSync(directory, `${directory}-away`);
+  await assert.rejects(tables.writeOut(), { code: 'state-unwritable' });
+  renameSync(`${directory}-away`, directory);
 });
 
 const PAGES = 2000;

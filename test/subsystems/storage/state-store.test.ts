@@ -1,7 +1,9 @@
 /** The state store compared with a model: after any applying and folding, reads give the same. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
+import { LAST_UNIT_KEY } from '../../../subsystems/storage/last-unit.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
@@ -305,11 +307,12 @@ test('a damaged page that has changes ends it each time, and the log keeps what 
 
 /** Tables that note all writes to them. */
 class CountedTables extends MemoryTables {
-  readonly writes: { readonly bytes: number; readonly isSynced: boolean }[] = [];
+  readonly writes: { readonly bytes: number; readonly isSynced: boolean; readonly endsLayer: boolean }[] = [];
 
   override write(changes: readonly Change[], options: { readonly isSynced: boolean }): void {
     const bytes = changes.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0);
-    this.writes.push({ bytes, isSynced: options.isSynced });
+    const endsLayer = changes.some(({ family, key }) => family === 'meta' && Buffer.compare(key, LAST_UNIT_KEY) === 0);
+    this.writes.push({ bytes, isSynced: options.isSynced, endsLayer });
     super.write(changes, options);
   }
 }
@@ -364,6 +367,70 @@ test('what is committed beside large units waits for a few slices, each of a bou
   while (store.settle());
   assert.equal(store.reader.range('blob', new Uint8Array(0)).length, 250);
 });
+
+test('what folding writes is written out beside commits, and only the last write of a layer is synced', async () => {
+  const tables = new CountedTables();
+  const openLog = (known: KnownLog): StepLog => StepLog.open(new FaultyDisk(), { ...known, segmentBytes: 2 ** 23 });
+  const begun: PromiseWithResolvers<void>[] = [];
+  const writeOut = (): Promise<void> => {
+    begun.push(Promise.withResolvers());
+    return begun.at(-1)?.promise ?? Promise.reject(new Error('nothing has begun'));
+  };
+  // Up to 2 MiB are neither synced nor written out.
+  const store = new StateStore(tables, openLog, { isSynced: true, foldBytes: 24 * 2 ** 20, writeOut });
+  const commit = (megabytes: number): void => {
+    for (let n = 0; n < megabytes; n++) {
+      const batch = new WriteBatch();
+      for (let k = 0; k < 16; k++) batch.put('blob', Uint8Array.of(n, k), Buffer.alloc(65_536, n));
+      store.commit([batch.take()]);
+    }
+  };
+  const settle = (): void => {
+    while (store.settle());
+  };
+  commit(25);
+  settle();
+  assert.equal(store.isWaitingForDisk, true);
+  assert.equal(begun.length, 1);
+  assert.ok(bytesOf(tables.writes) <= 5.5 * 2 ** 20, 'two parts: one is written out, one waits');
+  while (store.isWaitingForDisk) {
+    begun.at(-1)?.resolve();
+    await nextTurn();
+    settle();
+  }
+  const large = tables.writes.filter(({ bytes }) => bytes > 1000);
+  assert.ok(begun.length >= 8 && begun.length <= 13, `written out ${begun.length} times`);
+  assert.ok(large.every(({ isSynced }) => !isSynced));
+  const ends = tables.writes.filter(({ endsLayer }) => endsLayer);
+  assert.deepEqual(
+    ends.map(({ isSynced }) => isSynced),
+    [true],
+    'the last write of the layer',
+  );
+  assert.equal(store.reader.range('blob', new Uint8Array(0)).length, 400);
+
+  // Where commits come faster than the disk takes them, they wait for it.
+  tables.writes.length = 0;
+  const before = begun.length;
+  commit(25);
+  settle();
+  commit(60);
+  for (let n = 0; n < 100 && store.settle(); n++);
+  assert.ok(
+    tables.writes.some(({ isSynced, bytes }) => isSynced && bytes > 1000),
+    'synced, since too much waits',
+  );
+  assert.equal(begun.length, before + 1, 'the first is under way all the time');
+
+  begun.at(-1)?.reject(new Error('no space left on device'));
+  await nextTurn();
+  assert.throws(() => settle(), /no space left on device/);
+  assert.throws(() => settle(), /no space left on device/, 'and again');
+});
+
+function bytesOf(writes: readonly { readonly bytes: number }[]): number {
+  return writes.reduce((sum, { bytes }) => sum + bytes, 0);
+}
 
 /** Counts the bytes that are read from ranges. */
 class ReadTables extends MemoryTables {
