@@ -117,6 +117,14 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'arm64',
+    claims:
+      'the package on emulated Linux arm64, with tables in SQLite: killed under load, it has lost nothing that was answered',
+    unit: 'kills',
+    count: 5,
+    runs: [{ file: new URL('./arm64.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'postgres',
     claims:
       'the owner of a namespace in PostgreSQL is killed under load and its standby goes on: nothing that was answered is lost, nothing done twice',
