@@ -95,8 +95,9 @@ async function lockOf(directory: string, Database: Sqlite['DatabaseSync']): Prom
   const path = join(directory, LOCK_FILE);
   try {
     await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY });
-    // SQLite does not say why a file cannot be made.
-    closeSync(openSync(path, 'a', PRIVATE_FILE));
+    // SQLite does not say why a file cannot be made. One that is there is not opened: the system would drop the lock
+    // that this process may have, when the file is closed.
+    if (!existsSync(path)) closeSync(openSync(path, 'a', PRIVATE_FILE));
   } catch (error) {
     throw unwritable(directory, error);
   }
