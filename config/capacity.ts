@@ -82,8 +82,19 @@ async function measureIn(
     const wasm = await counterModule(config, root, signal);
     const program = [resolve(process.argv[1] ?? '')];
     const args = ['--manifest', manifest, ...costFlags(config)];
+    const stateArgs = stateFlags(config);
     const progress = (text: string): void => log.info(`measuring: ${text}`);
-    return await measure({ workMs: WORK_MS, program, environment, args, wasm, stateFolder, signal, progress });
+    return await measure({
+      workMs: WORK_MS,
+      program,
+      environment,
+      args,
+      stateArgs,
+      wasm,
+      stateFolder,
+      signal,
+      progress,
+    });
   } finally {
     for (const folder of [scratch, stateFolder])
       if (folder !== undefined) await rm(folder, { recursive: true, force: true });
@@ -115,9 +126,14 @@ async function counterModule(
 }
 
 /** Returns the flags of this command line that change what actors and messages cost. */
-function costFlags({ execution, metering, storage }: CapacityRequest['config']): readonly string[] {
+function costFlags({ execution, metering }: CapacityRequest['config']): readonly string[] {
   const flags = ['--executors', String(execution.executors), '--memory-bytes', String(execution.memoryBytes)];
   if (!metering.isEnabled) flags.push('--cycles', '0');
-  if (storage.directory !== undefined && !storage.isSynced) flags.push('--fsync', 'off');
   return flags;
+}
+
+/** Returns those that only a server with a state takes. */
+function stateFlags({ storage }: CapacityRequest['config']): readonly string[] {
+  const flags = storage.isSynced ? [] : ['--fsync', 'off'];
+  return storage.tables === undefined ? flags : [...flags, '--tables', storage.tables];
 }

@@ -58,6 +58,8 @@ interface MeasureOptions extends Program {
   readonly workMs: number;
   /** Flags that the servers are started with. */
   readonly args: readonly string[];
+  /** Flags of the durable ones besides. */
+  readonly stateArgs: readonly string[];
   readonly wasm: Uint8Array;
   /** An empty folder on the disk that is to be measured. */
   readonly stateFolder: string | undefined;
@@ -138,8 +140,9 @@ async function measureAsleep(options: DurableOptions, budget: Budget): Promise<S
 
 /** Works with a durable server, which is stopped in order. */
 async function withDurable<T>(options: DurableOptions, work: (server: MeasuredServer) => Promise<T>): Promise<T> {
-  const { stateFolder } = options;
-  const args = [...options.args, '--state', join(stateFolder, 'state'), '--live-cap', String(LIVE_CAP)];
+  const { stateFolder, stateArgs } = options;
+  const state = ['--state', join(stateFolder, 'state'), '--live-cap', String(LIVE_CAP), ...stateArgs];
+  const args = [...options.args, ...state];
   await using server = await MeasuredServer.start(options, args);
   const result = await work(server);
   await server.stop();

@@ -79,6 +79,8 @@ test('real servers are measured, in memory and on a disk', { timeout: 120_000 },
     program: [MAIN],
     environment: process.env,
     args: ['--manifest', manifest, '--executors', '2'],
+    // The server in memory would refuse them.
+    stateArgs: ['--fsync', 'off', '--tables', 'sqlite'],
     wasm: COUNTER,
     stateFolder,
     signal: t.signal,
@@ -120,7 +122,9 @@ async function capacity(args: readonly string[], temporary: string, signalAt?: s
 test('an interrupted measurement leaves nothing behind', { timeout: 120_000 }, async () => {
   const [temporary, state] = [await temporaryDirectory(), join(await temporaryDirectory(), 'state')];
   await mkdir(state);
-  const { code, stderr } = await capacity(['--state', state], temporary, 'measuring: live actors');
+  // Stops behind the start of a server in memory, without the flags that only a durable one takes.
+  const flags = ['--state', state, '--fsync', 'off', '--tables', 'sqlite'];
+  const { code, stderr } = await capacity(flags, temporary, 'measuring: queries');
   assert.equal(code, 1, stderr);
   assert.match(stderr, /cannot measure: SIGINT: stopped/);
   assert.deepEqual([await readdir(state), await readdir(temporary)], [[], []]);
