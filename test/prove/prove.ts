@@ -105,6 +105,10 @@ const PARTS: readonly Part[] = [
     count: 2000,
     runs: [
       { file: new URL('../subsystems/storage/flipped-bits.test.ts', import.meta.url), label: 'flipped bits' },
+      {
+        file: new URL('../subsystems/storage/sqlite-tables.test.ts', import.meta.url),
+        label: 'flipped bits in SQLite',
+      },
       { file: new URL('../subsystems/storage/missing-segments.test.ts', import.meta.url), label: 'lost segments' },
     ],
   },

@@ -127,7 +127,7 @@ test('a bit flipped anywhere in the database is told, or changes nothing', async
     }
   };
   const expected = await read();
-  const seeds = new ProofSeeds(60);
+  const seeds = new ProofSeeds(24);
   const counts = { told: 0, harmless: 0 };
   for (const seed of seeds) {
     const random = seeded(seed);
