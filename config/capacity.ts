@@ -23,7 +23,7 @@ type CapacityRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
 /** Less than the 20 s that are promised: the end of a server and the removal of its folder take time, too. */
 const TIME_MAX_MS = 19_000;
 /** Time for the work, with room for the start and the end of a server that are under way by then. */
-const WORK_MS = 13_000;
+const WORK_MS = 14_500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 interface CapacityOptions {

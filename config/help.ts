@@ -1,6 +1,7 @@
 /** `--help`, and the same facts as a document: both are made from the declarations in `flags.ts`. */
 import type { Described, Flag, FlagGroup } from './flag.ts';
 import { flagsByName, variablesByName } from './flags.ts';
+import type { PartName } from './parts.ts';
 import { type ConfiguredPlugin, flagOf } from './plugin-options.ts';
 
 export interface HelpOptions {
@@ -8,7 +9,7 @@ export interface HelpOptions {
   /** Columns of the terminal. */
   readonly width: number;
   readonly hasColor: boolean;
-  readonly plugins: readonly { readonly name: string; readonly neededBecause?: string }[];
+  readonly parts: readonly PartName[];
   /** Plugins that `--plugin` names on the same command line. */
   readonly loaded?: readonly Pick<ConfiguredPlugin, 'capability' | 'module' | 'definition'>[];
 }
@@ -42,7 +43,7 @@ interface Section {
   readonly entries: readonly Entry[];
 }
 
-function sectionsOf(plugins: HelpOptions['plugins'], loaded: HelpOptions['loaded'] = []): readonly Section[] {
+function sectionsOf(parts: HelpOptions['parts'], loaded: HelpOptions['loaded'] = []): readonly Section[] {
   const sections = Object.entries(GROUPS).map(([group, title]) => ({
     title,
     entries: [
@@ -50,7 +51,7 @@ function sectionsOf(plugins: HelpOptions['plugins'], loaded: HelpOptions['loaded
       ...[...variablesByName].filter(([, flag]) => flag.group === group).map(([name, flag]) => entry(name, flag)),
     ],
   }));
-  return [...sections, ...loaded.map(pluginSection), { title: 'Turning parts off', entries: turningOff(plugins) }];
+  return [...sections, ...loaded.map(pluginSection), { title: 'Turning parts off', entries: turningOff(parts) }];
 }
 
 function pluginSection({ capability, module, definition }: NonNullable<HelpOptions['loaded']>[number]): Section {
@@ -80,8 +81,8 @@ function entry(usage: string, flag: Described & { readonly defaultText: string |
   return { usage, summary: flag.summary, notes };
 }
 
-function turningOff(plugins: HelpOptions['plugins']): readonly Entry[] {
-  const optional = plugins.filter(({ neededBecause }) => neededBecause === undefined).map(({ name }) => name);
+function turningOff(parts: HelpOptions['parts']): readonly Entry[] {
+  const optional = parts.filter(({ isOptional }) => isOptional).map(({ name }) => name);
   return optional.map((name) => ({ usage: `    --no-${name}`, summary: `Run without ${name}.`, notes: [] }));
 }
 
@@ -99,7 +100,7 @@ export function helpText(options: HelpOptions): string {
     `${paint(1, 'Usage:')} svc [flags]`,
     '       npm run svc -- [flags]   from a checkout',
   ];
-  for (const { title, entries } of sectionsOf(options.plugins, options.loaded)) {
+  for (const { title, entries } of sectionsOf(options.parts, options.loaded)) {
     if (entries.length === 0) continue;
     lines.push('', paint(1, title));
     for (const { usage, summary, notes } of entries) {
@@ -125,14 +126,14 @@ function wrap(text: string, width: number): readonly string[] {
 }
 
 /** Returns the text of `docs/flags.md`. */
-export function flagsDocument(plugins: HelpOptions['plugins']): string {
+export function flagsDocument(parts: HelpOptions['parts']): string {
   const lines = [
     '# Flags and environment variables',
     '',
     'Drawn from `config/flags.ts`; `svc --help` prints the same. To write it anew:',
     '`node --test --test-update-snapshots test/config/help.test.ts`.',
   ];
-  for (const { title, entries } of sectionsOf(plugins)) {
+  for (const { title, entries } of sectionsOf(parts)) {
     if (entries.length === 0) continue;
     lines.push('', `## ${title}`, '', '| flag or variable | meaning | notes |', '|---|---|---|');
     for (const { usage, summary, notes } of entries) {

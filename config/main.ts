@@ -2,8 +2,8 @@
  * The server from command line to exit code: reads flags and environment, and serves (serve.ts) or prints. Exit codes:
  * 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
  *
- * All imports but that of the terminal happen inside `run`, after the cache of compiled code is set up, and only for
- * command lines that need them.
+ * All imports but those of the terminal and the version happen inside `run`, after the cache of compiled code is set up,
+ * and only for command lines that need them.
  */
 import { fileURLToPath } from 'node:url';
 import type { RunOptions } from './serve.ts';
@@ -15,17 +15,17 @@ const PARENT = process.ppid;
 
 /** Runs one server from command line to exit code. */
 export async function run(options: RunOptions): Promise<number> {
-  const { keepCompiledCode } = await import('./code-cache.ts');
-  keepCompiledCode(process.env, ROOT);
-  const { VERSION, readBuild } = await import('./version.ts');
   const argv = process.argv.slice(2);
-  // The question that tools ask most often needs none of the server's code.
+  const { VERSION, readBuild } = await import('./version.ts');
+  // The question that tools ask most often needs neither the server's code nor the cache of it.
   if (argv.length === 1 && argv[0] === '--version') {
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
+  const { keepCompiledCode } = await import('./code-cache.ts');
+  keepCompiledCode(process.env, ROOT);
   const { loadConfig } = await import('./load.ts');
-  const { builtinPlugins } = await import('../plugins/index.ts');
+  const { PARTS } = await import('./parts.ts');
   const directory = workingDirectory();
   if (directory === undefined) {
     process.stderr.write('svc: the working directory is not there any more: change to another one\n');
@@ -34,13 +34,14 @@ export async function run(options: RunOptions): Promise<number> {
   const request = await loadConfig({
     argv,
     environment: process.env,
-    pluginNames: builtinPlugins.map(({ name }) => name),
+    pluginNames: PARTS.map(({ name }) => name),
     version: VERSION,
     build: await readBuild(),
     directory,
     root: ROOT,
     async loadPlugins(requests) {
       const { loadPlugins } = await import('../plugins/loader/index.ts');
+      const { builtinPlugins } = await import('../plugins/index.ts');
       return loadPlugins(requests, { directory, builtin: builtinPlugins });
     },
   });
@@ -54,7 +55,7 @@ export async function run(options: RunOptions): Promise<number> {
           version: VERSION,
           width: columns ?? 80,
           hasColor: hasColors(process.stdout),
-          plugins: builtinPlugins,
+          parts: PARTS,
           loaded: request.loaded,
         }),
       );

@@ -15,7 +15,7 @@ const CALLED = 16;
 /** Actors that the durable server keeps awake. */
 const LIVE_CAP = 32;
 /** Milliseconds without which sleeping actors are not measured: two starts. */
-const SLEEPERS_MS_MIN = 3000;
+const SLEEPERS_MS_MIN = 2000;
 const INSTALLED_AT_ONCE = 4;
 const INSTALLED_MAX = 2000;
 
@@ -71,8 +71,8 @@ type DurableOptions = MeasureOptions & { readonly stateFolder: string };
 /** Takes as long as there is time. Rejects with an Error, or with the reason of the signal. */
 export async function measure(options: MeasureOptions): Promise<Costs> {
   const { stateFolder, workMs } = options;
-  const durable = { commits: 5, sleepers: 8 };
-  const budget = new Budget(workMs, { live: 5, query: 3, update: 3, ...(stateFolder !== undefined && durable) });
+  const durable = { commits: 3, sleepers: 9 };
+  const budget = new Budget(workMs, { live: 3, query: 2, update: 2, ...(stateFolder !== undefined && durable) });
   const inMemory = await measureInMemory(options, budget);
   if (stateFolder === undefined) return { ...inMemory, durable: undefined };
   return { ...inMemory, durable: await measureDurable({ ...options, stateFolder }, budget) };

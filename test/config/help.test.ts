@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { flagsDocument, helpText } from '../../config/help.ts';
 import { flagsByName, variablesByName } from '../../config/flags.ts';
-import { builtinPlugins } from '../../plugins/index.ts';
+import { PARTS } from '../../config/parts.ts';
 
-const options = { version: '0.1.0', width: 80, hasColor: false, plugins: builtinPlugins };
+const options = { version: '0.1.0', width: 80, hasColor: false, parts: PARTS };
 
 test('every flag and variable stands in the help text, with its default and unit', () => {
   const text = helpText(options).replaceAll(/\s+/g, ' ');
@@ -22,7 +22,10 @@ test('every flag and variable stands in the help text, with its default and unit
 test('only plugins that the server can do without are offered for turning off', () => {
   const text = helpText({
     ...options,
-    plugins: [{ name: 'door' }, { name: 'wall', neededBecause: 'it holds the roof' }],
+    parts: [
+      { name: 'door', isOptional: true },
+      { name: 'wall', isOptional: false },
+    ],
   });
   assert.match(text, /--no-door/);
   assert.doesNotMatch(text, /--no-wall/);
@@ -48,5 +51,5 @@ test('colours are only added, and only when asked for', () => {
 
 test('docs/flags.md is what the declarations say', (t) => {
   const file = join(import.meta.dirname, '../../docs/flags.md');
-  t.assert.fileSnapshot(flagsDocument(builtinPlugins), file, { serializers: [(text) => String(text).trimEnd()] });
+  t.assert.fileSnapshot(flagsDocument(PARTS), file, { serializers: [(text) => String(text).trimEnd()] });
 });

@@ -1,0 +1,35 @@
+/**
+ * The parts of the server in the order of its plugins: names for `--no-<part>` and for help, without the code of the
+ * plugins, which takes three quarters of the time that a help text would need. `test/config/parts.test.ts` compares the
+ * list with the plugins.
+ */
+export interface PartName {
+  readonly name: string;
+  /** True if the server can run without this part. */
+  readonly isOptional: boolean;
+}
+
+const optional = (name: string): PartName => ({ name, isOptional: true });
+const needed = (name: string): PartName => ({ name, isOptional: false });
+
+export const PARTS: readonly PartName[] = [
+  optional('auth'),
+  optional('metering'),
+  optional('storage'),
+  needed('execution'),
+  needed('scheduler'),
+  needed('codec'),
+  optional('manifest'),
+  optional('compiler'),
+  needed('compatibility'),
+  needed('canisters'),
+  optional('outcalls'),
+  needed('management'),
+  optional('metrics'),
+  optional('openapi'),
+  optional('mops-closure'),
+  optional('gateway'),
+  optional('inspector'),
+  needed('hot-reload'),
+  needed('http'),
+];
