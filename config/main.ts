@@ -2,8 +2,8 @@
  * The server from command line to exit code: reads flags and environment, and serves (serve.ts) or prints. Exit codes:
  * 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
  *
- * All imports but those of the terminal and the version happen inside `run`, after the cache of compiled code is set up,
- * and only for command lines that need them.
+ * All imports but those of the terminal and the version happen inside `run`, after the cache of compiled code is set
+ * up, and only for command lines that need them.
  */
 import { fileURLToPath } from 'node:url';
 import type { RunOptions } from './serve.ts';
