@@ -36,6 +36,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   manifest: { part: 'manifest' },
   watch: { part: 'hot-reload', needs: 'manifest' },
   listen: { part: 'http' },
+  'trust-proxy': { part: 'http' },
+  'access-log': { part: 'http' },
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
   'auth-token-file': { part: 'auth' },

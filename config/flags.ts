@@ -3,6 +3,7 @@
  * them. A flag whose feature is not part of this version is not declared: it is refused as unknown, and never accepted
  * and ignored.
  */
+import { checkAddressRanges } from './address-ranges.ts';
 import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
@@ -71,6 +72,25 @@ export const FLAGS = {
     placeholder: 'ADDR',
     defaultValue: defaults.LISTEN_ADDRESS,
     summary: 'Address to listen on, as host:port or [ipv6]:port. Port 0 takes a free one.',
+  }),
+  'trust-proxy': {
+    ...text({
+      group: 'http',
+      placeholder: 'ADDRS',
+      defaultValue: undefined,
+      defaultText: 'none',
+      summary:
+        "Reverse proxies, as addresses and ranges by commas (127.0.0.1,10.0.0.0/8): a client's address is taken from the " +
+        'X-Forwarded-For or Forwarded that they send. It is only told (log, --access-log), and gives nobody a right.',
+    }),
+    parse: checkAddressRanges,
+  },
+  'access-log': text({
+    group: 'http',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    defaultText: 'none',
+    summary: 'Append a JSON line to this file for each request that has ended; rotate it by renaming it.',
   }),
   history: integer({
     group: 'http',

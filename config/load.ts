@@ -2,6 +2,7 @@
 import { join, resolve } from 'node:path';
 import { platform } from 'node:process';
 import { cacheHome, mopsPackages } from './cache-home.ts';
+import { parseAddressRanges } from './address-ranges.ts';
 import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders } from './flag-readers.ts';
@@ -160,18 +161,10 @@ function buildConfig(
   { address, token }: { readonly address: ListenAddress; readonly token: string | undefined },
   options: LoadOptions,
 ): ServerConfig {
-  const { version, build } = options;
+  const { version } = options;
   const state = flags.state === undefined ? undefined : resolve(options.directory, flags.state);
   return freezeConfig({
-    http: {
-      host: address.host,
-      port: address.port,
-      version,
-      build,
-      web: flags.web,
-      siteHosts: flags['site-hosts'],
-      browserGuard: flags['browser-guard'] ? { names: [address.host, splitAddress(flags.listen).host] } : undefined,
-    },
+    http: httpOf(flags, address, options),
     auth: { token },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
@@ -224,6 +217,25 @@ function buildConfig(
     },
     'hot-reload': { isWatching: flags.watch },
   });
+}
+
+function httpOf(
+  flags: ParsedFlags['flags'],
+  { host, port }: ListenAddress,
+  options: LoadOptions,
+): ServerConfig['http'] {
+  const { version, build } = options;
+  return {
+    host,
+    port,
+    version,
+    build,
+    web: flags.web,
+    siteHosts: flags['site-hosts'],
+    browserGuard: flags['browser-guard'] ? { names: [host, splitAddress(flags.listen).host] } : undefined,
+    trustedProxies: flags['trust-proxy'] === undefined ? [] : parseAddressRanges(flags['trust-proxy']),
+    accessLog: fileOf(flags['access-log'], options),
+  };
 }
 
 function fileOf(file: string | undefined, { directory }: LoadOptions): string | undefined {

@@ -3,6 +3,7 @@
  * (`load.ts`), frozen, and handed out by the kernel section by section: a plugin sees only its own.
  */
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
+import type { AddressRange } from './address-ranges.ts';
 
 interface HttpSection {
   /** The address to bind, resolved: an IPv4 or IPv6 literal. */
@@ -22,6 +23,10 @@ interface HttpSection {
    * off.
    */
   readonly browserGuard: { readonly names: readonly string[] } | undefined;
+  /** Reverse proxies whose word about a client's address counts. */
+  readonly trustedProxies: readonly AddressRange[];
+  /** Absolute path of the file with a line for each request; undefined: none is written. */
+  readonly accessLog: string | undefined;
 }
 
 interface AuthSection {

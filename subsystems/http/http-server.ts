@@ -13,7 +13,9 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { Broadcast } from './broadcast.ts';
+import { AccessLog } from './access-log.ts';
 import { BrowserGuard } from './browser-guard.ts';
+import { type AddressRange, ClientAddresses } from './client-addresses.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
 import {
@@ -28,6 +30,7 @@ import type { Gateway } from '../gateway/index.ts';
 import type { HttpServer, PluginRouteSpec } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { createServer } from './node-http.ts';
+import { RefusedTokens } from './refused-tokens.ts';
 import { ServedRequest } from './served-request.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
@@ -94,6 +97,10 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly port: number;
   /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
   readonly browserGuard?: { readonly names: readonly string[] } | undefined;
+  /** Reverse proxies whose word about a client's address counts (`--trust-proxy`). */
+  readonly trustedProxies?: readonly AddressRange[];
+  /** File that gets a line for each request (`--access-log`). */
+  readonly accessLog?: string | undefined;
   /** Routes of plugins from outside. */
   readonly pluginRoutes?: readonly PluginRouteSpec[];
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
@@ -160,6 +167,10 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #descriptors: Descriptors;
   readonly #auth: Auth;
   readonly #readiness: Readiness;
+  readonly #clients: ClientAddresses;
+  readonly #refusedTokens: RefusedTokens;
+  /** Undefined if nobody has asked for it. */
+  #accessLog: AccessLog | undefined;
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
   /** Displaced connections that the log has told of. */
   #displacedLogged = 0;
@@ -194,6 +205,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#pluginSpecs = (options.pluginRoutes ?? []).map(pluginRouteSpec);
     this.#targets = new Targets(gateway, readiness, options, this.#pluginSpecs);
     this.#auth = auth;
+    this.#clients = new ClientAddresses(options.trustedProxies ?? []);
+    this.#refusedTokens = new RefusedTokens(this.#clients, log);
     this.#readiness = readiness;
     this.#connections = new Connections({
       idleMaxMs: options.idleMaxMs ?? IDLE_MAX_MS,
@@ -242,8 +255,12 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   async listen(): Promise<string> {
-    const { host, port } = this.#options;
+    const { host, port, accessLog: file } = this.#options;
     await this.#app.ready();
+    if (file !== undefined) {
+      const parts = { file, clients: this.#clients, clock: this.#clock, log: this.#log };
+      this.#accessLog = await AccessLog.open(parts);
+    }
     this.#bindConnections();
     try {
       this.#server.listen({ host, port, backlog: BACKLOG });
@@ -295,6 +312,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     const nowMs = this.#clock.nowMs();
     const { reason } = this.#bindConnections();
     this.#connections.sweep(nowMs);
+    this.#refusedTokens.tell(nowMs);
     const { max } = this.#connections;
     const displaced = this.#connections.displaced - this.#displacedLogged;
     if (displaced === 0 || nowMs - this.#displacedLoggedMs < DISPLACED_LOG_MS) return;
@@ -343,7 +361,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.stopAccepting();
     using _ending = this.#pluginAnswers.endAfter(this.#clock);
     await this.#serverClosed;
-    await Promise.all([this.#app.close(), this.#typeTables.close()]);
+    await Promise.all([this.#app.close(), this.#typeTables.close(), this.#accessLog?.close()]);
+    this.#refusedTokens.tell(Number.POSITIVE_INFINITY);
   }
 
   #showConnections(): void {
@@ -417,10 +436,12 @@ class FastifyHttpServer implements OpenableHttpServer {
     response.startedMs = this.#clock.nowMs();
     const connection = this.#connections.of(request.socket);
     if (connection !== undefined) this.#flow.began(connection, response);
+    this.#accessLog?.began(request, response);
     const target = this.#targets.read(request);
     const isAdmitted = this.#checks.admit(request, response, expectation, target);
     if (connection?.isKnown === false && this.#showsToken(request, target)) this.#connections.know(connection);
     if (!isAdmitted) {
+      if (response.statusCode === 401) this.#refusedTokens.note(request);
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
       tally.value++;
       tally.answered(response.statusCode, this.#clock.nowMs() - response.startedMs);

@@ -53,6 +53,8 @@ test('each plugin has its section, and nobody can change one', async () => {
     web: undefined,
     siteHosts: false,
     browserGuard: undefined,
+    trustedProxies: [],
+    accessLog: undefined,
   });
   assert.deepEqual(config.metering, { isEnabled: true, startingCycles: 7n, instructionLimit: 40_000_000_000 });
   assert.deepEqual(config.execution, {
@@ -258,4 +260,14 @@ test('the project is told to mops-closure as an absolute path, the cache of mops
     await refused(['--no-mops-closure', '--project=shop'], options),
     /^--project and --no-mops-closure contradict/,
   );
+});
+
+test('proxies that are trusted and the file for requests reach the HTTP section', async () => {
+  const { config } = await accepted(['--trust-proxy', '127.0.0.1,10.0.0.0/8', '--access-log', 'logs/access.log']);
+  assert.deepEqual(config.http.trustedProxies, [
+    { address: '127.0.0.1', prefix: 32 },
+    { address: '10.0.0.0', prefix: 8 },
+  ]);
+  assert.equal(config.http.accessLog, resolve('/srv/logs/access.log'));
+  assert.match(await refused(['--trust-proxy', 'nginx']), /--trust-proxy: 'nginx' is not an IP address or range/);
 });
