@@ -1,7 +1,7 @@
 /**
  * The bytes of a backup, for its writer and its reader.
  *
- *     header   a line of ASCII:  svc-backup 1 state 2 2026-11-21T08:30:00.000Z 5f3a09c1
+ *     header   a line of ASCII:  svc-backup 1 state 3 2026-11-21T08:30:00.000Z 5f3a09c1
  *              format of the backup, format of the state, when it was made, CRC-32 of all before the last blank
  *     blocks   u32 crc · u32 length · u8 kind · length bytes
  *              kind 1: a part of the entries

@@ -18,7 +18,7 @@ import {
   MAGIC,
   VALUE_BYTES_MAX,
 } from './backup-format.ts';
-import { FORMAT as STATE_FORMAT } from './state-directory.ts';
+import { FORMAT as STATE_FORMAT, OLDEST_FORMAT } from './format-steps.ts';
 import { type Change, FAMILIES } from './tables.ts';
 
 /** A source of bytes. */
@@ -41,6 +41,7 @@ export class BackupParser {
   readonly #digest = createHash('sha256');
   readonly #counts = new BigUint64Array(FAMILIES.length);
   #position = 0;
+  #stateFormat = 0;
   #crc = 0;
   /** The beginning of an entry whose other part is in the next block, and how many bytes it needs to get on. */
   #parts: Uint8Array[] = [];
@@ -56,6 +57,11 @@ export class BackupParser {
   /** Bytes of the file that have been read. */
   get bytes(): number {
     return this.#position;
+  }
+
+  /** Format of the state of which the backup was made; known when the first changes are there. */
+  get stateFormat(): number {
+    return this.#stateFormat;
   }
 
   /** Entries that have been handed out. */
@@ -107,10 +113,11 @@ export class BackupParser {
     if (!isIntact || Number(format) !== BACKUP_FORMAT) throw this.#damaged(0, 'its first line is damaged');
     if (Number(stateFormat) > STATE_FORMAT) throw this.#newer(`state format ${stateFormat}`, STATE_FORMAT);
     if (Number(stateFormat) === 0) throw this.#damaged(0, 'there is no state format 0');
-    if (Number(stateFormat) < STATE_FORMAT) {
-      const message = `${name} was made by an older version: it has state format ${stateFormat}, this version reads ${STATE_FORMAT}`;
+    if (Number(stateFormat) < OLDEST_FORMAT) {
+      const message = `${name} was made by an older version: it has state format ${stateFormat}, this version reads ${OLDEST_FORMAT} to ${STATE_FORMAT}`;
       throw new ServerError('invalid', 'backup-older', message);
     }
+    this.#stateFormat = Number(stateFormat);
     this.#digest.update(line, 'latin1');
     this.#crc = crc32(text);
   }

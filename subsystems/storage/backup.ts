@@ -16,7 +16,7 @@ import {
   VALUE_BYTES_MAX,
 } from './backup-format.ts';
 import { META, metaKey } from './keyspace.ts';
-import { FORMAT as STATE_FORMAT } from './state-directory.ts';
+import { FORMAT as STATE_FORMAT } from './format-steps.ts';
 import { FAMILIES, type Family, type TableReader } from './tables.ts';
 import { NO_BYTES } from '../bytes/index.ts';
 

@@ -66,6 +66,7 @@ export async function restoreBackup(file: string, directory: string, options: Re
           tables.write(batch.value, { isSynced: false });
           progress.tell();
         }
+        return parser.stateFormat;
       });
     } finally {
       await unlock();
@@ -77,18 +78,17 @@ export async function restoreBackup(file: string, directory: string, options: Re
   return { entries: parser.entries, bytes: parser.bytes };
 }
 
-/** The state, wholly or not at all. */
+/** Makes the state, wholly or not at all; `fill` resolves with its format. */
 async function build(
   root: string,
   { tables: wanted, log }: RestoreOptions,
-  fill: (tables: Tables) => Promise<void>,
+  fill: (tables: Tables) => Promise<number>,
 ): Promise<void> {
   const unfinished = join(root, UNFINISHED_RESTORE);
   const tables = join(root, 'tables');
-  const format = join(root, FORMAT_FILE);
   /** The directory that marks the restore as unfinished goes last, whenever this ends. */
   const remove = async (): Promise<void> => {
-    await rm(format, { force: true });
+    await rm(join(root, FORMAT_FILE), { force: true });
     await syncDirectory(root);
     for (const path of [tables, unfinished]) await rm(path, { recursive: true, force: true });
   };
@@ -100,8 +100,9 @@ async function build(
     });
     const { tables: opened, note } = await openTables(join(unfinished, 'tables'), wanted);
     if (note !== undefined) log?.info(note);
+    let format: number;
     try {
-      await fill(opened);
+      format = await fill(opened);
       opened.write([], { isSynced: true });
     } finally {
       await opened.close();
@@ -110,7 +111,7 @@ async function build(
       await syncDirectory(join(unfinished, 'tables'));
       await rename(join(unfinished, 'tables'), tables);
       await syncDirectory(root);
-      await writeFormat(root);
+      await writeFormat(root, format);
       await rmdir(unfinished);
     });
   } catch (error) {

@@ -1,12 +1,14 @@
 /**
  * A state directory, before anything in it is opened:
  *
- *     format     `svc state, format 2`: that it is ours, and how to read the rest
+ *     format     `svc state, format 3`: that it is ours, and how to read the rest
  *     lock       who uses it, as JSON; goes when it is closed
  *     tables/    RocksDB
  *     log/       the step log
  *     motoko/    what the compiler made
  *     modules/   what the instrumenter made
+ *
+ * A directory of an older format is taken over in steps (format-steps.ts), a newer one is refused by name.
  *
  * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is
  * closed to other users, also what an earlier version left open (private-files.ts).
@@ -14,6 +16,7 @@
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { FORMAT, FORMAT_STEPS, formatAfter, type FormatStep, OLDEST_FORMAT } from './format-steps.ts';
 import { closeToOthers, PRIVATE_DIRECTORY, PRIVATE_FILE } from './private-files.ts';
 import { takeStateLock } from './state-lock.ts';
 import { codeOf, guarded, makePrivateDirectory, notDirectory, unwritable } from './state-problems.ts';
@@ -25,14 +28,12 @@ export interface StateDirectory {
   readonly log: string;
   /** Entries of the directory that other users can get at, because their rights cannot be changed. */
   readonly exposed: readonly string[];
-  /** True if nothing was kept here before. */
-  readonly isNew: boolean;
+  /** The format that was found and taken over; undefined if nothing was kept here before. */
+  readonly found: number | undefined;
   /** Removes the lock. Close what is open in the directory first. */
   readonly close: () => Promise<void>;
 }
 
-/** Format 1 had the records of logs as V8 serializes objects. */
-export const FORMAT = 2;
 export const FORMAT_FILE = 'format';
 const NEW_FORMAT_FILE = 'format.new';
 export const LOCK_FILE = 'lock';
@@ -53,16 +54,21 @@ const NAMES_SHOWN = 5;
  * Creates the directory if there is none, and takes its lock. Rejects with ServerError `state-not-directory`,
  * `state-foreign`, `state-newer`, `state-older`, `state-corrupt`, `state-unwritable` or `state-locked`.
  */
-export async function openStateDirectory(path: string): Promise<StateDirectory> {
+export async function openStateDirectory(
+  path: string,
+  steps: readonly FormatStep[] = FORMAT_STEPS,
+): Promise<StateDirectory> {
+  const newest = formatAfter(steps);
   const root = resolve(path);
   await createDirectory(root);
   // Before the lock is written: nothing is put into somebody else's directory.
-  await readFormat(root);
+  await readFormat(root, newest);
   const unlock = await guarded(root, () => takeStateLock(root, LOCK_FILE));
   try {
     // Again under the lock: another process may have been about to write it.
-    const isNew = (await readFormat(root)) === undefined;
-    if (isNew) await guarded(root, () => writeFormat(root));
+    const found = await readFormat(root, newest);
+    const isNew = found === undefined;
+    await guarded(root, () => (isNew ? writeFormat(root, newest) : takeOver(root, found, steps)));
     await guarded(root, async () => {
       // From now on this is a state that was served, and no restore may begin anew.
       await rm(join(root, UNFINISHED_RESTORE), { recursive: true, force: true });
@@ -70,7 +76,7 @@ export async function openStateDirectory(path: string): Promise<StateDirectory> 
       await syncDirectory(root);
     });
     const exposed = await closeToOthers(root, [FORMAT_FILE, LOCK_FILE, ...DIRECTORIES]);
-    return { path: root, tables: join(root, 'tables'), log: join(root, 'log'), exposed, isNew, close: unlock };
+    return { path: root, tables: join(root, 'tables'), log: join(root, 'log'), exposed, found, close: unlock };
   } catch (error) {
     await unlock();
     throw error;
@@ -89,7 +95,7 @@ async function createDirectory(root: string): Promise<void> {
  * Returns the version of the state in a directory; undefined if there is none. Rejects with ServerError
  * `state-foreign`, `state-newer`, `state-older` or `state-corrupt`.
  */
-export async function readFormat(root: string): Promise<number | undefined> {
+export async function readFormat(root: string, newest: number = FORMAT): Promise<number | undefined> {
   const file = join(root, FORMAT_FILE);
   let text: string;
   try {
@@ -106,12 +112,12 @@ export async function readFormat(root: string): Promise<number | undefined> {
     throw new ServerError('unavailable', 'state-corrupt', message);
   }
   const version = Number(digits);
-  if (version > FORMAT) {
-    const message = `the state in ${root} has format ${version}, written by a newer svc; this one reads up to format ${FORMAT}: upgrade svc`;
+  if (version > newest) {
+    const message = `the state in ${root} has format ${version}, written by a newer svc; this one reads up to format ${newest}: upgrade svc, or restore a backup that the older one made`;
     throw new ServerError('unavailable', 'state-newer', message);
   }
-  if (version < FORMAT) {
-    const message = `the state in ${root} has format ${version}, written by an older svc; this one reads format ${FORMAT}: go on with the svc that wrote it, or name an empty directory`;
+  if (version < OLDEST_FORMAT) {
+    const message = `the state in ${root} has format ${version}, written by an older svc; this one reads formats ${OLDEST_FORMAT} to ${newest}: go on with the svc that wrote it, or name an empty directory`;
     throw new ServerError('unavailable', 'state-older', message);
   }
   return version;
@@ -130,9 +136,19 @@ async function checkEmpty(root: string): Promise<undefined> {
   throw new ServerError('unavailable', 'state-foreign', message);
 }
 
-/** Wholly there or not at all, whenever the machine stops. */
-export async function writeFormat(root: string): Promise<void> {
-  const text = `svc state, format ${FORMAT}\nWritten by svc, which needs this file: do not change or remove it.\n`;
+/** Takes a directory over, one format after the other. A step that was killed begins again. */
+async function takeOver(root: string, found: number, steps: readonly FormatStep[]): Promise<void> {
+  for (const [index, step] of steps.entries()) {
+    const from = OLDEST_FORMAT + index;
+    if (from < found) continue;
+    await step.run(root);
+    await writeFormat(root, from + 1);
+  }
+}
+
+/** Writes the format, wholly or not at all, whenever the machine stops. */
+export async function writeFormat(root: string, format: number = FORMAT): Promise<void> {
+  const text = `svc state, format ${format}\nWritten by svc, which needs this file: do not change or remove it.\n`;
   const written = join(root, NEW_FORMAT_FILE);
   {
     await using file = await open(written, 'w', PRIVATE_FILE);

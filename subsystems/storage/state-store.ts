@@ -7,9 +7,11 @@
  * behind commits. Runs in the thread `storage`.
  *
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
- * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
+ * already or not. Synchronous and without threads of its own, so that a simulator can run it.
+ *
+ * Every unit of the log begins with the time of its commit, which never goes back.
  */
-import { at } from '../../kernel/index.ts';
+import { at, type Clock, systemClock } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
 import { release } from './release.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
@@ -21,6 +23,7 @@ import type { StateReader } from './state-reader.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { Change, TableReader, Tables, WriteOut } from './tables.ts';
 import { bytesOf, piecesOf, type Unit } from './unit.ts';
+import { timeOfUnit, timeOperation } from './write-batch.ts';
 
 interface StateStoreOptions {
   /** Bytes of log or overlay from which on they go to the tables. */
@@ -33,6 +36,8 @@ interface StateStoreOptions {
   readonly writeOut?: WriteOut | undefined;
   /** Units are handed over: nobody else has them when they are committed. */
   readonly ownsUnits?: boolean;
+  /** Source of units' times. */
+  readonly clock?: Pick<Clock, 'nowMs'>;
 }
 
 /** The tables' knowledge of the log. */
@@ -98,6 +103,8 @@ export class StateStore {
   #mark = 0;
   #lastFrozen = 0;
   #last: number;
+  /** Time of the newest unit whose time is known. */
+  #timeMs = 0;
   /** Callbacks that want a snapshot of what is committed, and of what is being folded. */
   readonly #wanted: SnapshotTaker[] = [];
   #folding: SnapshotTaker[] = [];
@@ -120,6 +127,7 @@ export class StateStore {
     this.#log.recover((unit, number) => {
       this.#overlay.apply(unit);
       this.#last = number;
+      this.#timeMs = Math.max(this.#timeMs, timeOfUnit(unit) ?? 0);
       this.#bytesSinceFreeze += unit.length;
       if (this.#isOverlayLarge(this.#foldBytes)) this.#foldRecovered();
     });
@@ -142,8 +150,10 @@ export class StateStore {
    */
   commit(units: readonly Unit[]): number {
     this.#isFolded = false;
+    this.#timeMs = Math.max(this.#timeMs, (this.#options.clock ?? systemClock).nowMs());
+    const time = timeOperation(this.#timeMs);
     for (const unit of units) {
-      this.#last = this.#log.append(unit);
+      this.#last = this.#log.append([time, ...piecesOf(unit)]);
       this.#bytesSinceFreeze += bytesOf(unit);
       this.#bytesUnsettled += bytesOf(unit);
     }

@@ -10,6 +10,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { collectGarbage } from '../threads/index.ts';
 import { CommitServer } from './commit-server.ts';
 import { FileDisk } from './file-disk.ts';
+import { FORMAT } from './format-steps.ts';
 import { openTables } from './open-tables.ts';
 import { openStateDirectory, type StateDirectory } from './state-directory.ts';
 import { type KnownLog, StateStore } from './state-store.ts';
@@ -30,6 +31,7 @@ let directory: StateDirectory | undefined;
 try {
   directory = await openWhenFree(options.directory);
   warnOfExposed(directory);
+  tellTakenOver(directory);
   await serve(new CommitServer(options.end, await openStore(directory)), directory);
 } catch (error) {
   // A failure now (no descriptor is left to read the lock) must not replace the error.
@@ -56,6 +58,12 @@ function warnOfExposed({ path, exposed }: StateDirectory): void {
   if (exposed.length === 0) return;
   const text = `other users can read the state in ${path}, with the secrets of its signing keys: the rights of ${exposed.join(', ')} cannot be changed; give them to the user who runs svc`;
   options.end.port.postMessage({ kind: 'warning', text } satisfies FromStorageThread);
+}
+
+function tellTakenOver({ path, found }: StateDirectory): void {
+  if (found === undefined || found === FORMAT) return;
+  const text = `the state in ${path} was taken over from format ${found} to ${FORMAT}: an svc that reads up to format ${found} refuses it from now on`;
+  options.end.port.postMessage({ kind: 'note', text } satisfies FromStorageThread);
 }
 
 async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {

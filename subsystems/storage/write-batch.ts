@@ -7,6 +7,7 @@
  *     CLEAR   3 · family · u16 prefix length · prefix                       every key that begins so
  *     PATCH   4 · family · u16 pages · 10 bytes id · pages × page           key: id · u32 page number, big-endian
  *             page: as in bytes/page-patch.ts
+ *     TIME    6 · f64 milliseconds since 1970                               first in a unit of the step log
  *
  * Numbers are little-endian and unaligned. A page holds zeros where it was never written.
  */
@@ -21,11 +22,13 @@ const PUT = 1;
 const DELETE = 2;
 const CLEAR = 3;
 const PATCH = 4;
+const TIME = 6;
 
 const FIRST_BYTES = 4096;
 /** Bytes at which a piece ends, unless a single operation is longer. So much room is kept for what comes. */
 const PIECE_BYTES = 1 << 20;
 const PATCH_HEADER_BYTES = 4 + ID_BYTES;
+const TIME_BYTES = 9;
 
 /**
  * Collects operations; `take` hands them out. Large amounts are collected in pieces, each of whole operations, so
@@ -207,8 +210,12 @@ export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor, fr
   const bytes = (length: number): Uint8Array => unit.subarray(take(length), at);
   while (at < unit.length && at - from < bytesMax) {
     const start = at;
-    const kind = unit[take(2)];
-    const family = FAMILIES[unit[start + 1] ?? -1];
+    const kind = unit[take(1)];
+    if (kind === TIME) {
+      take(TIME_BYTES - 1);
+      continue;
+    }
+    const family = FAMILIES[unit[take(1)] ?? -1];
     if (family === undefined) throw malformed(start);
     const size = u16();
     switch (kind) {
@@ -238,6 +245,20 @@ export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor, fr
     }
   }
   return at;
+}
+
+/** Returns the operation with which a unit begins that was committed at that time. It changes nothing. */
+export function timeOperation(timeMs: number): Uint8Array {
+  const bytes = Buffer.alloc(TIME_BYTES);
+  bytes[0] = TIME;
+  bytes.writeDoubleLE(timeMs, 1);
+  return bytes;
+}
+
+/** Returns the time of a unit in milliseconds since 1970; undefined for one of state format 2, which had none. */
+export function timeOfUnit(unit: Uint8Array): number | undefined {
+  if (unit[0] !== TIME || unit.length < TIME_BYTES) return undefined;
+  return new DataView(unit.buffer, unit.byteOffset).getFloat64(1, true);
 }
 
 function malformed(at: number): ServerError {

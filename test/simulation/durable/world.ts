@@ -267,7 +267,8 @@ class World {
     // ones.
     const windowBytes = at(WINDOWS, seed % WINDOWS.length, 'window');
     const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, windowBytes, random });
-    const store = new StateStore(tables, openLog, { foldBytes, isSynced, writeOut: writeOutOf(seed) });
+    const writeOut = writeOutOf(seed);
+    const store = new StateStore(tables, openLog, { foldBytes, isSynced, writeOut, clock: this.#clock });
     const parts = { plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store, outside };
     const life = new Life({ ...parts, planted: this.#planted });
     this.#life = life;

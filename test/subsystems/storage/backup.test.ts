@@ -11,7 +11,7 @@ import {
 import { BackupParser } from '../../../subsystems/storage/backup-parser.ts';
 import { BackupReader } from '../../../subsystems/storage/backup.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { FORMAT as STATE_FORMAT } from '../../../subsystems/storage/state-directory.ts';
+import { FORMAT as STATE_FORMAT } from '../../../subsystems/storage/format-steps.ts';
 import { type Change, FAMILIES, type TableReader } from '../../../subsystems/storage/tables.ts';
 import { backupOf, filledTables, sourceOf } from './backup-files.ts';
 
@@ -124,7 +124,7 @@ suite('backup', () => {
     const [line = ''] = backupOf(new MemoryTables(), Date.UTC(2026, 10, 21, 8, 30))
       .toString('latin1')
       .split('\n', 1);
-    assert.match(line, /^svc-backup 1 state 2 2026-11-21T08:30:00\.000Z [0-9a-f]{8}$/);
+    assert.match(line, /^svc-backup 1 state 3 2026-11-21T08:30:00\.000Z [0-9a-f]{8}$/);
   });
 
   test('it may come in pieces of any size', async () => {
@@ -211,7 +211,7 @@ suite('a backup that is not as it was made', () => {
     });
     await assert.rejects(parsed(Buffer.from(backupHeader(7, 0).line)), {
       code: 'backup-newer',
-      message: 'it was made by a newer version: it has state format 7, this version reads 2',
+      message: 'it was made by a newer version: it has state format 7, this version reads 3',
     });
     await assert.rejects(parsed(Buffer.from(backupHeader(0, 0).line)), { code: 'backup-damaged' });
   });
@@ -219,7 +219,7 @@ suite('a backup that is not as it was made', () => {
   test('one of an older state is refused with both numbers', async () => {
     await assert.rejects(parsed(Buffer.from(backupHeader(1, 0).line)), {
       code: 'backup-older',
-      message: 'it was made by an older version: it has state format 1, this version reads 2',
+      message: 'it was made by an older version: it has state format 1, this version reads 2 to 3',
     });
   });
 

@@ -43,7 +43,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
 async function startIn(directory: string): Promise<Buffer | ServerError | undefined> {
   try {
     const state = await openStateDirectory(directory);
-    if (state.isNew) {
+    if (state.found === undefined) {
       await state.close();
       return undefined;
     }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { restoreBackup } from '../../../subsystems/storage/restore.ts';
 import { openTables } from '../../../subsystems/storage/open-tables.ts';
+import { FORMAT } from '../../../subsystems/storage/format-steps.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
 import { backupOf, filledTables, someChanges } from './backup-files.ts';
 
@@ -28,7 +29,7 @@ async function place(t: TestContext, contents: Uint8Array = backupOf(filledTable
 /** Makes a backup of the state in a directory, opened as a start does it. */
 async function backupOfState(directory: string): Promise<Buffer> {
   const state = await openStateDirectory(directory);
-  assert.equal(state.isNew, false);
+  assert.equal(state.found, FORMAT);
   const { tables } = await openTables(state.tables, undefined);
   try {
     return backupOf(tables);

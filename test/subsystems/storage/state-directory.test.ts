@@ -3,6 +3,7 @@ import { chmod, copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } fro
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
+import { FORMAT } from '../../../subsystems/storage/format-steps.ts';
 import { restoreBackup } from '../../../subsystems/storage/restore.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
 import { unwritable } from '../../../subsystems/storage/state-problems.ts';
@@ -28,9 +29,9 @@ async function refused(path: string, code: string, words: readonly string[]): Pr
 test('a directory is created with its parents, and is the same when it is opened again', async () => {
   const path = join(await temporaryDirectory(), 'deep', 'state');
   const state = await openStateDirectory(path);
-  assert.equal(state.isNew, true);
+  assert.equal(state.found, undefined);
   assert.deepEqual((await readdir(path)).toSorted(), ['format', 'lock', 'log', 'modules', 'motoko', 'tables']);
-  assert.match(await readFile(join(path, 'format'), 'utf8'), /^svc state, format 2\n/);
+  assert.match(await readFile(join(path, 'format'), 'utf8'), /^svc state, format 3\n/);
   const lock = JSON.parse(await readFile(join(path, 'lock'), 'utf8')) as { pid: number; started: string };
   assert.equal(lock.pid, process.pid);
   assert.ok(Math.abs(Date.now() - Date.parse(lock.started)) < 60_000);
@@ -39,7 +40,7 @@ test('a directory is created with its parents, and is the same when it is opened
   assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'modules', 'motoko', 'tables']);
 
   const again = await openStateDirectory(path);
-  assert.equal(again.isNew, false);
+  assert.equal(again.found, FORMAT);
   assert.equal(await readFile(join(again.log, 'segment'), 'utf8'), 'kept');
   assert.deepEqual([again.path, again.tables, again.log], [path, join(path, 'tables'), join(path, 'log')]);
   await again.close();
@@ -55,7 +56,7 @@ test('an empty directory will do, and one with what a broken-off start left', as
   await writeFile(join(left, 'lock'), '');
   await mkdir(join(left, 'lost+found'));
   const state = await openStateDirectory(left);
-  assert.equal(state.isNew, true);
+  assert.equal(state.found, undefined);
   await state.close();
 });
 
@@ -132,14 +133,14 @@ test('a newer format is refused with its number', async () => {
   const path = await temporaryDirectory();
   await (await openStateDirectory(path)).close();
   await writeFile(join(path, 'format'), 'svc state, format 12\nand more\n');
-  await refused(path, 'state-newer', ['has format 12', 'up to format 2', 'upgrade svc']);
+  await refused(path, 'state-newer', ['has format 12', 'up to format 3', 'upgrade svc', 'restore a backup']);
 });
 
 test('an older format is refused with both numbers, and nothing is touched', async () => {
   const path = await temporaryDirectory();
   await (await openStateDirectory(path)).close();
   await writeFile(join(path, 'format'), 'svc state, format 1\nand more\n');
-  await refused(path, 'state-older', ['has format 1', 'reads format 2', 'go on with the svc that wrote it']);
+  await refused(path, 'state-older', ['has format 1', 'reads formats 2 to 3', 'go on with the svc that wrote it']);
   assert.equal(await readFile(join(path, 'format'), 'latin1'), 'svc state, format 1\nand more\n');
 });
 
@@ -179,7 +180,7 @@ test('while a live process has the directory, it is refused with the process and
   // The remains of a killed process are no lock.
   await killed(child);
   const state = await openStateDirectory(path);
-  assert.equal(state.isNew, false);
+  assert.equal(state.found, FORMAT);
   const { said: refusal } = await runStateProcess(t, 'open', path);
   assert.match(refusal, new RegExp(`^refused state-locked .*in use by process ${process.pid} since `));
   await refused(path, 'state-locked', [`in use by process ${process.pid} since 2`]);

@@ -9,7 +9,7 @@ import { type KnownLog, StateStore } from '../../../subsystems/storage/state-sto
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { Change, Family } from '../../../subsystems/storage/tables.ts';
 import { piecesOf, type Unit } from '../../../subsystems/storage/unit.ts';
-import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
+import { applyWriteBatch, timeOfUnit, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
@@ -205,6 +205,26 @@ test('a crash at any point loses no committed unit, and keeps no part of one', (
     units.length = store.last;
     check(units, store);
   }
+});
+
+test('units of the log carry the time of their commit, which never goes back, also over a crash', () => {
+  const [tables, disk] = [new MemoryTables(), new FaultyDisk()];
+  let nowMs = 1_000;
+  const unit = Uint8Array.from(randomUnit(seeded(3)));
+  const start = (): StateStore => {
+    const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes: SEGMENT_BYTES });
+    return new StateStore(tables, openLog, { isSynced: true, foldBytes: 2 ** 20, clock: { nowMs: () => nowMs } });
+  };
+  const store = start();
+  store.commit([unit, unit]);
+  nowMs = 2_500.25;
+  store.commit([unit]);
+  nowMs = 2_000;
+  store.commit([unit]);
+  start().commit([unit]);
+  const times: (number | undefined)[] = [];
+  StepLog.open(disk, { segmentBytes: SEGMENT_BYTES }).recover((stored) => times.push(timeOfUnit(stored)));
+  assert.deepEqual(times, [1_000, 1_000, 2_500.25, 2_500.25, 2_500.25]);
 });
 
 test('a unit that says nothing has a number, too', () => {
