@@ -16,8 +16,13 @@ import { ServerError } from '../api/plugin.ts';
 import type { Connection, Statement } from './connection.ts';
 import { codeOf } from './database-errors.ts';
 
-/** Version of the schema. It stands for the format of the state (ADR 48), too: a change of that raises this. */
-export const SCHEMA_VERSION = 1;
+/**
+ * Statements that lead from version 1 to the next, and so on (ADR 86). A step is one transaction, so it is there wholly
+ * or not at all. A change of the state's format that rows of the database have is a step here, too.
+ */
+type SchemaStep = readonly string[];
+const SCHEMA_STEPS: readonly SchemaStep[] = [];
+export const SCHEMA_VERSION: number = 1 + SCHEMA_STEPS.length;
 /** Bytes of a longer value that one row has at most. */
 export const PIECE_BYTES = 2 ** 20;
 /** Rows and, roughly, bytes that one answer of the database has at most; it may have one row more. */
@@ -50,7 +55,7 @@ const TABLES = [
      piece integer NOT NULL,
      value bytea NOT NULL,
      PRIMARY KEY (namespace, family, key, piece))`,
-  `INSERT INTO svc_schema SELECT ${SCHEMA_VERSION} WHERE NOT EXISTS (SELECT 1 FROM svc_schema)`,
+  `INSERT INTO svc_schema SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM svc_schema)`,
 ];
 /** Bytes that live for seconds are not worth being compressed. Where there is no such thing it is done without. */
 const UNCOMPRESSED = `ALTER TABLE svc_log ALTER COLUMN bytes SET STORAGE EXTERNAL`;
@@ -59,12 +64,22 @@ const UNDEFINED_TABLE = '42P01';
 const MADE_MEANWHILE: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const TRIES = 5;
 
-/** Makes the tables where there are none. Throws ServerError `state-corrupt` for tables of another version. */
-export async function prepareSchema(connection: Pick<Connection, 'isBroken' | 'run' | 'transaction'>): Promise<void> {
+/**
+ * Makes the tables where there are none, and takes those of an older version over. Throws ServerError `state-newer` for
+ * tables of a newer version.
+ */
+export async function prepareSchema(
+  connection: Pick<Connection, 'isBroken' | 'run' | 'transaction'>,
+  steps: readonly SchemaStep[] = SCHEMA_STEPS,
+): Promise<void> {
   for (let left = TRIES; ; left--) {
     const version = await versionOf(connection);
-    if (version !== undefined) return checkVersion(version);
+    if (version !== undefined && !checkVersion(version, 1 + steps.length)) return;
     try {
+      if (version !== undefined) {
+        await takeOver(connection, steps);
+        continue;
+      }
       await connection.transaction(async () => {
         for (const table of TABLES) await connection.run(table);
       });
@@ -88,17 +103,27 @@ async function versionOf(connection: Pick<Connection, 'run'>): Promise<number | 
   }
 }
 
-function checkVersion(version: number): void {
-  if (version === SCHEMA_VERSION) return;
-  const fix =
-    version > SCHEMA_VERSION
-      ? 'use the newer svc that made them'
-      : 'move the state by GET /backup with the svc that made them, and --restore into a new database with this one';
-  throw new ServerError(
-    'unavailable',
-    'state-corrupt',
-    `the tables in the database have version ${version} of the schema, and this svc has version ${SCHEMA_VERSION}: ${fix}`,
-  );
+/** Returns true if tables of this version lack a step. */
+function checkVersion(version: number, ours: number): boolean {
+  if (version >= 1 && version <= ours) return version < ours;
+  const said = `the tables in the database have version ${version} of the schema, and this svc has version ${ours}`;
+  if (version > ours) throw new ServerError('unavailable', 'state-newer', `${said}: use the newer svc that made them`);
+  throw new ServerError('unavailable', 'state-corrupt', `${said}: there are no such tables; restore a backup`);
+}
+
+/** Does the next step. Servers that start together wait for each other, and each does what is left. */
+async function takeOver(
+  connection: Pick<Connection, 'run' | 'transaction'>,
+  steps: readonly SchemaStep[],
+): Promise<void> {
+  await connection.transaction(async () => {
+    await connection.run('LOCK TABLE svc_schema IN ACCESS EXCLUSIVE MODE');
+    const version = await versionOf(connection);
+    const step = version === undefined ? undefined : steps[version - 1];
+    if (step === undefined) return;
+    for (const statement of step) await connection.run(statement);
+    await connection.run('UPDATE svc_schema SET version = version + 1');
+  });
 }
 
 export function familyNumber(family: Family): number {

@@ -8,8 +8,10 @@ import { connect, createServer, type Socket } from 'node:net';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ServerError, systemClock } from '../../kernel/index.ts';
+import { Connection } from '../../plugins/storage-postgres/connection.ts';
 import { withSslMode } from '../../plugins/storage-postgres/connection-url.ts';
 import { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
+import { prepareSchema } from '../../plugins/storage-postgres/schema.ts';
 import { PASSWORD_ROLE, type Postgres, startPostgres } from '../support/postgres.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
 import { seeded } from '../support/seeded.ts';
@@ -234,10 +236,10 @@ test('what a start cannot use is one line that says what to do, and shows no pas
   assert.match(await refusal(t, as('right')), /does not let this user make or use the tables/);
 });
 
-test('tables of another version of the schema are left alone', async (t) => {
+test('tables of a version of the schema that there is not yet, or never was, are left alone', async (t) => {
   for (const [version, expected] of [
     [2, /version 2 of the schema, and this svc has version 1: use the newer svc/],
-    [0, /version 0 of the schema.*--restore into a new database/],
+    [0, /version 0 of the schema.*restore a backup/],
   ] as const) {
     const url = await postgres.createDatabase();
     const name = url.slice(url.lastIndexOf('/') + 1);
@@ -245,4 +247,25 @@ test('tables of another version of the schema are left alone', async (t) => {
     assert.match(await refusal(t, url), expected);
     assert.equal((await postgres.query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'svc%'", name)).length, 1);
   }
+});
+
+test('tables of an older schema are taken over step by step, by one of those that start together', async (t) => {
+  const url = await postgres.createDatabase();
+  const options = { url, clock: systemClock, idleTransactionMs: 10_000 };
+  const first = await Connection.open(options);
+  const second = await Connection.open(options);
+  t.after(() => Promise.all([first.end(), second.end()]));
+  await prepareSchema(first, []);
+  const steps = [
+    ['ALTER TABLE svc_log ADD COLUMN a integer'],
+    ['ALTER TABLE svc_log ADD COLUMN b integer', 'UPDATE svc_log SET b = a'],
+  ];
+  const torn = [...steps.slice(0, 1), ['ALTER TABLE svc_log ADD COLUMN b integer', 'not a statement']];
+  await assert.rejects(prepareSchema(first, torn));
+  const version = async (): Promise<unknown> => (await first.run('SELECT version FROM svc_schema')).rows;
+  assert.deepEqual(await version(), [[2]], 'a step that fails leaves what was there before it');
+  await Promise.all([prepareSchema(first, steps), prepareSchema(second, steps)]);
+  assert.deepEqual(await version(), [[3]]);
+  await first.run('SELECT a, b FROM svc_log');
+  await assert.rejects(prepareSchema(first, steps.slice(0, 1)), { code: 'state-newer', message: /use the newer svc/ });
 });
