@@ -7,7 +7,7 @@
  *     npm run prove -- crashes --seed 17    one seed again
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { SIZE_CLASSES } from './payload-sizes.ts';
 import { type Bug, BUGS, CONTROL, OUTSIDE_BUG } from './plan.ts';
 import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
@@ -41,7 +41,7 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
 const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
   'such a gate, and an engine that does not notice': 17,
   'sleeping actors of which not everything is kept': 53,
-  'sleeping actors of which something old is kept': 11,
+  'sleeping actors of which something old is kept': 3,
   'new memory of which a piece is lost': 28,
   'payloads of which a piece is lost': 24,
   'new memory that counts before all of it is there': 48,
@@ -60,6 +60,12 @@ const SIZES_DRAWN_BY = [40, 36, 46, 80, 49, 38, 31, 37];
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
   yield* likely;
   for (let seed = 1; seed <= count; seed++) if (!likely.includes(seed)) yield seed;
+}
+
+/** Tells of a seed that does not find its bug any more: until its entry is changed, each run takes a minute longer. */
+function tellOfStale(t: TestContext, likely: number | undefined, found: number): void {
+  if (likely !== undefined && likely !== found)
+    t.diagnostic(`seed ${likely} finds nothing any more, seed ${found} does`);
 }
 
 const sizes = new Map<string, number>();
@@ -123,12 +129,14 @@ test('payloads have sizes on each side of every threshold', { timeout: 300_000 }
 });
 
 for (const bug of BUGS) {
-  test(`the simulator finds a planted bug: ${bug}`, { timeout: 300_000 }, async () => {
+  test(`the simulator finds a planted bug: ${bug}`, { timeout: 300_000 }, async (t) => {
     let found: unknown;
     const likely = FOUND_BY[bug];
     for (const seed of seedsFrom(likely === undefined ? [] : [likely], SEEDS_UNTIL_FOUND)) {
-      if (found !== undefined) break;
       await simulate(seed, bug).catch((error: unknown) => (found = error));
+      if (found === undefined) continue;
+      tellOfStale(t, likely, seed);
+      break;
     }
     assert.ok(found, `${bug} was not found in ${SEEDS_UNTIL_FOUND} seeds`);
   });
@@ -165,12 +173,13 @@ test('an engine that does not notice is no bug behind the shipped gate', { timeo
 });
 
 for (const [name, planted] of Object.entries(PLANTED_THREADS)) {
-  test(`the simulator finds ${name}`, { timeout: 120_000 }, async () => {
+  test(`the simulator finds ${name}`, { timeout: 120_000 }, async (t) => {
     let found: unknown;
     const likely = THREADS_FOUND_BY[name];
     for (const seed of seedsFrom(likely === undefined ? [] : [likely], SEEDS_UNTIL_FOUND)) {
       await simulate(seed, undefined, planted).catch((error: unknown) => (found = error));
       if (found === undefined) continue;
+      tellOfStale(t, likely, seed);
       // Without the planted bug, the same seed must pass.
       await simulate(seed);
       break;
