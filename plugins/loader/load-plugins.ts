@@ -1,6 +1,7 @@
 /** Turns `storage=./my-storage.js` into a checked definition, or into the reason why it cannot be loaded. */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { PluginDefinition } from '../api/definition.ts';
 import * as api from '../api/plugin.ts';
@@ -20,7 +21,8 @@ import { isPluginLike, judge, type JudgeOptions, kindOf } from './judge.ts';
 import type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 import { importFrom, OWN_MODULES } from './own-modules.ts';
 import { NOT_REPLACEABLE, REPLACEABLE } from './shapes.ts';
-import { inNameOf, nameNow } from './whose-fault.ts';
+import { type StrayFault, StrayFaults } from './stray-faults.ts';
+import { inNameOf } from './whose-fault.ts';
 
 export interface PluginsFound {
   readonly loaded: readonly LoadedPlugin[];
@@ -56,20 +58,40 @@ export async function loadPlugins(
 ): Promise<PluginsFound> {
   const loaded: LoadedPlugin[] = [];
   const problems: string[] = [];
-  for (const request of requests) {
-    try {
-      loaded.push(await load(request, options));
-    } catch (error) {
-      if (!(error instanceof Unusable)) throw error;
-      problems.push(`plugin ${request.capability}=${request.module}: ${error.message}`);
+  const report = (request: PluginRequest, text: string): void =>
+    void problems.push(`plugin ${request.capability}=${request.module}: ${text}`);
+  const strays = new StrayFaults();
+  try {
+    for (const request of requests) {
+      try {
+        loaded.push(await load({ ...options, request, strays }));
+      } catch (error) {
+        if (!(error instanceof Unusable)) throw error;
+        report(request, error.message);
+      }
     }
+    // Lets timers fire that became due while the last module was loaded.
+    if (requests.length > 0) await setTimeout(1);
+  } finally {
+    strays.close();
+  }
+  for (const { error, begun } of strays.left()) {
+    if (begun === undefined) throw error;
+    report(begun, `throws after it was loaded: ${loadErrorText(error, begun.module)}`);
   }
   return { loaded, problems: [...problems, ...problemsTogether(loaded, options)] };
 }
 
-async function load(request: PluginRequest, options: LoadPluginsOptions): Promise<LoadedPlugin> {
+/** Options of one plugin's loading. */
+interface LoadOptions extends LoadPluginsOptions {
+  readonly request: PluginRequest;
+  readonly strays: StrayFaults;
+}
+
+async function load(options: LoadOptions): Promise<LoadedPlugin> {
+  const { request } = options;
   const target = targetOf(request.capability, options.builtin);
-  const { file, exports } = await inNameOf(request, () => importModule(request.module, options));
+  const { file, exports } = await inNameOf(request, () => importModule(options));
   const definition = await inNameOf(request, () => definitionIn(exports, file, options));
   const [first, ...more] = judged(definition, file, { capability: target.capability, key: request.capability });
   if (first !== undefined) throw new Unusable(`${file} ${[first, ...more].join('; it ')}`);
@@ -127,8 +149,9 @@ interface FoundModule {
   readonly exports: Readonly<Record<string, unknown>>;
 }
 
-async function importModule(module: string, options: LoadPluginsOptions): Promise<FoundModule> {
+async function importModule(options: LoadOptions): Promise<FoundModule> {
   const { directory } = options;
+  const { module } = options.request;
   const path = pathOf(module, directory);
   if (path !== undefined) await checkFile(path, module, directory);
   const imported = importFrom(directory, path === undefined ? module : pathToFileURL(path).href);
@@ -139,14 +162,7 @@ async function importModule(module: string, options: LoadPluginsOptions): Promis
   };
   const threw = (error: unknown): Unusable =>
     new Unusable(`${file()} throws while it is loaded: ${loadErrorText(error, file())}`);
-  const loading = nameNow();
-  const threwBeside = (error: unknown): Unusable => {
-    const begun = nameNow() ?? loading;
-    if (begun === undefined || begun === loading) return threw(error);
-    const other = `plugin ${begun.capability}=${begun.module}, loaded before it,`;
-    return new Unusable(`${file()} was not loaded to its end: ${other} throws: ${loadErrorText(error, begun.module)}`);
-  };
-  const outcome = await within(imported.outcome, options, { late, threw: threwBeside });
+  const outcome = await within(imported.outcome, options, { file, late, threw });
   if ('exports' in outcome) return { file: file(), exports: outcome.exports };
   if (imported.url === undefined) throw new Unusable(await notFoundText(module, directory, outcome.error));
   throw threw(outcome.error);
@@ -199,7 +215,7 @@ function loadErrorText(error: unknown, file: string): string {
 async function definitionIn(
   exports: Readonly<Record<string, unknown>>,
   file: string,
-  options: LoadPluginsOptions,
+  options: LoadOptions,
 ): Promise<object> {
   const found = [...new Set(Object.values(exports))].filter(isPluginLike);
   const [first, second] = found;
@@ -218,7 +234,7 @@ async function definitionIn(
 }
 
 /** Calls the module's exported function, which is given the exports of `svc/plugin` and returns the plugin. */
-async function definitionBy(make: Function, file: string, options: LoadPluginsOptions): Promise<object> {
+async function definitionBy(make: Function, file: string, options: LoadOptions): Promise<object> {
   if (/^class\b/.test(Function.prototype.toString.call(make))) {
     throw new Unusable(
       `${file} exports a class: export default defineClassPlugin({ made: ${make.name || 'TheClass'}, … }) from svc/plugin/classes`,
@@ -229,7 +245,7 @@ async function definitionBy(make: Function, file: string, options: LoadPluginsOp
     const made: unknown = (make as (svc: typeof api) => unknown)(api);
     const late = (): Unusable =>
       new Unusable(`the function that ${file} exports has not returned a plugin after ${deadlineMsOf(options)} ms`);
-    definition = await within(Promise.resolve(made), options, { late, threw: (error) => error });
+    definition = await within(Promise.resolve(made), options, { file: () => file, late, threw: (error) => error });
   } catch (error) {
     if (error instanceof Unusable) throw error;
     throw new Unusable(`the function that ${file} exports throws: ${loadErrorText(error, file)}`);
@@ -245,6 +261,8 @@ function deadlineMsOf({ loadDeadlineMs = LOAD_DEADLINE_MS }: LoadPluginsOptions)
 }
 
 interface Faults {
+  /** Returns the path of the module. */
+  readonly file: () => string;
   /** Returns the error for the deadline. */
   readonly late: () => Error;
   /**
@@ -254,17 +272,23 @@ interface Faults {
   readonly threw: (error: unknown) => unknown;
 }
 
-async function within<T>(work: Promise<T>, options: LoadPluginsOptions, { late, threw }: Faults): Promise<T> {
+async function within<T>(work: Promise<T>, options: LoadOptions, { file, late, threw }: Faults): Promise<T> {
+  const { request, strays } = options;
+  const reasonFor = ({ error, begun = request }: StrayFault): unknown => {
+    if (begun === request) return threw(error);
+    const other = `plugin ${begun.capability}=${begun.module}, loaded before it,`;
+    return new Unusable(`${file()} was not loaded to its end: ${other} throws: ${loadErrorText(error, begun.module)}`);
+  };
   // Keeps the process alive: timers of the system's clock do not, and neither does a module that waits for nothing.
   const alive = setInterval(() => undefined, 2 ** 30);
   const over = sleep(options.clock ?? systemClock, deadlineMsOf(options)).then(() => Promise.reject(late()));
   const stray = Promise.withResolvers<never>();
-  const caught = (error: unknown): void => stray.reject(threw(error));
-  process.on('uncaughtException', caught);
+  strays.hear((fault) => stray.reject(reasonFor(fault)));
   try {
     return await Promise.race([work, over, stray.promise]);
   } finally {
-    process.off('uncaughtException', caught);
+    strays.hear(undefined);
+    stray.promise.catch(() => undefined);
     clearInterval(alive);
     over.catch(() => undefined);
   }

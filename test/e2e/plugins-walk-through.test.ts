@@ -73,24 +73,44 @@ test('a module that throws beside its loading is refused as one that throws', as
   assert.equal(status, 2);
 });
 
-test('what a plugin that was loaded before throws meanwhile is not laid at the door of the next', async () => {
-  const folder = await temporaryDirectory();
-  const early = `setTimeout(() => { throw new Error('no luck'); }, 20);
-    export default ({ Outcalls }) => ({ apiVersion: 1, name: 'early', provides: Outcalls, create: () => ({ send() {} }) });`;
-  await writeFile(join(folder, 'early.mjs'), early);
-  await writeFile(join(folder, 'slow.mjs'), 'await new Promise((go) => setTimeout(go, 60_000));');
-  const args = ['--plugin', 'outcalls=./early.mjs', '--plugin', 'slow=./slow.mjs', '--no-manifest'];
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { env, cwd: folder, encoding: 'utf8' });
-  assert.match(
-    stderr,
-    new RegExp(
-      String.raw`^svc: plugin slow=\./slow\.mjs: \S+ was not loaded to its end: ` +
-        String.raw`plugin outcalls=\./early\.mjs, loaded before it, throws: Error: no luck \(\S+early\.mjs:1:\d+\)$`,
-      'm',
-    ),
-  );
-  assert.equal(status, 2);
-});
+// The timer ends while the next module waits; before its loading begins; and behind the last module's.
+for (const [name, early, next, said] of [
+  [
+    'while the next one waits at its top level',
+    '20',
+    'await new Promise((go) => setTimeout(go, 60_000));',
+    String.raw`slow=\./slow\.mjs: \S+ was not loaded to its end: plugin outcalls=\./early\.mjs, loaded before it, throws`,
+  ],
+  [
+    'while the next one makes its plugin',
+    '20',
+    'export default () => new Promise((go) => setTimeout(go, 60_000));',
+    String.raw`slow=\./slow\.mjs: \S+ was not loaded to its end: plugin outcalls=\./early\.mjs, loaded before it, throws`,
+  ],
+  [
+    'between two loadings',
+    '0',
+    'await new Promise((go) => setTimeout(go, 60_000));',
+    String.raw`slow=\./slow\.mjs: \S+ was not loaded to its end: plugin outcalls=\./early\.mjs, loaded before it, throws`,
+  ],
+  ['behind the last loading', '0', undefined, String.raw`outcalls=\./early\.mjs: throws after it was loaded`],
+] as const)
+  test(`a plugin that throws ${name} is named, and no other`, async () => {
+    const folder = await temporaryDirectory();
+    // The getter keeps the thread until the timer is due: it fires as soon as the loader next waits for anything.
+    const held = early === '0' ? 'const until = Date.now() + 50; while (Date.now() < until);' : '';
+    const source = `setTimeout(() => { throw new Error('no luck'); }, ${early});
+      export default ({ Outcalls }) => ({
+        apiVersion: 1, name: 'early', get provides() { ${held} return Outcalls; }, create: () => ({ send() {} }),
+      });`;
+    await writeFile(join(folder, 'early.mjs'), source);
+    await writeFile(join(folder, 'slow.mjs'), next ?? '');
+    const slow = next === undefined ? [] : ['--plugin', 'slow=./slow.mjs'];
+    const args = ['--plugin', 'outcalls=./early.mjs', ...slow, '--no-manifest'];
+    const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { env, cwd: folder, encoding: 'utf8' });
+    assert.match(stderr, new RegExp(String.raw`^svc: plugin ${said}: Error: no luck \(\S+early\.mjs:1:\d+\)$`, 'm'));
+    assert.equal(status, 2);
+  });
 
 test('definitions, options and routes that the page shows can be loaded', async () => {
   const directory = await temporaryDirectory();
