@@ -41,6 +41,12 @@ export function defaultMemoryBytes(): number {
 /** Promised: bytes of heap up to which every message ends with a snapshot (50 MB, decimal). */
 export const SNAPSHOT_BELOW_BYTES = 50_000_000;
 
+/** Promised: seconds of work that the archive may lack; the figure, and six small files a minute. */
+export const ARCHIVE_SECS = 10;
+
+/** Days that moments are kept in the archive: a mistake that is found within a month can be looked into. */
+export const ARCHIVE_DAYS = 30;
+
 /** Seconds that replaying logs after a crash may take, for the whole host (docs/durability.md). */
 export const REPLAY_BUDGET_SECS = 10;
 

@@ -60,6 +60,13 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   fsync: { part: 'storage' },
   tables: { part: 'storage' },
   'replay-budget-secs': { part: 'canisters' },
+  archive: { part: 'storage' },
+  'archive-secs': { part: 'storage' },
+  'archive-days': { part: 'storage' },
+  'archive-bytes': { part: 'storage' },
+  'restore-archive': PROGRAM,
+  until: PROGRAM,
+  follow: PROGRAM,
   // A storage from outside restores its state itself.
   restore: PROGRAM,
   // Beside --no-outcalls the flag only causes a warning: both may be given together.

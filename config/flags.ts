@@ -5,6 +5,7 @@
  */
 import { checkAddressRanges } from './address-ranges.ts';
 import * as defaults from './defaults.ts';
+import { checkPoint } from './until.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
 /** Flags by their long name; the order is that of `--help` within a group. */
@@ -279,6 +280,65 @@ export const FLAGS = {
     placeholder: 'FILE',
     defaultValue: undefined,
     summary: 'Put a backup (from GET /backup) into the directory of --state, which must be empty, and start from it.',
+  }),
+  archive: text({
+    group: 'storage',
+    placeholder: 'DIR',
+    defaultValue: undefined,
+    defaultText: 'none',
+    summary:
+      'Keep every change in this directory, from which --restore-archive brings back any moment. Another disk, or a mounted bucket.',
+  }),
+  'archive-secs': integer({
+    group: 'storage',
+    placeholder: 'SECS',
+    defaultValue: defaults.ARCHIVE_SECS,
+    unit: 's',
+    min: 1,
+    max: 86_400,
+    summary:
+      'Time within which what is durable is in the archive, too: the work that the loss of this machine may cost.',
+  }),
+  'archive-days': integer({
+    group: 'storage',
+    placeholder: 'DAYS',
+    defaultValue: defaults.ARCHIVE_DAYS,
+    unit: 'days',
+    min: 0,
+    max: 36_500,
+    summary: 'Days that moments are kept in the archive; 0: for ever.',
+  }),
+  'archive-bytes': integer({
+    group: 'storage',
+    placeholder: 'BYTES',
+    defaultValue: 0,
+    defaultText: '0 (no limit)',
+    unit: 'bytes',
+    min: 0,
+    summary:
+      'Bytes that the archive of this state may have; the oldest moments go, never the newest base with what follows it.',
+  }),
+  'restore-archive': text({
+    group: 'storage',
+    placeholder: 'DIR',
+    defaultValue: undefined,
+    summary:
+      'Bring a moment of an archive (--until) into the directory of --state, which must be empty, and start from it. ' +
+      'DIR is what --archive named, or a line in it.',
+  }),
+  until: {
+    ...text({
+      group: 'storage',
+      placeholder: 'POINT',
+      defaultValue: 'latest',
+      summary: 'The moment: latest, unit:99123, or time:2026-11-21T20:00Z.',
+    }),
+    parse: checkPoint,
+  },
+  follow: toggle({
+    group: 'storage',
+    summary:
+      'Go on following the archive of --restore-archive, without serving: a warm copy. Started without --follow it serves.',
   }),
   'outcall-timeout-secs': integer({
     group: 'outcalls',

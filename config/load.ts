@@ -1,6 +1,7 @@
 /** Makes a checked, frozen configuration from a command line and an environment. */
-import { join, resolve } from 'node:path';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { platform } from 'node:process';
+import type { Point } from '../subsystems/archive/index.ts';
 import { cacheHome, mopsPackages } from './cache-home.ts';
 import { parseAddressRanges } from './address-ranges.ts';
 import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
@@ -13,6 +14,7 @@ import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 import { readToken } from './token.ts';
+import { parsePoint } from './until.ts';
 
 /** Result of loading the plugins of `--plugin`. */
 export interface LoadedPlugins<L extends ConfiguredPlugin> {
@@ -50,6 +52,16 @@ export interface RestoreConfig {
   readonly directory: string | undefined;
 }
 
+export interface RestoreArchiveConfig {
+  /** Absolute path of the archive, or of a line in it. */
+  readonly archive: string;
+  /** Absolute path of the state directory. */
+  readonly directory: string;
+  readonly until: Point;
+  /** True if what comes later is applied, too, and nothing is served. */
+  readonly follows: boolean;
+}
+
 /** The task that the command line asks for. */
 export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
   | { readonly kind: 'version' }
@@ -69,6 +81,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
       readonly log: LogConfig;
       /** Backup to put into the state directory before the server starts; paths are absolute. */
       readonly restore: RestoreConfig | undefined;
+      /** Archive from which the state directory is made before the server starts. */
+      readonly restoreArchive: RestoreArchiveConfig | undefined;
       /** Problems that do not keep the server from running. */
       readonly warnings: readonly string[];
     };
@@ -94,6 +108,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     ...sections.problems,
     ...aboutToken.problems,
     ...checkState(parsed, loaded),
+    ...checkArchive(parsed, loaded, options.directory),
     ...checkReaders(parsed, loaded),
     ...checkOutcalls(parsed),
     ...checkTask(parsed, loaded),
@@ -116,6 +131,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     loaded,
     sections: sections.sections,
     restore: restoreOf(parsed, options),
+    restoreArchive: restoreArchiveOf(parsed, options),
     warnings: [...aboutToken.warnings, ...warningsOf(parsed, loaded)],
   };
 }
@@ -156,6 +172,14 @@ function restoreOf({ flags: { restore, state } }: ParsedFlags, { directory }: Lo
   return { file: resolve(directory, restore), directory: state === undefined ? undefined : resolve(directory, state) };
 }
 
+function restoreArchiveOf({ flags }: ParsedFlags, { directory }: LoadOptions): RestoreArchiveConfig | undefined {
+  const { 'restore-archive': archive, state, until, follow } = flags;
+  const point = parsePoint(until);
+  if (archive === undefined || state === undefined || typeof point === 'string') return undefined;
+  const paths = { archive: resolve(directory, archive), directory: resolve(directory, state) };
+  return { ...paths, until: point, follows: follow };
+}
+
 function buildConfig(
   { flags, variables, disabled }: ParsedFlags,
   { address, token }: { readonly address: ListenAddress; readonly token: string | undefined },
@@ -177,7 +201,12 @@ function buildConfig(
       ...cachesOf('modules', state, options.environment),
       memoryBytes: flags['memory-bytes'],
     },
-    storage: { directory: state, tables: flags.tables, isSynced: flags.fsync === 'always' },
+    storage: {
+      directory: state,
+      tables: flags.tables,
+      isSynced: flags.fsync === 'always',
+      archive: archiveOf(flags, options),
+    },
     scheduler: {
       heartbeatMs: flags['heartbeat-ms'],
       timerMs: flags['timer-ms'],
@@ -217,6 +246,11 @@ function buildConfig(
     },
     'hot-reload': { isWatching: flags.watch },
   });
+}
+
+function archiveOf(flags: ParsedFlags['flags'], options: LoadOptions): ServerConfig['storage']['archive'] {
+  const { archive, 'archive-secs': secs, 'archive-days': days, 'archive-bytes': bytes } = flags;
+  return { directory: fileOf(archive, options), secs, days, bytes };
 }
 
 function httpOf(
@@ -286,6 +320,8 @@ function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly Co
   const isKept = flags.state !== undefined || durableStorage(loaded) !== undefined;
   if (given.has('snapshot-below') && !isKept)
     warnings.push('--snapshot-below has no effect without --state DIR: everything lives in memory');
+  for (const name of ['archive-secs', 'archive-days', 'archive-bytes'] as const)
+    if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
   return warnings;
@@ -299,11 +335,59 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
     return [`--restore: plugin '${storage.definition.name}' cannot restore backups: start without --restore`];
   }
   if (flags.state !== undefined) return [];
-  return (['live-cap', 'live-bytes', 'fsync', 'tables', 'replay-budget-secs', 'restore'] as const)
+  return (
+    [
+      'live-cap',
+      'live-bytes',
+      'fsync',
+      'tables',
+      'replay-budget-secs',
+      'restore',
+      'archive',
+      'restore-archive',
+    ] as const
+  )
     .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
     );
+}
+
+/** Returns true if a path is that directory, or below it. */
+function isWithin(path: string, directory: string, base: string): boolean {
+  const from = relative(resolve(base, directory), resolve(base, path));
+  return from === '' || !(from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from));
+}
+
+/** Refuses flags of the archive where there is none, or where it is not this server's. */
+function checkArchive({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPlugin[], directory: string): string[] {
+  const problems: string[] = [];
+  const storage = durableStorage(loaded);
+  if (storage !== undefined)
+    for (const name of ['archive', 'restore-archive'] as const)
+      if (flags[name] !== undefined)
+        problems.push(
+          `--${name}: plugin '${storage.definition.name}' keeps the state, and what it kept is brought back with its own ` +
+            'means; for PostgreSQL that is its continuous archiving and point-in-time recovery (docs/postgres.md)',
+        );
+  if (flags.archive !== undefined && flags.state !== undefined && isWithin(flags.archive, flags.state, directory))
+    problems.push(
+      '--archive lies in the directory of --state: what ends the one would end the other; name one outside',
+    );
+  if (flags['restore-archive'] === undefined) {
+    for (const name of ['until', 'follow'] as const)
+      if (given.has(name) && flags[name] !== false) problems.push(`--${name} needs --restore-archive DIR`);
+    return problems;
+  }
+  if (flags.restore !== undefined)
+    problems.push('--restore and --restore-archive contradict each other: a state begins with one of them');
+  if (flags.follow && flags.until !== 'latest')
+    problems.push('--follow and --until contradict each other: what follows has no end');
+  if (flags.follow && flags.archive !== undefined)
+    problems.push(
+      '--follow and --archive contradict each other: a copy that follows has nothing of its own to archive',
+    );
+  return problems;
 }
 
 /** Refuses what contradicts a task that serves nothing. */
@@ -311,10 +395,14 @@ function checkTask({ flags }: ParsedFlags, loaded: readonly ConfiguredPlugin[]):
   const problems: string[] = [];
   if (flags.check && flags.restore !== undefined)
     problems.push('--check and --restore contradict each other: a check changes nothing');
+  if (flags.check && flags['restore-archive'] !== undefined)
+    problems.push('--check and --restore-archive contradict each other: a check changes nothing');
   if (!flags.capacity) return problems;
   if (flags.check) problems.push('--capacity and --check are two tasks: choose one');
   if (flags.restore !== undefined)
     problems.push('--capacity and --restore contradict each other: what is measured is an empty server');
+  if (flags['restore-archive'] !== undefined || flags.archive !== undefined)
+    problems.push('--capacity has no archive: drop --archive and --restore-archive');
   if (loaded.length > 0) problems.push("--capacity measures the server's own parts: drop --plugin");
   return problems;
 }

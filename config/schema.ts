@@ -56,6 +56,17 @@ interface ExecutionSection {
   readonly memoryBytes: number;
 }
 
+interface ArchiveSection {
+  /** Absolute path; undefined: there is no archive. */
+  readonly directory: string | undefined;
+  /** Seconds of work that the archive may lack. */
+  readonly secs: number;
+  /** Days that moments are kept; 0: for ever. */
+  readonly days: number;
+  /** Bytes that the archive may have; 0: any number. */
+  readonly bytes: number;
+}
+
 interface StorageSection {
   /** Absolute path of the state directory; undefined: everything lives in memory. */
   readonly directory: string | undefined;
@@ -63,6 +74,7 @@ interface StorageSection {
   readonly tables: TablesKind | undefined;
   /** True if a commit waits for the disk (`--fsync always`). */
   readonly isSynced: boolean;
+  readonly archive: ArchiveSection;
 }
 
 interface SchedulerSection {

@@ -20,7 +20,7 @@ import { Canisters } from '../subsystems/canisters/index.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
-import type { Request } from './load.ts';
+import type { Request, RestoreArchiveConfig } from './load.ts';
 import { createLog, type ServerLog } from './log.ts';
 import * as memoryAtRest from './memory-at-rest.ts';
 import { hasColors, refuse } from './terminal.ts';
@@ -132,15 +132,25 @@ async function makeKernel(request: ServeRequest, log: ServerLog): Promise<Kernel
 
 /** Returns the plugins of this server, including those from outside, and the configuration of each. */
 async function compose(
-  { config, loaded, sections, restore }: ServeRequest,
-  builtin: readonly Plugin[],
+  { config, loaded, sections, restore, restoreArchive }: ServeRequest,
+  own: readonly Plugin[],
 ): Promise<Composed> {
-  if (loaded.length === 0) return { plugins: builtin, sections: { ...config } };
+  const { archive } = config.storage;
+  const builtin = archive.directory === undefined ? own : await withArchive(own);
+  const follow = restoreArchive?.follows === true ? restoreArchive.archive : undefined;
+  const known = { ...config, archive, storage: { ...config.storage, follow } };
+  if (loaded.length === 0) return { plugins: builtin, sections: known };
   const { composePlugins } = await import('../plugins/loader/index.ts');
   const { ReadableBackup } = await import('../subsystems/storage/backup-file.ts');
   const backup = restore === undefined ? undefined : new ReadableBackup(restore.file);
   const { plugins, routes } = composePlugins({ builtin, loaded, backup });
-  return { plugins, sections: { ...config, ...sections, http: { ...config.http, pluginRoutes: routes } } };
+  return { plugins, sections: { ...known, ...sections, http: { ...config.http, pluginRoutes: routes } } };
+}
+
+/** The archive is loaded only where there is one; the last plugin is the listener. */
+async function withArchive(own: readonly Plugin[]): Promise<readonly Plugin[]> {
+  const { archivePlugin } = await import('../plugins/archive.ts');
+  return [...own.slice(0, -1), archivePlugin, ...own.slice(-1)];
 }
 
 interface Composed {
@@ -149,15 +159,18 @@ interface Composed {
 }
 
 /** Makes files private, and restores a backup if one is given; returns false if that failed. */
-async function prepareState({ config, loaded, restore }: ServeRequest, log: ServerLog): Promise<boolean> {
+async function prepareState(
+  { config, loaded, restore, restoreArchive }: ServeRequest,
+  log: ServerLog,
+): Promise<boolean> {
   if (config.storage.directory !== undefined || loaded.some(({ definition }) => definition.isDurable === true)) {
     const { keepNewFilesPrivate } = await import('../subsystems/storage/private-files.ts');
     keepNewFilesPrivate();
   }
-  return (
-    restore?.directory === undefined ||
-    (await restored(restore.file, restore.directory, { log, tables: config.storage.tables }))
-  );
+  const { tables } = config.storage;
+  if (restore?.directory !== undefined && !(await restored(restore.file, restore.directory, { log, tables })))
+    return false;
+  return restoreArchive === undefined || restoredArchive(restoreArchive, { log, tables });
 }
 
 /** Puts the backup into the state directory; returns false if that failed, after reporting the reason. */
@@ -170,6 +183,30 @@ async function restored(
   try {
     const { entries, bytes } = await restoreBackup(file, directory, { log, tables });
     log.announce(`restored ${entries} entries (${bytes} bytes) from ${file}`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    log.error(`cannot start: ${error.message}`);
+    return false;
+  }
+}
+
+/** Puts a moment of an archive into the state directory; returns false if that failed, after reporting the reason. */
+async function restoredArchive(
+  place: RestoreArchiveConfig,
+  { log, tables }: { readonly log: ServerLog; readonly tables: TablesKind | undefined },
+): Promise<boolean> {
+  const { restoreArchive } = await import('../subsystems/storage/restore-archive.ts');
+  const { catchUp, isFollowing } = await import('../subsystems/storage/follow-archive.ts');
+  const { momentText } = await import('../subsystems/archive/index.ts');
+  try {
+    if (await isFollowing(place.directory)) {
+      if (!place.follows) await catchUp(place, { log });
+      return true;
+    }
+    const moment = await restoreArchive(place, { log, tables });
+    const { entries, units, line } = moment;
+    log.announce(`restored ${entries} entries and ${units} units, to ${momentText(moment)}, from line ${line}`);
     return true;
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;

@@ -1,6 +1,9 @@
-import { definePlugin, Logger } from '../kernel/index.ts';
+import { definePlugin, face, Logger } from '../kernel/index.ts';
+import { UnitSource } from '../subsystems/archive/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
+import { FollowingStorage } from '../subsystems/storage/following-storage.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
+import { NoUnits } from '../subsystems/storage/no-units.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { OpenableStorage } from '../subsystems/storage/openable-storage.ts';
 import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
@@ -12,17 +15,26 @@ interface StorageConfig {
   /** Store of the tables; undefined: the one that the directory has, or that the platform takes. */
   readonly tables: TablesKind | undefined;
   readonly isSynced: boolean;
+  /** The archive that takes its units; without a directory there is none. */
+  readonly archive: { readonly directory: string | undefined };
+  /** The archive that the directory follows; undefined: it is served. */
+  readonly follow?: string | undefined;
 }
+
+/** Storage with what an archive takes of it; undefined: nothing can be archived. */
+type ArchivedStorage = OpenableStorage & Pick<Partial<FollowingStorage>, 'follow'> & { readonly units?: UnitSource };
 
 export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
+  alsoProvides: [face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units)],
   requires: { log: Logger },
   create: (
     { log },
-    { config: { directory, tables, isSynced } }: { readonly config: StorageConfig },
-  ): OpenableStorage => {
+    { config: { directory, tables, isSynced, archive, follow } }: { readonly config: StorageConfig },
+  ): ArchivedStorage => {
     if (directory === undefined) return new NoStorage();
+    if (follow !== undefined) return new FollowingStorage({ archive: follow, directory, log });
     const onFailure = (error: Error): void => {
       // Thrown outside of all calls: no caller can handle the error, and nothing may be answered any more.
       setImmediate(() => {
@@ -31,16 +43,19 @@ export const storagePlugin = definePlugin({
     };
     const onWarning = (message: string): void => log.warn(message);
     const onNote = (message: string): void => log.info(message);
-    const storage = new ThreadedStorage({ directory, tables, isSynced, onFailure, onWarning, onNote });
+    const isArchived = archive.directory !== undefined;
+    const storage = new ThreadedStorage({ directory, tables, isSynced, isArchived, onFailure, onWarning, onNote });
     // The storage thread starts while the other plugins are created and the listener is bound; the state is opened
     // behind that.
     storage.prepare();
     return storage;
   },
   disabled: () => new NoStorage(),
-  async start(storage, { readiness }) {
+  async start(storage, { readiness, signal }) {
+    if (storage.follow !== undefined) return storage.follow({ signal, waiting: (note) => readiness.waiting(note) });
     if (storage.isKept) readiness.waiting('opening the state directory');
     await storage.open();
+    return undefined;
   },
   stop: (storage) => storage.close(),
 });

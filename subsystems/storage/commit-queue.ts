@@ -10,6 +10,9 @@ import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { AheadReader, PackedRecords, StorageFigures, StorageSupports, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
 import type {
+  ArchiveAnswers,
+  ArchiveMessage,
+  ArchiveRequest,
   CarriedError,
   FromStorage,
   KeyPage,
@@ -37,6 +40,8 @@ export interface StoragePort {
    * a unit together, which takes the main thread some tens of milliseconds for megabytes, and gives it to `send`.
    */
   sendPieces?(pieces: readonly Uint8Array[]): boolean;
+  /** Takes a request of the archive, as `send` does; only the server's own storage is asked. */
+  sendArchive?(message: ArchiveMessage): boolean;
   /** Has everything arrive that was taken since the last time: called once for a burst. */
   publish(): void;
   /** A unit is to come soon, as a rule: a hint, and nothing that is counted on. */
@@ -71,6 +76,9 @@ interface Asked {
   readonly reject: (error: Error) => void;
 }
 
+/** Messages on their way to the committer. */
+type Outgoing = ToStorage | UnitPieces | ArchiveMessage;
+
 /** Deletes what never was: a unit that says nothing, for those who wait for it. */
 const NOTHING_KEY = Buffer.from('nothing');
 
@@ -91,8 +99,8 @@ export class CommitQueue implements OpenableStorage {
   /** Number of holders that have not told yet all that belongs to the unit. */
   #holds = 0;
   /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
-  readonly #held: ToStorage[] = [];
-  readonly #outgoing = new SpillLine<ToStorage | UnitPieces>((message) => this.#send(message));
+  readonly #held: (ToStorage | ArchiveMessage)[] = [];
+  readonly #outgoing = new SpillLine<Outgoing>((message) => this.#send(message));
   #state: 'new' | 'opening' | 'open' | 'closing' | 'closed' = 'new';
   readonly #opening = Promise.withResolvers<void>();
 
@@ -177,8 +185,9 @@ export class CommitQueue implements OpenableStorage {
     this.#port.publish();
   };
 
-  #send(message: ToStorage | UnitPieces): boolean {
+  #send(message: Outgoing): boolean {
     if (message.kind === 'pieces') return this.#port.sendPieces?.(message.pieces) === true;
+    if (message.kind === 'archive') return this.#port.sendArchive?.(message) === true;
     return this.#port.send(message);
   }
 
@@ -222,9 +231,16 @@ export class CommitQueue implements OpenableStorage {
   }
 
   async *backup(): AsyncIterable<Uint8Array> {
+    yield* this.piecesOf(await this.openBackup());
+  }
+
+  protected async openBackup(): Promise<number> {
     // Changes that were answered before are in the backup.
     await this.settled();
-    const backup = await this.#ask({ kind: 'openBackup' });
+    return this.#ask({ kind: 'openBackup' });
+  }
+
+  protected async *piecesOf(backup: number): AsyncIterable<Uint8Array> {
     try {
       for (;;) {
         const piece = await this.#ask({ kind: 'nextPiece', backup });
@@ -237,13 +253,22 @@ export class CommitQueue implements OpenableStorage {
   }
 
   #ask<R extends StorageRequest>(request: R): Promise<StorageAnswers[R['kind']]> {
+    return this.#askBy((call) => ({ kind: 'request', call, request }));
+  }
+
+  /** Asks a port that has `sendArchive`. */
+  protected askArchive<R extends ArchiveRequest>(request: R): Promise<ArchiveAnswers[R['kind']]> {
+    return this.#askBy((call) => ({ kind: 'archive', call, request }));
+  }
+
+  #askBy<T>(messageOf: (call: number) => ToStorage | ArchiveMessage): Promise<T> {
     if (this.#state === 'closing' || this.#state === 'closed') {
       return Promise.reject(new ServerError('unavailable', 'storage-failed', 'the state directory is closed'));
     }
     const call = ++this.#calls;
     return new Promise((resolve, reject) => {
       this.#asked.set(call, { resolve, reject });
-      const message: ToStorage = { kind: 'request', call, request };
+      const message = messageOf(call);
       if (this.#isSealDue) {
         this.#held.push(message);
         return;
@@ -284,11 +309,17 @@ export class CommitQueue implements OpenableStorage {
     this.#asked.clear();
   }
 
+  /** Called when the last unit was handed over, and the storage still answers. */
+  protected beforeClose(): Promise<void> {
+    return Promise.resolve();
+  }
+
   async close(): Promise<void> {
     if (this.#state === 'open') {
       // Also what nobody was in a hurry about (`onSeal`).
       this.markDirty();
       this.#seal();
+      await this.beforeClose();
       const closed = this.#ask({ kind: 'close' });
       this.#state = 'closing';
       try {

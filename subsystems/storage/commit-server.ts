@@ -10,7 +10,10 @@ import { assert } from '../../kernel/index.ts';
 import { receiveDue, RingConsumer, RingProducer } from '../threads/index.ts';
 import { RequestServer } from './request-server.ts';
 import type { StateStore } from './state-store.ts';
+import type { UnitFeed } from './unit-feed.ts';
 import {
+  type ArchiveMessage,
+  type ArchiveRequest,
   DURABLE,
   type FromStorage,
   MESSAGE,
@@ -34,7 +37,7 @@ const DISK_LOOK_MS = 2;
 
 interface Asked {
   readonly call: number;
-  readonly request: StorageRequest;
+  readonly request: StorageRequest | ArchiveRequest;
 }
 
 export class CommitServer {
@@ -50,12 +53,13 @@ export class CommitServer {
   /** The request to close. */
   #closing: number | undefined;
 
-  constructor({ inbox, outbox, port }: StorageEnd, store: StateStore) {
+  /** `feed`: units for the archive, if there is one. */
+  constructor({ inbox, outbox, port }: StorageEnd, store: StateStore, feed?: UnitFeed) {
     this.#inbox = new RingConsumer(inbox);
     this.#outbox = new RingProducer(outbox);
     this.#port = port;
     this.#store = store;
-    this.#requests = new RequestServer(store, (message, given) => this.#send(message, given));
+    this.#requests = new RequestServer(store, (message, given) => this.#send(message, given), feed);
     this.#send({ kind: 'opened', last: store.last });
   }
 
@@ -93,7 +97,7 @@ export class CommitServer {
       return;
     }
     assert(type === MESSAGE, `a record of type ${type} for the storage thread`);
-    const message = receiveDue(this.#port) as ToStorage | UnitPieces;
+    const message = receiveDue(this.#port) as ToStorage | UnitPieces | ArchiveMessage;
     if (message.kind === 'unit') this.#addUnit(message.unit);
     else if (message.kind === 'pieces') this.#addUnit(message.pieces);
     else this.#asked.push(message);

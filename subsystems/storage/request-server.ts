@@ -7,13 +7,14 @@ import { ServerError } from '../../kernel/index.ts';
 import { BackupReader } from './backup.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
 import type { StateReader } from './state-reader.ts';
-import { carried, type FromStorage, type StorageRequest } from './storage-wire.ts';
+import { type ArchiveRequest, carried, type FromStorage, type StorageRequest } from './storage-wire.ts';
 import type { Family, TableReader } from './tables.ts';
+import type { UnitFeed } from './unit-feed.ts';
 
 /** Requests that are reads of the state as it is. */
 export type ReadRequest = Extract<StorageRequest, { readonly kind: 'range' | 'keys' | 'get' | 'values' | 'canister' }>;
 
-type AnsweredRequest = Exclude<StorageRequest, { readonly kind: 'close' }>;
+type AnsweredRequest = Exclude<StorageRequest, { readonly kind: 'close' }> | ArchiveRequest;
 
 /** Reads that answer such requests, at once or by promises. */
 interface RequestReader {
@@ -46,6 +47,14 @@ export interface RequestedState {
   readonly figures: StorageFigures;
   /** Calls `taken` with everything committed so far, now or when the tables have all of that. */
   takeSnapshot(taken: (snapshot: TableReader & Disposable) => void): void;
+  /** Place of the snapshot that is being handed to `taken`; only where there is an archive. */
+  readonly snapshotPlace?: Place;
+}
+
+/** The newest unit of a backup, and its time; 0: not known. */
+interface Place {
+  readonly unit: number;
+  readonly timeMs: number;
 }
 
 /** A canister that is read for a caller. */
@@ -62,12 +71,15 @@ export class RequestServer {
   /** Canisters that are being read, a slice of one in each round. */
   readonly #readings: Reading[] = [];
   readonly #backups = new Map<number, BackupReader>();
+  readonly #places = new Map<number, Place>();
+  readonly #feed: UnitFeed | undefined;
   #backupsOpened = 0;
 
   /** `send` is given the buffers that may be handed over to another thread. */
-  constructor(state: RequestedState, send: Send) {
+  constructor(state: RequestedState, send: Send, feed?: UnitFeed) {
     this.#state = state;
     this.#send = send;
+    this.#feed = feed;
   }
 
   /** Answers a request, or begins to; the caller answers `close`. */
@@ -84,6 +96,7 @@ export class RequestServer {
       case 'openBackup':
         state.takeSnapshot((snapshot) => {
           this.#backups.set(++this.#backupsOpened, new BackupReader(snapshot));
+          if (state.snapshotPlace !== undefined) this.#places.set(this.#backupsOpened, state.snapshotPlace);
           this.#tell(call, this.#backupsOpened);
         });
         return;
@@ -105,6 +118,14 @@ export class RequestServer {
       case 'figures':
         this.#tell(call, state.figures);
         return;
+      case 'placeOfBackup':
+        this.#tell(call, this.#places.get(request.backup));
+        return;
+      case 'takeUnits': {
+        const answer = this.#feed?.take() ?? { units: undefined, isBehindGap: false };
+        this.#tell(call, answer, answer.units?.frames);
+        return;
+      }
       default:
         this.#tell(call, answerOf(state.reader, request));
     }
@@ -151,6 +172,7 @@ export class RequestServer {
   #closeBackup(backup: number): void {
     this.#backups.get(backup)?.close();
     this.#backups.delete(backup);
+    this.#places.delete(backup);
   }
 
   /** Closes the backups that are still open: the state is to be closed. */

@@ -6,6 +6,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { createRing, postInOrder, RingListener, RingProducer } from '../threads/index.ts';
 import type { StoragePort, StorageReceiver } from './commit-queue.ts';
 import {
+  type ArchiveMessage,
   DURABLE,
   INLINE_BYTES_MAX,
   MESSAGE,
@@ -62,7 +63,11 @@ export class RingPort implements StoragePort {
     return this.#post({ kind: 'pieces', pieces }, pieces);
   }
 
-  #post(message: ToStorage | UnitPieces, given: readonly Uint8Array[]): boolean {
+  sendArchive(message: ArchiveMessage): boolean {
+    return this.#post(message, []);
+  }
+
+  #post(message: ToStorage | UnitPieces | ArchiveMessage, given: readonly Uint8Array[]): boolean {
     const buffers = given.map(({ buffer }) => buffer as ArrayBuffer);
     return postInOrder(this.inbox, this.port, MESSAGE, message, buffers);
   }

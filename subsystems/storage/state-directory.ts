@@ -6,6 +6,8 @@
  *     tables/    RocksDB
  *     log/       the step log
  *     motoko/    what the compiler made
+ *     archive    which line of an archive it writes, if there is one (archive/identity.ts)
+ *     following  which line of an archive it follows, while it does
  *     modules/   what the instrumenter made
  *
  * A directory of an older format is taken over in steps (format-steps.ts), a newer one is refused by name.
@@ -48,15 +50,19 @@ const DIRECTORIES = ['tables', 'log', 'motoko', 'modules'] as const;
  * first start.
  */
 export const UNFINISHED_RESTORE = 'unfinished-restore';
+/** File of a directory that is a copy which follows an archive; what has been served follows no more. */
+export const FOLLOWING_FILE = 'following';
 const NAMES_SHOWN = 5;
 
 /**
- * Creates the directory if there is none, and takes its lock. Rejects with ServerError `state-not-directory`,
- * `state-foreign`, `state-newer`, `state-older`, `state-corrupt`, `state-unwritable` or `state-locked`.
+ * Creates the directory if there is none, and takes its lock. With `follows` it stays a copy that follows. Rejects
+ * with ServerError `state-not-directory`, `state-foreign`, `state-newer`, `state-older`, `state-corrupt`, `state-
+ * unwritable` or `state-locked`.
  */
 export async function openStateDirectory(
   path: string,
   steps: readonly FormatStep[] = FORMAT_STEPS,
+  { follows = false }: { readonly follows?: boolean } = {},
 ): Promise<StateDirectory> {
   const newest = formatAfter(steps);
   const root = resolve(path);
@@ -72,10 +78,11 @@ export async function openStateDirectory(
     await guarded(root, async () => {
       // From now on this is a state that was served, and no restore may begin anew.
       await rm(join(root, UNFINISHED_RESTORE), { recursive: true, force: true });
+      if (!follows) await rm(join(root, FOLLOWING_FILE), { force: true });
       for (const name of DIRECTORIES) await mkdir(join(root, name), { recursive: true, mode: PRIVATE_DIRECTORY });
       await syncDirectory(root);
     });
-    const exposed = await closeToOthers(root, [FORMAT_FILE, LOCK_FILE, ...DIRECTORIES]);
+    const exposed = await closeToOthers(root, [FORMAT_FILE, LOCK_FILE, FOLLOWING_FILE, ...DIRECTORIES]);
     return { path: root, tables: join(root, 'tables'), log: join(root, 'log'), exposed, found, close: unlock };
   } catch (error) {
     await unlock();

@@ -23,6 +23,7 @@ import type { StateReader } from './state-reader.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { Change, TableReader, Tables, WriteOut } from './tables.ts';
 import { bytesOf, piecesOf, type Unit } from './unit.ts';
+import type { UnitListener } from './unit-feed.ts';
 import { timeOfUnit, timeOperation } from './write-batch.ts';
 
 interface StateStoreOptions {
@@ -38,6 +39,8 @@ interface StateStoreOptions {
   readonly ownsUnits?: boolean;
   /** Source of units' times. */
   readonly clock?: Pick<Clock, 'nowMs'>;
+  /** Hears of each unit of the log, and of each that has become durable, before its bytes are given away. */
+  readonly listener?: UnitListener | undefined;
 }
 
 /** The tables' knowledge of the log. */
@@ -102,6 +105,7 @@ export class StateStore {
    */
   #mark = 0;
   #lastFrozen = 0;
+  #frozenMs = 0;
   #last: number;
   /** Time of the newest unit whose time is known. */
   #timeMs = 0;
@@ -128,6 +132,7 @@ export class StateStore {
       this.#overlay.apply(unit);
       this.#last = number;
       this.#timeMs = Math.max(this.#timeMs, timeOfUnit(unit) ?? 0);
+      options.listener?.recovered(number, this.#timeMs, unit);
       this.#bytesSinceFreeze += unit.length;
       if (this.#isOverlayLarge(this.#foldBytes)) this.#foldRecovered();
     });
@@ -158,10 +163,18 @@ export class StateStore {
       this.#bytesUnsettled += bytesOf(unit);
     }
     this.#log.flush({ isSynced: this.#options.isSynced });
+    this.#tell(units);
     for (const unit of units) this.#unapplied.push(...piecesOf(unit));
     this.#commits.committed(units);
     this.#commitsUntold++;
     return this.#last;
+  }
+
+  #tell(units: readonly Unit[]): void {
+    const { listener } = this.#options;
+    if (listener === undefined) return;
+    const first = this.#last - units.length + 1;
+    for (const [index, unit] of units.entries()) listener.committed(first + index, this.#timeMs, piecesOf(unit));
   }
 
   /** A slice of what can wait: applies units, folds. True: there is more to do. */
@@ -233,6 +246,7 @@ export class StateStore {
     this.#overlay.freeze();
     this.#mark = this.#log.rotate();
     this.#lastFrozen = this.#last;
+    this.#frozenMs = this.#timeMs;
     this.#bytesSinceFreeze = 0;
     this.#folding = this.#wanted.splice(0);
   }
@@ -269,6 +283,11 @@ export class StateStore {
    */
   takeSnapshot(taken: SnapshotTaker): void {
     this.#wanted.push(taken);
+  }
+
+  /** The newest unit that a snapshot has when it is handed out, and its time; 0: not known. */
+  get snapshotPlace(): { readonly unit: number; readonly timeMs: number } {
+    return { unit: this.#lastFrozen, timeMs: this.#frozenMs };
   }
 
   /** Notes how long the last commit took, by the caller's clock. */

@@ -7,6 +7,7 @@ import { flushCompileCache } from 'node:module';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
+import { forgetIdentity } from '../archive/index.ts';
 import { collectGarbage } from '../threads/index.ts';
 import { CommitServer } from './commit-server.ts';
 import { FileDisk } from './file-disk.ts';
@@ -16,6 +17,7 @@ import { openStateDirectory, type StateDirectory } from './state-directory.ts';
 import { type KnownLog, StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
 import { carried, type FromStorageThread, type StorageThreadOptions } from './storage-wire.ts';
+import { UnitFeed, type UnitListener } from './unit-feed.ts';
 
 const LOCK_PATIENCE_MS = 3_000;
 const LOCK_RETRY_MS = 50;
@@ -32,7 +34,9 @@ try {
   directory = await openWhenFree(options.directory);
   warnOfExposed(directory);
   tellTakenOver(directory);
-  await serve(new CommitServer(options.end, await openStore(directory)), directory);
+  const feed = options.isArchived ? new UnitFeed({ waiting: tellUnitsWait }) : undefined;
+  if (feed === undefined) await forgetIdentity(directory.path);
+  await serve(new CommitServer(options.end, await openStore(directory, feed), feed), directory);
 } catch (error) {
   // A failure now (no descriptor is left to read the lock) must not replace the error.
   await directory?.close().catch(() => undefined);
@@ -66,7 +70,11 @@ function tellTakenOver({ path, found }: StateDirectory): void {
   options.end.port.postMessage({ kind: 'note', text } satisfies FromStorageThread);
 }
 
-async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
+function tellUnitsWait(): void {
+  options.end.port.postMessage({ kind: 'unitsWait' } satisfies FromStorageThread);
+}
+
+async function openStore({ tables, log }: StateDirectory, listener: UnitListener | undefined): Promise<StateStore> {
   const { isSynced } = options;
   const { tables: opened, writeOut, note } = await openTables(tables, options.tables);
   if (note !== undefined) options.end.port.postMessage({ kind: 'note', text: note } satisfies FromStorageThread);
@@ -74,7 +82,7 @@ async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
     const garbage = (): void => collectGarbage('young');
     const openLog = (known: KnownLog): StepLog => StepLog.open(new FileDisk(log), known);
     const ways = { garbage, writeOut: isSynced ? writeOut : undefined };
-    return new StateStore(opened, openLog, { isSynced, ...ways, ownsUnits: true });
+    return new StateStore(opened, openLog, { isSynced, ...ways, ownsUnits: true, listener });
   } catch (error) {
     await opened.close();
     throw error;

@@ -10,6 +10,7 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import type { TakeAnswer } from '../archive/index.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { TablesKind } from './open-tables.ts';
 import type { Entry, Family } from './tables.ts';
@@ -45,6 +46,8 @@ export interface StorageThreadOptions {
   /** Store of the tables; undefined: the one that the directory has, or that the platform takes. */
   readonly tables: TablesKind | undefined;
   readonly isSynced: boolean;
+  /** True if units are kept for the archive until it takes them. */
+  readonly isArchived: boolean;
 }
 
 /** Some of a family's keys, in order. */
@@ -70,6 +73,18 @@ export type StorageRequest =
   /** Brings everything into the tables and lets the directory go. */
   | { readonly kind: 'close' };
 
+/** Requests of the archive, which only the storage thread answers. */
+export type ArchiveRequest =
+  | { readonly kind: 'takeUnits' }
+  /** Asks which unit is the newest in a backup that was opened, and when that was. */
+  | { readonly kind: 'placeOfBackup'; readonly backup: number };
+
+/** Answers to requests of the archive. */
+export interface ArchiveAnswers {
+  takeUnits: TakeAnswer;
+  placeOfBackup: { readonly unit: number; readonly timeMs: number };
+}
+
 /** Answers to requests of each kind. */
 export interface StorageAnswers {
   range: readonly Entry[];
@@ -89,6 +104,13 @@ export interface StorageAnswers {
 export type ToStorage =
   | { readonly kind: 'unit'; readonly unit: Uint8Array }
   | { readonly kind: 'request'; readonly call: number; readonly request: StorageRequest };
+
+/** Request of the archive, on the same way. */
+export interface ArchiveMessage {
+  readonly kind: 'archive';
+  readonly call: number;
+  readonly request: ArchiveRequest;
+}
 
 /** A large unit, in pieces of whole operations. */
 export interface UnitPieces {
@@ -127,4 +149,6 @@ export function carried(error: unknown): CarriedError {
 export type FromStorageThread =
   | FromStorage
   | { readonly kind: 'warning'; readonly text: string }
-  | { readonly kind: 'note'; readonly text: string };
+  | { readonly kind: 'note'; readonly text: string }
+  /** A segment of the archive waits to be taken. */
+  | { readonly kind: 'unitsWait' };

@@ -1,8 +1,10 @@
 /** The commit queue of a server with a state directory, which a thread of its own writes to. */
 import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
+import type { BaseStream, TakeAnswer, UnitSource } from '../archive/index.ts';
 import { EarlyWake } from '../threads/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
+import { FORMAT } from './format-steps.ts';
 import type { TablesKind } from './open-tables.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
 import { type FromStorageThread, OPEN, ROUSED_US, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
@@ -13,6 +15,8 @@ interface ThreadedStorageOptions {
   readonly tables?: TablesKind | undefined;
   /** True if a commit waits for the disk. */
   readonly isSynced: boolean;
+  /** True if there is an archive, which takes each unit. */
+  readonly isArchived?: boolean;
   /** The state can no longer be written: the process must end, and nothing must leave it. */
   readonly onFailure: (error: ServerError) => void;
   /** Called with what an operator should know of the directory. */
@@ -24,13 +28,47 @@ interface ThreadedStorageOptions {
 /** With V8's 48 MB the buffers of many thousand units and answers lie about before they are collected. */
 const YOUNG_GENERATION_MB_MAX = 12;
 
-export class ThreadedStorage extends CommitQueue {
+export class ThreadedStorage extends CommitQueue implements UnitSource {
   readonly #port: ThreadPort;
+  readonly directory: string;
+  readonly stateFormat: number = FORMAT;
+  #closing: (() => Promise<void>) | undefined;
 
   constructor(options: ThreadedStorageOptions) {
     const port = new ThreadPort(options);
     super(port, options);
     this.#port = port;
+    this.directory = options.directory;
+  }
+
+  // ---- what the archive takes
+
+  get units(): UnitSource {
+    return this;
+  }
+
+  take(): Promise<TakeAnswer> {
+    return this.askArchive({ kind: 'takeUnits' });
+  }
+
+  async base(): Promise<BaseStream> {
+    const backup = await this.openBackup();
+    const place = await this.askArchive({ kind: 'placeOfBackup', backup });
+    return { ...place, pieces: this.piecesOf(backup) };
+  }
+
+  onWaiting(waiting: () => void): void {
+    this.#port.onUnitsWait = waiting;
+  }
+
+  onClosing(closing: () => Promise<void>): void {
+    this.#closing = closing;
+  }
+
+  protected override async beforeClose(): Promise<void> {
+    if (this.#closing === undefined) return;
+    await this.settled();
+    await this.#closing();
   }
 
   /** Starts the thread, which loads its code and touches nothing: `open` may follow, or `close`. */
@@ -43,6 +81,8 @@ class ThreadPort extends RingPort {
   readonly #far: StorageEnd;
   readonly #early: EarlyWake;
   readonly #options: Omit<ThreadedStorageOptions, 'onFailure'>;
+  /** Hears that a segment of the archive waits. */
+  onUnitsWait: (() => void) | undefined;
   #worker: Worker | undefined;
   /** Reason why the thread has ended before there was a receiver to be told. */
   #ended: string | undefined;
@@ -73,8 +113,8 @@ class ThreadPort extends RingPort {
   /** Starts the thread, once. It does not keep the process alive. */
   start(): Worker {
     if (this.#worker !== undefined) return this.#worker;
-    const { directory, tables, isSynced } = this.#options;
-    const workerData: StorageThreadOptions = { end: this.#far, directory, tables, isSynced };
+    const { directory, tables, isSynced, isArchived = false } = this.#options;
+    const workerData: StorageThreadOptions = { end: this.#far, directory, tables, isSynced, isArchived };
     const worker = new Worker(new URL('./storage-thread.ts', import.meta.url), {
       workerData,
       transferList: [this.#far.port],
@@ -110,6 +150,10 @@ class ThreadPort extends RingPort {
     }
     if (message.kind === 'note') {
       this.#options.onNote?.(message.text);
+      return;
+    }
+    if (message.kind === 'unitsWait') {
+      this.onUnitsWait?.();
       return;
     }
     this.receiver?.receive(message);

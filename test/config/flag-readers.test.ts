@@ -26,7 +26,19 @@ await writeFile(TOKEN_FILE, 'token', { mode: 0o600 });
 function anotherValueOf(name: string): string {
   const flag = SETTINGS.get(name) ?? assert.fail(name);
   if (name === 'auth-token-file') return TOKEN_FILE;
-  const candidates = ['127.0.0.1:0', 'off', 'warn', 'sqlite', '123456789', '77', '65536', 'a=b', 'a.b=c', '127.0.0.1'];
+  const candidates = [
+    '127.0.0.1:0',
+    'off',
+    'warn',
+    'sqlite',
+    '123456789',
+    '77',
+    '65536',
+    'a=b',
+    'a.b=c',
+    '127.0.0.1',
+    'unit:7',
+  ];
   const usable = candidates.find((text) => {
     try {
       const value = flag.parse(text);

@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { describeMetrics } from '../../../plugins/api/contracts/metrics.ts';
+import { systemRandom } from '../../../kernel/index.ts';
+import { ArchiveWriter } from '../../../subsystems/archive/archive-writer.ts';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
 import { Histogram, type HistogramFigures } from '../../../subsystems/figures/index.ts';
 import { Collections } from '../../../subsystems/metrics/collections.ts';
 import { EventLoopLag } from '../../../subsystems/metrics/event-loop-lag.ts';
+import type { ShownNumber } from '../../../subsystems/metrics/index.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { PrometheusMetrics } from '../../../subsystems/metrics/prometheus-metrics.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
+import { NoUnits } from '../../../subsystems/storage/no-units.ts';
 import { StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { WriteBatch } from '../../../subsystems/storage/write-batch.ts';
@@ -480,13 +484,25 @@ test('collections of garbage are timed by their kind, until it is stopped', asyn
   assert.equal(countOf('major'), before);
 });
 
+function archiveNumbers(): readonly ShownNumber[] {
+  const nothing = (): void => undefined;
+  const needs = {
+    source: new NoUnits(),
+    clock: new FakeClock(),
+    random: systemRandom,
+    log: { info: nothing, warn: nothing, debug: nothing },
+  };
+  return new ArchiveWriter(needs, { directory: 'archive', secs: 10, days: 30, bytes: 0 }).numbers;
+}
+
 test('the document lists what the page has, no more and no less', async (t) => {
   const document = readFileSync(new URL('../../../docs/metrics.md', import.meta.url), 'utf8');
   const listed = [...document.matchAll(/^\| `(\w+)` \| (gauge|counter|histogram) \|/gm)].map(
     ([, name, type]) => `${name} ${type}`,
   );
   const metrics = new PrometheusMetrics(new Sources(openStore()));
-  // The page shows numbers of its own.
+  // The archive and the page show numbers of their own.
+  for (const number of archiveNumbers()) metrics.show(number);
   await startHttpHost(t, { metrics });
   const shown = [...(await read(metrics))].map(([name, { type }]) => `${name} ${type}`);
   assert.deepEqual(listed.toSorted(), shown.toSorted());
