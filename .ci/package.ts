@@ -20,6 +20,7 @@ const FILES = [
   'config/examples',
   'config/manifest.schema.json',
   'config/observability',
+  'config/proxies',
   'config/systemd',
   'README.md',
   'CHANGELOG.md',
