@@ -1,6 +1,7 @@
 /**
  * `--check`: does the work of a start and starts nothing, for a pipeline that deploys. It reads the manifest, compiles
- * and checks each module, and reads the whole state without changing it. Flags and plugins are checked by then.
+ * and checks each module, and reads the whole state without changing it, or the backup of `--restore`. Flags and
+ * plugins are checked by then.
  *
  * Each finding is a line on stdout, or with `--log-json` all of them are one JSON object. Exit codes: 0 if a start
  * would succeed, 1 if not.
@@ -13,6 +14,7 @@ import { ModuleLoader } from '../subsystems/execution/pool/module-loader.ts';
 import { CanisterIds, principalToText } from '../subsystems/ic/index.ts';
 import type { ManifestActor } from '../subsystems/manifest/index.ts';
 import { createManifest } from '../subsystems/manifest/manifest-file.ts';
+import { verifyBackup } from '../subsystems/storage/restore.ts';
 import { verifyState } from '../subsystems/storage/verify-state.ts';
 import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import type { Request } from './load.ts';
@@ -21,7 +23,7 @@ import { indented } from './printable.ts';
 type CheckRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
 
 interface Finding {
-  /** `flags`, `manifest`, `actor counter`, `state`. */
+  /** `flags`, `manifest`, `actor counter`, `backup`, `state`. */
   readonly what: string;
   readonly ok: boolean;
   readonly text: string;
@@ -31,7 +33,9 @@ interface Finding {
 export async function check(request: CheckRequest): Promise<number> {
   const findings: Finding[] = [{ what: 'flags', ok: true, text: ['understood', ...request.warnings].join('; ') }];
   const actors = await manifestOf(request, findings);
-  findings.push(...(await checkActors(request, actors)), await checkState(request));
+  findings.push(...(await checkActors(request, actors)));
+  if (request.restore !== undefined) findings.push(await checkBackup(request.restore));
+  findings.push(await checkState(request));
   const isOk = findings.every(({ ok }) => ok);
   const lines = request.log.isJson
     ? [JSON.stringify({ ok: isOk, findings })]
@@ -96,6 +100,14 @@ async function checkActors({ config }: CheckRequest, actors: readonly ManifestAc
   } finally {
     await Promise.all([compiler.close(), loader.close()]);
   }
+}
+
+/** Reads the backup whole: a download that was cut off, or a damaged disk, is found before the day it is needed. */
+function checkBackup({ file, directory }: NonNullable<CheckRequest['restore']>): Promise<Finding> {
+  return found('backup', async () => {
+    const { entries, bytes } = await verifyBackup(file, directory);
+    return `${entries} entries (${bytes} bytes) in ${file}`;
+  });
 }
 
 async function checkState({ config, loaded }: CheckRequest): Promise<Finding> {

@@ -393,8 +393,6 @@ function checkArchive({ flags, given }: ParsedFlags, loaded: readonly Configured
 /** Refuses what contradicts a task that serves nothing. */
 function checkTask({ flags }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const problems: string[] = [];
-  if (flags.check && flags.restore !== undefined)
-    problems.push('--check and --restore contradict each other: a check changes nothing');
   if (flags.check && flags['restore-archive'] !== undefined)
     problems.push('--check and --restore-archive contradict each other: a check changes nothing');
   if (!flags.capacity) return problems;

@@ -36,6 +36,18 @@ export async function restoreBackup(file: string, directory: string, options: Re
   return { entries, bytes };
 }
 
+/**
+ * Reads a whole backup and restores nothing. Rejects as `restoreBackup` would because of the file, or of a directory
+ * that is in use; undefined: the state is not kept in a directory.
+ */
+export async function verifyBackup(file: string, directory: string | undefined): Promise<Restored> {
+  if (directory !== undefined) await checkUnused(resolve(directory));
+  await using source = await FileSource.open(file);
+  const parser = new BackupParser(source);
+  for await (const _ of parser.changes());
+  return { entries: parser.entries, bytes: parser.bytes };
+}
+
 /** A backup whose first entries have been read: it is one. */
 export class OpenBackup implements AsyncDisposable {
   readonly #source: FileSource;

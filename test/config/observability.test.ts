@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { expressionsOf, familiesIn, readDashboard, readObservability } from '../support/dashboard.ts';
 
 const DOCUMENT = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8');
+const OPERATIONS = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
 const FAMILIES = new Map(
   [...DOCUMENT.matchAll(/^\| `(\w+)` \| (gauge|counter|histogram) \|/gm)].map(([, name = '', type = '']) => [
     name,
@@ -98,4 +99,6 @@ test('alerts ask for numbers that the page has, and the document lists them', ()
   const listed = [...DOCUMENT.matchAll(/^\| `(Svc\w+)` \|/gm)].map(([, name]) => name);
   const alerts = [...RULES.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
   assert.deepEqual(listed, alerts);
+  const handled = [...OPERATIONS.matchAll(/^\| `(Svc\w+)` \| \S/gm)].map(([, name]) => name);
+  assert.deepEqual(handled, alerts, 'docs/operations.md says what to do about each alert');
 });

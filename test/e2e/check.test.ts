@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { before, test } from 'node:test';
+import { backupOf, filledTables } from '../subsystems/storage/backup-files.ts';
 import { CACHE_HOME } from '../support/caches.ts';
 import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -114,13 +115,37 @@ test('each actor that would be rejected is named with its reason, and the others
 
 test('bad usage is 2, and a manifest that cannot be read is 1', async () => {
   assert.equal((await check('--heartbeat-ms', 'often')).code, 2);
-  const { code, stderr } = await check('--state', state, '--restore', 'x');
+  const { code, stderr } = await check('--restore', 'x');
   assert.equal(code, 2);
-  assert.match(stderr, /--check and --restore contradict each other/);
+  assert.match(stderr, /--restore needs --state DIR/);
   await writeFile(join(directory, 'twice.json'), '{ "actors": { "a": 1, "a": 2 } }');
   const twice = await check('--manifest', 'twice.json');
   assert.equal(twice.code, 1);
   assert.match(twice.stdout, /^FAILED manifest: /m);
+});
+
+test('a backup is read whole, and nothing is restored', async () => {
+  const whole = backupOf(filledTables());
+  await writeFile(join(directory, 'kept.backup'), whole);
+  const good = await check('--no-manifest', '--state', 'none', '--restore', 'kept.backup');
+  assert.deepEqual([good.code, good.stderr], [0, '']);
+  assert.match(
+    good.stdout,
+    new RegExp(`^ok backup: [1-9]\\d* entries \\(${whole.length} bytes\\) in .*kept\\.backup$`, 'm'),
+  );
+  assert.match(good.stdout, /^ok state: none yet in .*none$/m);
+  assert.ok(!(await readdir(directory)).includes('none'));
+  const failedBy = async (bytes: Uint8Array, into: string, reason: RegExp): Promise<void> => {
+    await writeFile(join(directory, 'bad.backup'), bytes);
+    const { code, stdout } = await check('--no-manifest', '--state', into, '--restore', 'bad.backup');
+    assert.equal(code, 1, stdout);
+    assert.match(stdout, reason);
+  };
+  await failedBy(whole.subarray(0, -1), 'none', /^FAILED backup: .*bad\.backup is not whole: it ends at byte \d+/m);
+  const damaged = Buffer.from(whole);
+  damaged[whole.length >> 1] = (damaged[whole.length >> 1] ?? 0) ^ 1;
+  await failedBy(damaged, 'none', /^FAILED backup: .*bad\.backup is damaged at byte \d+: a block is damaged$/m);
+  await failedBy(whole, state, /^FAILED backup: .*state holds a state already/m);
 });
 
 test('a state that would not open is refused with the reason, under its own name', async () => {
