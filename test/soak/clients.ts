@@ -1,13 +1,28 @@
 /** Clients of a host of 200 actors: each does one thing again and again, and goes on when the server is another. */
 import { EventClient } from '../support/event-client.ts';
+import { wat } from '../support/wat.ts';
 
-export const COUNTERS = 150;
+export const COUNTERS = 145;
 export const WEBSITES = 30;
 export const NOTES = 15;
 export const FETCHERS = 5;
+export const WRITERS = 5;
 const WATCHERS = 12;
-/** Large enough that the tables take the step log over every minute, and caches are full soon. */
-const ATTACHMENT = Buffer.alloc(150_000, 'soak').toString('base64');
+/** Small: Motoko's collector lets a heap grow by hundreds of megabytes before it takes garbage back. */
+const ATTACHMENT = Buffer.alloc(1500, 'soak').toString('base64');
+
+/**
+ * Changes the same 192 KiB in each message: enough that the tables take the step log over every minute and caches are
+ * full soon, and the heap stays as large as it is.
+ */
+export const WRITER = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 4)
+  (global $round (mut i32) (i32.const 0))
+  (func (export "canister_update write")
+    (global.set $round (i32.add (global.get $round) (i32.const 1)))
+    (memory.fill (i32.const 0) (global.get $round) (i32.const 196608))
+    (call $reply)))`);
 
 export interface Host {
   /** Origin of the server; undefined while there is none. */
@@ -55,7 +70,8 @@ export async function runClients(host: Host, tally: Tally, outside: string): Pro
   often(1, 400, (origin) => upgrade(origin, tally, draw(COUNTERS)));
   often(2, 40, (origin) => visit(origin, tally, draw(WEBSITES)));
   often(1, 100, (origin) => note(origin, tally, draw(NOTES)));
-  often(1, 150, (origin) => outcall(origin, tally, draw(FETCHERS), outside));
+  often(1, 100, (origin) => write(origin, tally, draw(WRITERS)));
+  often(1, 600, (origin) => outcall(origin, tally, draw(FETCHERS), outside));
   for (let watcher = 0; watcher < WATCHERS; watcher++)
     works.push(
       repeated(host, tally, 200, (origin) => watch(origin, tally, `/watch/counter-${draw(COUNTERS)}/get`, host)),
@@ -136,6 +152,10 @@ async function note(origin: string, tally: Tally, at: number): Promise<void> {
   const [result] = JSON.parse(made) as readonly [{ readonly ok?: { readonly id: number } }];
   if (result.ok === undefined) tally.wrong.push(`a note was refused: ${made.slice(0, 200)}`);
   else await expect(tally, 'note', post(`${origin}/call-json/notes-${at}/delete`, JSON.stringify([result.ok.id])), 200);
+}
+
+async function write(origin: string, tally: Tally, at: number): Promise<void> {
+  await expect(tally, 'write', post(`${origin}/call/writer-${at}/write`, ''), 200);
 }
 
 async function outcall(origin: string, tally: Tally, at: number, outside: string): Promise<void> {

@@ -15,7 +15,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RunningServer, startServer } from '../support/server.ts';
-import { COUNTERS, FETCHERS, type Host, NOTES, runClients, Tally, WEBSITES } from './clients.ts';
+import { COUNTERS, FETCHERS, type Host, NOTES, runClients, Tally, WEBSITES, WRITER, WRITERS } from './clients.ts';
 import { complaintOf, type Point, type Series } from './flat.ts';
 import { pageOf } from './page.ts';
 
@@ -30,10 +30,16 @@ const SAMPLE_MS_MIN = 250;
 const LONG_SECONDS = 300;
 /** The tables take over a log that has reached 48 MiB, and what is written meanwhile is half as much at most. */
 const LOG_MIB_MAX = 72;
+/** Garbage that actors collect late, and live actors of different sizes. */
+const ACTORS_MIB = 20;
 const MIB = 1024 ** 2;
 
 interface SoakOptions {
   readonly seconds: number;
+  /** Environment of the servers besides that of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Ends of servers, as shares of the whole time; default: RESTARTS. */
+  readonly ends?: readonly number[];
 }
 
 interface Soaked {
@@ -45,20 +51,22 @@ interface Soaked {
   readonly complaints: readonly string[];
 }
 
-export async function soak({ seconds }: SoakOptions): Promise<Soaked> {
+export async function soak({ seconds, env = {}, ends: restartsAt = RESTARTS }: SoakOptions): Promise<Soaked> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-soak-'));
   const ends: (() => Promise<void>)[] = [];
   const owner = { after: (end: () => Promise<void>) => void ends.push(end) };
   const outside = await startOutside(owner);
   const state = join(folder, 'state');
+  await writeFile(join(folder, 'writer.wasm'), WRITER);
   await writeFile(join(folder, 'actors.json'), manifestText());
   const start = (): Promise<RunningServer> =>
     startServer(owner, {
       manifestFile: join(folder, 'actors.json'),
       args: ['--state', state, '--live-cap', String(LIVE_CAP), '--log-json'],
+      env,
     });
   try {
-    return await run({ seconds, start, outside });
+    return await run({ seconds, start, outside, restartsAt });
   } finally {
     for (const end of ends) await end();
     await rm(folder, { recursive: true, force: true });
@@ -69,9 +77,10 @@ interface Run {
   readonly seconds: number;
   readonly start: () => Promise<RunningServer>;
   readonly outside: string;
+  readonly restartsAt: readonly number[];
 }
 
-async function run({ seconds, start, outside }: Run): Promise<Soaked> {
+async function run({ seconds, start, outside, restartsAt }: Run): Promise<Soaked> {
   let server = await start();
   const host: { -readonly [K in keyof Host]: Host[K] } = { origin: server.origin, isOver: false };
   const tally = new Tally();
@@ -82,7 +91,7 @@ async function run({ seconds, start, outside }: Run): Promise<Soaked> {
   const beganMs = performance.now();
   const elapsed = (): number => (performance.now() - beganMs) / 1000;
   while (elapsed() < seconds) {
-    const next = RESTARTS[restarts.length];
+    const next = restartsAt[restarts.length];
     if (next !== undefined && elapsed() > next * seconds) {
       host.origin = undefined;
       if (restarts.length % 2 === 0) await server.kill();
@@ -135,6 +144,7 @@ interface Sampled {
 
 class Samples {
   readonly #memory: Point[] = [];
+  readonly #actors: Point[] = [];
   readonly #descriptors: Point[] = [];
   readonly #disk: Point[] = [];
   readonly #log: Point[] = [];
@@ -146,6 +156,7 @@ class Samples {
     this.#descriptors.push({ at, value: readdirSync(`/proc/${pid}/fd`).length });
     const page = await (await fetch(`${origin}/metrics`)).text();
     const bytesOf = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1]);
+    this.#actors.push({ at, value: bytesOf('svc_memory_bytes') / MIB });
     const logBytes = bytesOf('svc_log_bytes');
     this.#log.push({ at, value: logBytes / MIB });
     this.#disk.push({ at, value: (bytesOf('svc_state_bytes') - logBytes) / MIB });
@@ -160,6 +171,8 @@ class Samples {
     const isLong = seconds >= LONG_SECONDS;
     return [
       { name: 'Resident memory', unit: 'MiB', points: this.#memory, mayGrow: 0.05, mayGrowBy: isLong ? 0 : 250 },
+      // Clients make no actor larger, but for some garbage.
+      { name: 'Memory of actors', unit: 'MiB', points: this.#actors, mayGrow: 0.05, mayGrowBy: ACTORS_MIB },
       { name: 'Number of descriptors', unit: 'open', points: this.#descriptors, mayGrow: isLong ? 0.05 : 0.3 },
       { name: 'State in tables', unit: 'MiB', points: this.#disk, mayGrow: 0.1, mayGrowBy: isLong ? 0 : 50 },
       // The log is a saw: it grows until the tables take it over.
@@ -170,7 +183,7 @@ class Samples {
 }
 
 function manifestText(): string {
-  const actors: Record<string, { main: string }> = {};
+  const actors: Record<string, { main: string } | { wasm: string }> = {};
   const add = (name: string, count: number, main: string): void => {
     for (let at = 0; at < count; at++) actors[`${name}-${at}`] = { main: join(EXAMPLES, main) };
   };
@@ -178,6 +191,7 @@ function manifestText(): string {
   add('website', WEBSITES, 'website/Website.mo');
   add('notes', NOTES, 'notes/Notes.mo');
   add('fetcher', FETCHERS, 'fetcher/Fetcher.mo');
+  for (let at = 0; at < WRITERS; at++) actors[`writer-${at}`] = { wasm: './writer.wasm' };
   return JSON.stringify({ actors });
 }
 
