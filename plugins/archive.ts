@@ -15,4 +15,6 @@ export const archivePlugin = definePlugin({
   },
   start: (archive) => archive.start(),
   stop: (archive) => archive.stop(),
+  // A mount that does not answer holds up nothing.
+  stopDeadlineMs: 10_000,
 });

@@ -189,7 +189,7 @@ export class ArchiveWriter implements Archive {
     for (;;) {
       const { durable } = source;
       if (this.#pending === undefined) {
-        const { units, isBehindGap } = await source.take();
+        const { units, isBehindGap } = await source.take(this.#handled);
         if (isBehindGap) this.#noteGap();
         this.#pending = units;
       }

@@ -47,7 +47,8 @@ export interface UnitSource {
   readonly durable: number;
   /** Absolute path of the state directory. */
   readonly directory: string;
-  take(): Promise<TakeAnswer>;
+  /** Takes the oldest segment; units up to `archived` are in the archive, and the log may give them up. */
+  take(archived: number): Promise<TakeAnswer>;
   /** Begins a backup of all units that are durable now, and perhaps some more. */
   base(): Promise<BaseStream>;
   /** Has `waiting` called when a whole segment waits to be taken. */

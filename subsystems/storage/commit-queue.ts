@@ -309,9 +309,9 @@ export class CommitQueue implements OpenableStorage {
     this.#asked.clear();
   }
 
-  /** Called when the last unit was handed over, and the storage still answers. */
-  protected beforeClose(): Promise<void> {
-    return Promise.resolve();
+  /** Returns what is to end when the last unit was handed over, while the storage still answers. */
+  protected beforeClose(): Promise<void> | undefined {
+    return undefined;
   }
 
   async close(): Promise<void> {
@@ -319,7 +319,8 @@ export class CommitQueue implements OpenableStorage {
       // Also what nobody was in a hurry about (`onSeal`).
       this.markDirty();
       this.#seal();
-      await this.beforeClose();
+      const last = this.beforeClose();
+      if (last !== undefined) await last;
       const closed = this.#ask({ kind: 'close' });
       this.#state = 'closing';
       try {

@@ -122,7 +122,7 @@ export class RequestServer {
         this.#tell(call, this.#places.get(request.backup));
         return;
       case 'takeUnits': {
-        const answer = this.#feed?.take() ?? { units: undefined, isBehindGap: false };
+        const answer = this.#feed?.take(request.archived) ?? { units: undefined, isBehindGap: false };
         this.#tell(call, answer, answer.units?.frames);
         return;
       }

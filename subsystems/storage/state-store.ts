@@ -81,6 +81,8 @@ const SLICES_WHEN_TOO_LARGE = 32;
 const UNSYNCED_SHARE = 1 / 12;
 /** Key of the least that the step log must have. */
 const FLOOR_KEY = metaKey(META.logFloor);
+/** Segments' marks that are held at most: an archive that cannot be written does not keep more of the log. */
+const HELD_MAX = 4;
 /** Commits after which the tables are told how far the log is durable: told so seldom, the cost does not show. */
 const COMMITS_UNTOLD_MAX = 64;
 
@@ -93,6 +95,8 @@ export class StateStore {
   /** Units, or pieces of them, that are durable and not applied yet; of the first one so many bytes are. */
   readonly #unapplied: Uint8Array[] = [];
   #appliedBytes = 0;
+  /** Marks up to which the tables have all, and whoever listens has not; each with the last unit before it. */
+  readonly #held: { readonly mark: number; readonly unit: number }[] = [];
   readonly #commits = new CommitFigures();
   #commitsUntold = 0;
   /** The tables have everything. */
@@ -180,6 +184,7 @@ export class StateStore {
   /** A slice of what can wait: applies units, folds. True: there is more to do. */
   settle(): boolean {
     if (this.#commitsUntold >= COMMITS_UNTOLD_MAX) this.#confirmLog();
+    if (this.#held.length > 0) this.#release(HELD_MAX);
     this.#log.prepare();
     const owed = 1 + Math.ceil(this.#bytesUnsettled / SLICE_BYTES);
     this.#bytesUnsettled = 0;
@@ -257,9 +262,20 @@ export class StateStore {
     // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is at
     // the end.
     this.#tables.write([], { isSynced: false });
-    this.#log.release(this.#mark);
+    this.#held.push({ mark: this.#mark, unit: this.#lastFrozen });
+    this.#release(HELD_MAX);
     for (const taken of this.#folding.splice(0)) taken(this.#tables.snapshot());
     return true;
+  }
+
+  /** Lets go of segments that nobody needs any more, and of the oldest where more marks are held than `max`. */
+  #release(max: number): void {
+    const { listener } = this.#options;
+    const isFree = ({ unit }: { readonly unit: number }, index: number): boolean =>
+      this.#held.length - index > max || listener?.needs(unit) !== true;
+    const kept = this.#held.findIndex((held, index) => !isFree(held, index));
+    const free = this.#held.splice(0, kept < 0 ? this.#held.length : kept).at(-1);
+    if (free !== undefined) this.#log.release(free.mark);
   }
 
   /** Brings everything into the tables, and empties the log. */
@@ -268,6 +284,7 @@ export class StateStore {
     while (this.#overlay.isFolding) this.#foldSlice(true);
     this.#freeze();
     while (this.#overlay.isFolding) this.#foldSlice(true);
+    this.#release(0);
     this.#isFolded = true;
   }
 

@@ -75,7 +75,7 @@ export type StorageRequest =
 
 /** Requests of the archive, which only the storage thread answers. */
 export type ArchiveRequest =
-  | { readonly kind: 'takeUnits' }
+  | { readonly kind: 'takeUnits'; readonly archived: number }
   /** Asks which unit is the newest in a backup that was opened, and when that was. */
   | { readonly kind: 'placeOfBackup'; readonly backup: number };
 

@@ -47,8 +47,8 @@ export class ThreadedStorage extends CommitQueue implements UnitSource {
     return this;
   }
 
-  take(): Promise<TakeAnswer> {
-    return this.askArchive({ kind: 'takeUnits' });
+  take(archived: number): Promise<TakeAnswer> {
+    return this.askArchive({ kind: 'takeUnits', archived });
   }
 
   async base(): Promise<BaseStream> {
@@ -65,10 +65,9 @@ export class ThreadedStorage extends CommitQueue implements UnitSource {
     this.#closing = closing;
   }
 
-  protected override async beforeClose(): Promise<void> {
-    if (this.#closing === undefined) return;
-    await this.settled();
-    await this.#closing();
+  protected override beforeClose(): Promise<void> | undefined {
+    const closing = this.#closing;
+    return closing && this.settled().then(closing);
   }
 
   /** Starts the thread, which loads its code and touches nothing: `open` may follow, or `close`. */

@@ -19,6 +19,8 @@ export interface UnitListener {
   recovered(number: number, timeMs: number, unit: Uint8Array): void;
   /** A unit is durable. */
   committed(number: number, timeMs: number, pieces: readonly Uint8Array[]): void;
+  /** Returns true while units up to this one have to stay in the log: a start hands them over again. */
+  needs(unit: number): boolean;
 }
 
 const BYTES_MAX = 64 * 2 ** 20;
@@ -32,6 +34,7 @@ export class UnitFeed implements UnitListener {
   readonly #segments: GrowingSegment[] = [];
   #bytes = 0;
   #hasDropped = false;
+  #archived = 0;
 
   constructor({ waiting = () => undefined, bytesMax = BYTES_MAX }: UnitFeedOptions = {}) {
     this.#waiting = waiting;
@@ -52,8 +55,16 @@ export class UnitFeed implements UnitListener {
     else this.#add(number, timeMs, pieces);
   }
 
-  /** Hands out the oldest segment; units that were dropped are told when nothing before them is left. */
-  take(): TakeAnswer {
+  needs(unit: number): boolean {
+    return unit > this.#archived && !this.#hasDropped;
+  }
+
+  /**
+   * Hands out the oldest segment; units that were dropped are told when nothing before them is left. `archived`: units
+   * up to that one are in the archive.
+   */
+  take(archived: number): TakeAnswer {
+    this.#archived = archived;
     const segment = this.#shift();
     if (segment !== undefined) return { units: segment.take(), isBehindGap: false };
     const isBehindGap = this.#hasDropped;

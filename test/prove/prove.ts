@@ -158,6 +158,16 @@ const PARTS: readonly Part[] = [
     ],
   },
   {
+    name: 'archive',
+    claims: 'any moment of an archive, through upgrades, stops and kills, is restored bit by bit',
+    unit: 'seeds',
+    count: 200,
+    runs: [
+      { file: new URL('../subsystems/archive/restored-moments.test.ts', import.meta.url), label: 'units and times' },
+      { file: new URL('../e2e/durability/archive.test.ts', import.meta.url), label: 'real servers' },
+    ],
+  },
+  {
     name: 'any-order',
     claims: 'stop, kill, start, evict, wake, upgrade, back up, restore in any order leave every answer as before',
     unit: 'seeds',

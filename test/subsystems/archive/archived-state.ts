@@ -31,7 +31,7 @@ const STEPS_MS = 12_000;
 const IDS = [Buffer.alloc(10, 1), Buffer.alloc(10, 2), Buffer.alloc(10, 3)] as const;
 
 /** Returns the hash of all rows but those of storage itself. */
-function hashOf(tables: TableReader): string {
+export function hashOf(tables: TableReader): string {
   const hash = createHash('sha256');
   for (const family of FAMILIES)
     for (const [key, value] of tables.range(family, new Uint8Array(0), undefined)) {
@@ -138,8 +138,8 @@ export class ArchivedState implements UnitSource {
     return this.#store.last;
   }
 
-  take(): Promise<TakeAnswer> {
-    return Promise.resolve(this.#feed.take());
+  take(archived: number): Promise<TakeAnswer> {
+    return Promise.resolve(this.#feed.take(archived));
   }
 
   async base(): Promise<BaseStream> {
