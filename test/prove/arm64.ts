@@ -10,9 +10,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeDebianRoot } from '../support/debian-root.ts';
 import { seeded } from '../support/seeded.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { INSTALL, packServer, plainEnvironment } from '../support/packages.ts';
@@ -25,7 +26,7 @@ const COMMANDS = [
   ['bwrap', 'bubblewrap'],
 ] as const;
 /** Libraries that Node needs. */
-const LIBRARIES = 'libc6,libstdc++6,libatomic1';
+const LIBRARIES = ['libc6', 'libstdc++6', 'libatomic1'];
 const KILLS = Number(process.argv[2] ?? 5);
 const ACTORS = ['a', 'b', 'c', 'd'] as const;
 const CLIENTS_PER_ACTOR = 2;
@@ -62,25 +63,14 @@ function say(line: string): void {
   process.stdout.write(`  ${line}\n`);
 }
 
-/** Unpacks Debian's libraries for arm64, from the places that this machine's apt knows; none of their scripts runs. */
+/** Unpacks Debian's libraries for arm64; none of their scripts runs. */
 function makeRoot(): string {
   const made = join(work, 'root');
-  const places = ['/etc/apt/sources.list', ...listed('/etc/apt/sources.list.d', /[.](?:list|sources)$/)];
-  const sources = places.filter((path) => existsSync(path)).map((path) => readFileSync(path, 'utf8'));
-  const [, suite = ''] = /^VERSION_CODENAME=(\w+)/m.exec(readFileSync('/etc/os-release', 'utf8')) ?? [];
-  const args = ['--quiet', '--variant=extract', '--architectures=arm64', `--include=${LIBRARIES}`, suite, made, '-'];
-  execFileSync('mmdebstrap', args, { input: sources.join('\n\n'), stdio: ['pipe', 'inherit', 'inherit'] });
+  const suite = makeDebianRoot({ target: made, packages: LIBRARIES, variant: 'extract', architecture: 'arm64' });
   copyFileSync(execFileSync('which', ['qemu-aarch64-static'], { encoding: 'utf8' }).trim(), join(made, 'qemu'));
   for (const name of ['app', 'state', 'proc', 'dev']) mkdirSync(join(made, name), { recursive: true });
   say(`a root of Debian ${suite} for arm64`);
   return made;
-}
-
-function listed(directory: string, pattern: RegExp): readonly string[] {
-  if (!existsSync(directory)) return [];
-  return readdirSync(directory)
-    .filter((name) => pattern.test(name))
-    .map((name) => join(directory, name));
 }
 
 async function installApp(): Promise<string> {

@@ -129,6 +129,13 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('./arm64.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'image',
+    claims: 'the image is built, fits its bounds, serves without rights on a read-only root, and goes on after a kill',
+    unit: 'kills',
+    count: 3,
+    runs: [{ file: new URL('./image.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'postgres',
     claims:
       'the owner of a namespace in PostgreSQL is killed under load and its standby goes on: nothing that was answered is lost, nothing done twice',
