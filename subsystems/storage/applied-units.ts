@@ -2,6 +2,7 @@
  * Applies units of an archive to tables, by the code that commits and recovers them: they keep their numbers and their
  * times, and a process that is killed meanwhile recovers what it had.
  */
+import { TimeSlices } from '../../kernel/index.ts';
 import type { ArchivedUnit, Moment } from '../archive/index.ts';
 import { FileDisk } from './file-disk.ts';
 import { StateStore } from './state-store.ts';
@@ -34,8 +35,12 @@ export class AppliedUnits {
     return { unit: this.#store.last, timeMs: this.#timeMs };
   }
 
-  /** Applies the units that follow `last`, all of one time together. With `isSynced` they are durable then. */
-  apply(units: readonly ArchivedUnit[], { isSynced }: { readonly isSynced: boolean }): void {
+  /**
+   * Applies the units that follow `last`, all of one time together, in slices of the thread. With `isSynced` they are
+   * durable then.
+   */
+  async apply(units: readonly ArchivedUnit[], { isSynced }: { readonly isSynced: boolean }): Promise<void> {
+    const slices = new TimeSlices();
     for (let from = 0; from < units.length;) {
       const timeMs = units[from]?.timeMs ?? 0;
       let to = from;
@@ -45,6 +50,7 @@ export class AppliedUnits {
       this.#store.commit(units.slice(from, to).map(({ bytes }) => bytes));
       while (this.#store.settle());
       from = to;
+      if (slices.isOver) await slices.next();
     }
   }
 

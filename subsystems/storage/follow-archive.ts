@@ -149,7 +149,7 @@ class Follower implements AsyncDisposable {
     const units = await this.#reader.next();
     if (units === undefined) return false;
     this.#isListed = true;
-    this.#applied.apply(units, { isSynced: true });
+    await this.#applied.apply(units, { isSynced: true });
     return true;
   }
 

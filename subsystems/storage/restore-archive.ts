@@ -139,7 +139,7 @@ class Restore {
       // Where a clock was set back, a time may come again: what is behind a later one does not count.
       const end = units.findIndex((unit) => !isWanted(unit, until));
       const wanted = end < 0 ? units : units.slice(0, end);
-      applied.apply(wanted, { isSynced: false });
+      await applied.apply(wanted, { isSynced: false });
       const last = wanted.at(-1);
       if (last !== undefined) this.#last = { unit: last.unit, timeMs: last.timeMs };
       this.#tell();

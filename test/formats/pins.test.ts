@@ -6,6 +6,8 @@
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel } from 'node:worker_threads';
+import { baseFile, epochFile, lineName, segmentFile } from '../../subsystems/archive/names.ts';
+import { frameHeader, segmentHeader } from '../../subsystems/archive/segment-format.ts';
 import { numbersBytes } from '../../subsystems/canisters/stored-values.ts';
 import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/ic/callback-buffer.ts';
 import { FULL_LIMIT, NO_NUMBERS, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
@@ -331,6 +333,20 @@ function management(): string[] {
   ];
 }
 
+function archive(): string[] {
+  const place = { epoch: 2, first: 7, last: 2 ** 40, timeMs: Date.UTC(2026, 0, 2) + 0.25 };
+  const line = lineName(place.timeMs, HASH.subarray(0, 4));
+  const { epoch, first, last } = place;
+  const times = { firstMs: place.timeMs, lastMs: place.timeMs + 1000 };
+  const header = segmentHeader({ stateFormat: 3, line, epoch, first, last, ...times, bytes: 99 });
+  const files = [epochFile(epoch), baseFile({ epoch, unit: 6, timeMs: place.timeMs }), segmentFile(place)];
+  return [
+    shown('archive: header of a segment', header),
+    shown('archive: a frame', Buffer.concat([frameHeader(9, place.timeMs, [BYTES]), BYTES])),
+    shown('archive: names', Buffer.from([line, ...files].join('\n'))),
+  ];
+}
+
 function storage(): string[] {
   const { bytes, seed } = encodeHeader(
     { generation: 3, start: { unit: 2 ** 40, part: 5 }, durable: 2 ** 40 - 1, segmentBytes: 2 ** 26 },
@@ -449,6 +465,7 @@ test('what is stored, and what crosses threads, is byte for byte as recorded', (
     ...answers(),
     ...management(),
     ...storage(),
+    ...archive(),
     ...wire(),
   ].join('\n');
   t.assert.fileSnapshot(text, fileURLToPath(new URL('../fixtures/formats.txt', import.meta.url)), {

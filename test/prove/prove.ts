@@ -172,6 +172,10 @@ const PARTS: readonly Part[] = [
     runs: [
       { file: new URL('../subsystems/archive/restored-moments.test.ts', import.meta.url), label: 'units and times' },
       { file: new URL('../e2e/durability/archive.test.ts', import.meta.url), label: 'real servers' },
+      {
+        file: new URL('../subsystems/archive/follow-archive.test.ts', import.meta.url),
+        label: 'restores killed at each step',
+      },
     ],
   },
   {

@@ -1,7 +1,7 @@
 /**
- * A process that restores a backup and is killed on its way:
+ * A process that restores a backup, or an archive, and is killed on its way:
  *
- *     node killed-restore.ts <file> <directory> <step>
+ *     node killed-restore.ts <file or archive> <directory> <step>
  *
  * Steps are its calls that change the file system, counted from 1; the process ends with SIGKILL after the given step.
  * If the restore ends before that, the process prints `restored in <steps> steps`.
@@ -55,8 +55,13 @@ async function main(file: string, directory: string, last: number): Promise<void
   }
   countCalls(fs, ['link', 'mkdir', 'open', 'rename', 'rm', 'rmdir', 'writeFile'], took);
   syncBuiltinESMExports();
-  const { restoreBackup } = await import('../../subsystems/storage/restore.ts');
-  await restoreBackup(file, directory);
+  if ((await fs.stat(file)).isDirectory()) {
+    const { restoreArchive } = await import('../../subsystems/storage/restore-archive.ts');
+    await restoreArchive({ archive: file, directory, until: { kind: 'latest' }, follows: true });
+  } else {
+    const { restoreBackup } = await import('../../subsystems/storage/restore.ts');
+    await restoreBackup(file, directory);
+  }
   process.stdout.write(`restored in ${steps} steps\n`);
 }
 
