@@ -123,16 +123,15 @@ export async function checkUnused(root: string): Promise<void> {
   const kept = names.filter((name) => !isOurs(name)).toSorted();
   if (kept.length === 0) return;
   const shown = kept.slice(0, NAMES_SHOWN).join(', ') + (kept.length > NAMES_SHOWN ? ', …' : '');
-  throw notEmpty(
-    kept.includes('format') ? `${root} holds a state already (drop --restore to serve it)` : `${root} holds ${shown}`,
-  );
+  const serve = 'drop --restore or --restore-archive to serve it; what was served follows no archive any more';
+  throw notEmpty(kept.includes('format') ? `${root} holds a state already (${serve})` : `${root} holds ${shown}`);
 }
 
 function notEmpty(what: string): ServerError {
   return new ServerError(
     'invalid',
     'restore-not-empty',
-    `${what}: a backup is restored into an empty directory, or one that does not exist yet`,
+    `${what}: restoring needs an empty directory, or one that does not exist yet`,
   );
 }
 
