@@ -156,6 +156,23 @@ suite('a writer that is killed', () => {
     }
   });
 
+  test('behind a fold has lost nothing: the log keeps what the archive lacks', async () => {
+    const random = seeded(11);
+    const state = await failing();
+    await state.writer.start();
+    await work(state, random, 2);
+    state.commit([randomUnit(random), randomUnit(random)]);
+    const { unit } = await state.base();
+    assert.equal(unit, 4);
+    const next = state.killed();
+    await next.writer.start();
+    await work(next, random, 2);
+    assert.equal(next.writer.figures.gaps, 0);
+    await next.stop();
+    await check(next);
+    assert.equal((await restored(next.archive, { kind: 'unit', unit: 3 })).hash, next.hashes.get(3));
+  });
+
   test('in the middle of a base leaves one that does not count', async () => {
     const state = await failing();
     FailingFiles.cutAt = undefined;
