@@ -6,6 +6,7 @@
  * The figures are lines on stdout, or with `--log-json` one JSON object; progress is told on stderr. Exit codes: 0 when
  * everything was measured, 1 if not.
  */
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -118,11 +119,17 @@ async function counterModule(
     signal.addEventListener('abort', () => reject(new Error('stopped'))),
   );
   try {
-    const compiling = compiler.compile(join(root, 'config/examples/counter/Counter.mo'));
+    const compiling = compiler.compile(exampleOf(root));
     return (await Promise.race([compiling, aborted])).wasm;
   } finally {
     await compiler.close();
   }
+}
+
+/** Returns the path of the example counter; a package has its examples beside the folder that was built. */
+function exampleOf(root: string): string {
+  const places = [root, dirname(root)].map((folder) => join(folder, 'config/examples/counter/Counter.mo'));
+  return places.find((path) => existsSync(path)) ?? join(root, 'config/examples/counter/Counter.mo');
 }
 
 /** Returns the flags of this command line that change what actors and messages cost. */
