@@ -67,13 +67,15 @@ test('its command serves in such a sandbox, stops in order, and finds its state 
     --bind ${work}/state /var/lib/svc --bind ${work}/cache /var/cache/svc
     --ro-bind ${work}/credentials /run/credentials --ro-bind ${work}/etc /etc/svc
     --clearenv --setenv PATH /usr/bin:/bin --setenv XDG_CACHE_HOME /var/cache
-    --setenv STATE_DIRECTORY /var/lib/svc --setenv CREDENTIALS_DIRECTORY /run/credentials`.split(/\s+/);
+    --setenv CREDENTIALS_DIRECTORY /run/credentials`.split(/\s+/);
   const words = settingOf('ExecStart').replace('127.0.0.1:7000', '127.0.0.1:0').split(' ');
   const environment: Readonly<Record<string, string>> = {
-    '${STATE_DIRECTORY}': '/var/lib/svc',
+    '%S/svc': '/var/lib/svc',
     '${CREDENTIALS_DIRECTORY}/token': '/run/credentials/token',
   };
-  const command = words.map((word) => environment[word] ?? word);
+  // Further flags: none, as in the unit's own Environment.
+  assert.match(text, /^Environment=SVC_FLAGS=$/m);
+  const command = words.filter((word) => word !== '$SVC_FLAGS').map((word) => environment[word] ?? word);
   assert.ok(
     command.every((word) => !word.includes('$')),
     command.join(' '),
