@@ -9,7 +9,7 @@ import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
-import { usableMemoryBytes } from './machine-memory.ts';
+import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
@@ -132,7 +132,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     sections: sections.sections,
     restore: restoreOf(parsed, options),
     restoreArchive: restoreArchiveOf(parsed, options),
-    warnings: [...aboutToken.warnings, ...warningsOf(parsed, loaded)],
+    warnings: [...aboutToken.warnings, ...warningsOf(parsed, loaded), ...memoryWarnings()],
   };
 }
 

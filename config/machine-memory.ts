@@ -30,6 +30,19 @@ const THIS_MACHINE: Machine = {
 
 const MOUNT = '/sys/fs/cgroup';
 
+/** Memory with which a durable server of one small actor ran; with 64 MiB the system ended it at its start. */
+const ENOUGH_BYTES = 96 * 2 ** 20;
+
+/** Returns what to warn of at the start: too little memory, which shows later only as a process that was ended. */
+export function memoryWarnings(machine?: Machine): readonly string[] {
+  const bytes = usableMemoryBytes(machine);
+  if (bytes >= ENOUGH_BYTES) return [];
+  const mebibytes = (each: number): number => Math.round(each / 2 ** 20);
+  const least = `a server with one small actor needs some ${mebibytes(ENOUGH_BYTES)} MiB`;
+  const end = 'the system ends a process that wants more (SIGKILL, exit code 137)';
+  return [`${mebibytes(bytes)} MiB of memory may be used here, and ${least}: raise the limit of the container; ${end}`];
+}
+
 export function usableMemoryBytes({ totalBytes, read }: Machine = THIS_MACHINE): number {
   let bytes = totalBytes;
   for (const line of (read('/proc/self/cgroup') ?? '').split('\n')) {

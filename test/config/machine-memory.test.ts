@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { totalmem } from 'node:os';
 import { test } from 'node:test';
-import { type Machine, usableMemoryBytes } from '../../config/machine-memory.ts';
+import { type Machine, memoryWarnings, usableMemoryBytes } from '../../config/machine-memory.ts';
 
 const GIB = 2 ** 30;
 
@@ -52,4 +52,12 @@ test('so it does of version 1, where no limit is a number larger than any memory
 test('what cannot be read, or is no number, bounds nothing', () => {
   const files = { '/proc/self/cgroup': 'nonsense\n:::\n0::relative\n0::/a\n', '/sys/fs/cgroup/a/memory.max': 'lots\n' };
   assert.equal(usableMemoryBytes(machine(files)), 64 * GIB);
+});
+
+test('memory in which no server fits is warned of at the start, with the number and the way out', () => {
+  const limited = (mebibytes: number): Machine =>
+    machine({ '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/memory.max': `${mebibytes * 2 ** 20}\n` });
+  const [warning = '', ...more] = memoryWarnings(limited(64));
+  assert.match(warning, /^64 MiB of memory may be used here, .*needs some 96 MiB: raise the limit .*137\)$/);
+  assert.deepEqual([more, memoryWarnings(limited(96)), memoryWarnings()], [[], [], []]);
 });
