@@ -151,7 +151,8 @@ test('Sizing', { timeout: 180_000 }, async () => {
   // The command gives up where others keep the machine busy.
   let measured = await measure();
   for (let again = 0; again < 3 && measured.stderr.includes('too busy'); again++) measured = await measure();
-  assert.equal(measured.code, 0, measured.stderr);
+  const hadTime = !measured.stdout.includes('sleeping actor: not measured: no time was left on this machine');
+  assert.equal(measured.code, hadTime ? 0 : 1, measured.stdout + measured.stderr);
   assert.match(measured.stdout, /^live actor: .*^durable update: .*^room: /ms);
 });
 
