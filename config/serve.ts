@@ -56,7 +56,7 @@ export async function serve(request: ServeRequest, options: ServeOptions): Promi
   const { notBundled, root } = options;
   if (notBundled !== undefined) log.debug(`the server runs from its sources: ${notBundled}`);
   for (const warning of request.warnings) log.warn(warning);
-  // What is warned of may end the process before the log is written by itself.
+  // Writes them out now: they may tell why the system ends the process before the log is written by itself.
   if (request.warnings.length > 0) log.flushNow();
   const leaveNow: LeaveNow = (message, error) => {
     log.error(message, error);
