@@ -38,9 +38,10 @@ let traffic: Promise<void> | undefined;
 let isOver = false;
 
 before(async () => {
-  const state = join(await temporaryDirectory(), 'state');
+  const directory = await temporaryDirectory();
+  const kept = ['--state', join(directory, 'state'), '--archive', join(directory, 'archive')];
   // One of the two other actors is always asleep.
-  const args = ['--state', state, '--auth-token', TOKEN, '--live-cap', '2'];
+  const args = [...kept, '--auth-token', TOKEN, '--live-cap', '2'];
   server = await startServer(OWNER, { args });
   for (const name of ['one', 'two']) {
     const { status, body } = await server.post(`/install/${name}`, PLAIN, AUTH);
