@@ -86,7 +86,7 @@ test('the tarball has what a server needs, and nothing else', async () => {
   const files = await filesOf(tarball);
   const wanted = [
     /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/[\w-]+\.md|share\/(completions|man)\/[\w.]+)$/,
-    /^config\/(svc|manifest\.schema\.json|(examples|observability|systemd)\/.+)$/,
+    /^config\/(svc|manifest\.schema\.json|(examples|observability|proxies|systemd)\/.+)$/,
     /^dist\/(bundle\/.+\.(mjs|mjs\.map)|bundle\/LICENSES\.txt|config\/(svc|bundle)\.js)$/,
     /^dist\/(subsystems\/inspector\/page\.html|.+\.d\.ts)$/,
   ];
