@@ -135,9 +135,13 @@ async function build(): Promise<ImageConfig> {
   const [cache, registry] = ['cache', 'registry'].map((key) =>
     execFileSync('npm', ['config', 'get', key], { encoding: 'utf8', env: plainEnvironment() }).trim(),
   );
-  const given = { BASE: 'localhost/svc-base', NPM: 'localhost/svc-npm', NPM_FLAGS: `--offline --registry=${registry}` };
+  const given = {
+    BASE: 'localhost/svc-base',
+    NPM: 'localhost/svc-npm',
+    NPM_FLAGS: `--offline --cache=/cache --registry=${registry}`,
+  };
   const args = Object.entries(given).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`]);
-  const how = ['--isolation', 'chroot', '--format', 'docker', '--pull-never', '--volume', `${cache}:/root/.npm`];
+  const how = ['--isolation', 'chroot', '--format', 'docker', '--pull-never', '--volume', `${cache}:/cache`];
   buildah('bud', ...how, ...args, '-t', 'svc-image', context);
   const { Docker } = JSON.parse(buildah('inspect', '--type', 'image', 'svc-image')) as {
     readonly Docker: { readonly config: ImageConfig };
