@@ -29,7 +29,8 @@ export const FLAGS = {
   check: toggle({
     group: 'general',
     summary:
-      'Check flags, the manifest, its modules (compiled and checked) and the state, or the backup of --restore (read whole, nothing changed), and exit: ' +
+      'Check flags, the manifest, its modules (compiled and checked) and the state, or the backup of --restore (read ' +
+      'whole, nothing changed), and exit: ' +
       '0 if a start would succeed, 1 if not, 2 for bad usage.',
   }),
   capacity: toggle({

@@ -63,7 +63,7 @@ interface ArchiveSection {
   readonly secs: number;
   /** Days that moments are kept; 0: for ever. */
   readonly days: number;
-  /** Bytes that the archive may have; 0: any number. */
+  /** Bytes that the archive may have; 0: no bound. */
   readonly bytes: number;
 }
 

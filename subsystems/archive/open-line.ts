@@ -65,7 +65,9 @@ export async function openLine(options: OpenLineOptions): Promise<OpenedLine> {
     const line = await ArchiveLine.read(path);
     const last = line.last?.unit ?? 0;
     if (last > source.durable) {
-      const note = `the archive's line ${identity.line} goes on to unit ${last}, and the state ends with unit ${source.durable}: an older copy of it was put back`;
+      const note =
+        `the archive's line ${identity.line} goes on to unit ${last}, and the state ends with unit ` +
+        `${source.durable}: an older copy of it was put back`;
       return await beginLine(root, options, note);
     }
     const epoch = Math.max(identity.epoch, ...line.files.map((name) => epochOf(name) ?? 0)) + 1;

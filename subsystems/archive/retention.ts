@@ -6,7 +6,7 @@ import { MARKER } from './names.ts';
 export interface RetentionOptions {
   /** Days that a moment can be restored at least; 0: for ever. */
   readonly days: number;
-  /** Bytes that the line may take; 0: any number. */
+  /** Bytes that the line may take; 0: no bound. */
   readonly bytes: number;
 }
 

@@ -51,7 +51,9 @@ interface Frame {
 export function segmentHeader(header: SegmentHeader): Uint8Array {
   const { stateFormat, line, epoch, first, last, firstMs, lastMs, bytes } = header;
   const times = `${new Date(firstMs).toISOString()} ${new Date(lastMs).toISOString()}`;
-  const text = `${MAGIC}${ARCHIVE_FORMAT} state ${stateFormat} line ${line} epoch ${epoch} units ${first}-${last} times ${times} bytes ${bytes}`;
+  const text =
+    `${MAGIC}${ARCHIVE_FORMAT} state ${stateFormat} line ${line} epoch ${epoch} ` +
+    `units ${first}-${last} times ${times} bytes ${bytes}`;
   return Buffer.from(`${text} ${crc32(text).toString(16).padStart(8, '0')}\n`, 'latin1');
 }
 
@@ -91,7 +93,9 @@ export function readSegmentHeader(segment: Uint8Array, file: string): ReadHeader
 }
 
 function newerFormat(file: string, format: number): ServerError {
-  const message = `${file} has format ${format} of the archive, written by a newer svc; this one reads format ${ARCHIVE_FORMAT}: restore it with that svc`;
+  const message =
+    `${file} has format ${format} of the archive, written by a newer svc; ` +
+    `this one reads format ${ARCHIVE_FORMAT}: restore it with that svc`;
   return new ServerError('invalid', 'archive-newer', message);
 }
 

@@ -161,7 +161,8 @@ class Follower implements AsyncDisposable {
     if (newer === undefined) return;
     this.#hasWarned = true;
     log.warn(
-      `the archive has a newer line, ${newer.name}: if that is the state which is served now, follow it in an empty directory; this copy follows ${this.line}`,
+      `the archive has a newer line, ${newer.name}: if that is the state which is served now, ` +
+        `follow it in an empty directory; this copy follows ${this.line}`,
     );
   }
 

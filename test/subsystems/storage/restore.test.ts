@@ -77,7 +77,9 @@ suite('restore', () => {
     const held = await names(directory);
     await assert.rejects(restoreBackup(file, directory), {
       code: 'restore-not-empty',
-      message: `${directory} holds a state already (drop --restore or --restore-archive to serve it; what was served follows no archive any more): restoring needs an empty directory, or one that does not exist yet`,
+      message:
+        `${directory} holds a state already (drop --restore or --restore-archive to serve it; ` +
+        'what was served follows no archive any more): restoring needs an empty directory, or one that does not exist yet',
     });
     assert.deepEqual(await names(directory), held);
     assert.ok(before.equals(await backupOfState(directory)));
