@@ -5,18 +5,11 @@ import { isEventSource } from './event-source.ts';
 import type { Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
 import type { BrowserGuard } from './browser-guard.ts';
+import { preflightHeaders } from './preflight.ts';
 import { BODY_BYTES_MIN, bodyBytesMaxOf, isHealthProbe, isOpenTarget } from './request-target.ts';
 import { GATEWAY_BYTES_MAX } from './route-table.ts';
 import { BUILT_IN, type Target } from './targets.ts';
 
-const PREFLIGHT_HEADERS: readonly string[] = [
-  'access-control-allow-methods',
-  'GET, POST, PUT, DELETE, OPTIONS',
-  'access-control-allow-headers',
-  'authorization, content-type, x-caller, idempotency-key, last-event-id',
-  'access-control-max-age',
-  '86400',
-];
 const RETRY_HEADERS: readonly string[] = ['retry-after', '1'];
 /** Makes a browser ask again by itself, which it does not do for Retry-After. */
 const REFRESH_HEADERS: readonly string[] = [...RETRY_HEADERS, 'refresh', '1'];
@@ -104,7 +97,7 @@ export class CheckOrder {
       return this.#malformed(response, 'malformed HTTP request: HTTP/1.0 has no transfer codings');
 
     if (method === 'OPTIONS' && isBuiltIn) {
-      this.#responder.empty(response, 204, PREFLIGHT_HEADERS);
+      this.#responder.empty(response, 204, preflightHeaders(url, headers['access-control-request-headers']));
       return false;
     }
     if (isBuiltIn && !isOpenTarget(method, url)) {

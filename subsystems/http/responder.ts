@@ -33,6 +33,9 @@ const NO_HEADERS: readonly string[] = [];
 const RETRY_HEADERS: readonly string[] = ['retry-after', String(RETRY_AFTER_SECONDS)];
 const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
 const ALLOW_ORIGIN = 'access-control-allow-origin';
+const EXPOSE_HEADERS = 'access-control-expose-headers';
+/** Headers of our answers that a page of another origin may read, besides those that every page may (Fetch, 2.2.2). */
+const EXPOSED = 'svc-version, retry-after, www-authenticate, etag, content-disposition';
 /** Headers that are not an actor's to set, by their length; ALLOW_ORIGIN may be set once. */
 const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
   [10, ['connection']],
@@ -97,8 +100,10 @@ export class Responder {
     const headers: (string | number)[] = [
       'svc-version',
       this.#version,
-      'access-control-allow-origin',
+      ALLOW_ORIGIN,
       '*',
+      EXPOSE_HEADERS,
+      EXPOSED,
       'content-type',
       contentType,
       'content-length',
@@ -132,8 +137,8 @@ export class Responder {
     pieces: AsyncIterable<Uint8Array>,
     { more = NO_HEADERS, isSoonOver = false }: StreamOptions = {},
   ): Promise<number> {
-    const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
-    return this.#stream(response, 200, [...headers, ...more], pieces, isSoonOver);
+    const headers = ['svc-version', this.#version, ALLOW_ORIGIN, '*', EXPOSE_HEADERS, EXPOSED];
+    return this.#stream(response, 200, [...headers, 'content-type', contentType, ...more], pieces, isSoonOver);
   }
 
   async #stream(
@@ -244,8 +249,10 @@ export class Responder {
     response.writeHead(200, [
       'svc-version',
       this.#version,
-      'access-control-allow-origin',
+      ALLOW_ORIGIN,
       '*',
+      EXPOSE_HEADERS,
+      EXPOSED,
       'content-type',
       EVENTS,
       'cache-control',
@@ -268,7 +275,7 @@ export class Responder {
 
   /** An answer without a body (204). */
   empty(response: ServerResponse, status: number, more: readonly string[]): void {
-    const headers: string[] = ['svc-version', this.#version, 'access-control-allow-origin', '*', ...more];
+    const headers: string[] = ['svc-version', this.#version, ALLOW_ORIGIN, '*', EXPOSE_HEADERS, EXPOSED, ...more];
     if (this.#endsConnection(response)) headers.push(...CLOSE_HEADERS);
     response.writeHead(status, headers);
     const mayWait = endWith(response, undefined);
@@ -374,8 +381,8 @@ export class Responder {
   #writeRaw(socket: Socket, status: number, reason: string, text: string): void {
     const body = Buffer.from(text, 'utf8');
     const head =
-      `HTTP/1.1 ${status} ${reason}\r\nsvc-version: ${this.#version}\r\naccess-control-allow-origin: *\r\n` +
-      `content-type: ${TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+      `HTTP/1.1 ${status} ${reason}\r\nsvc-version: ${this.#version}\r\n${ALLOW_ORIGIN}: *\r\n` +
+      `${EXPOSE_HEADERS}: ${EXPOSED}\r\ncontent-type: ${TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
     socket.write(head, 'latin1');
     socket.write(body);
   }

@@ -19,11 +19,50 @@ suite('the order of checks', () => {
       assert.match(String(answer.headers['access-control-allow-methods']), /POST/);
       assert.equal(
         answer.headers['access-control-allow-headers'],
-        'authorization, content-type, x-caller, idempotency-key, last-event-id',
+        'authorization, content-type, x-caller, idempotency-key, last-event-id, traceparent, tracestate, baggage',
       );
       assert.match(String(answer.headers['access-control-max-age']), /^\d+$/);
       assert.equal(answer.headers['svc-version'], '9.8.7');
     }
+  });
+
+  test('a preflight of a call allows every header that it asks for, one of another path does not', async (t) => {
+    const { origin } = await startHttpHost(t, { token: TOKEN });
+    const ours =
+      'authorization, content-type, x-caller, idempotency-key, last-event-id, traceparent, tracestate, baggage';
+    const allowed = async (target: string, asked: string): Promise<unknown> => {
+      const headers = { origin: 'http://app.example', 'access-control-request-headers': asked };
+      const answer = await send(origin, 'OPTIONS', target, { headers });
+      assert.equal(answer.status, 204);
+      return answer.headers['access-control-allow-headers'];
+    };
+    for (const endpoint of ['call', 'call-json', 'query', 'query-json']) {
+      const target = `/${endpoint}/counter/inc?lossless=1`;
+      assert.equal(await allowed(target, 'sentry-trace,x-b3-traceid'), `${ours}, sentry-trace,x-b3-traceid`);
+    }
+    for (const target of ['/actors', '/calls/counter/inc', '/watch/counter/get', '/install/call', '/'])
+      assert.equal(await allowed(target, 'sentry-trace'), ours, target);
+    for (const asked of ['', ',', 'a b', 'a,,b', 'x: 1', 'é', '*/*', 'x'.repeat(1025)])
+      assert.equal(await allowed('/call/counter/inc', asked), ours, JSON.stringify(asked));
+    assert.equal(await allowed('/call/counter/inc', 'x'.repeat(1024)), `${ours}, ${'x'.repeat(1024)}`);
+  });
+
+  test('a page of another origin may read the headers that this server sets, of every answer but a website', async (t) => {
+    const { origin } = await startHttpHost(t, { token: TOKEN });
+    const exposed = 'svc-version, retry-after, www-authenticate, etag, content-disposition';
+    const answers = [
+      await send(origin, 'GET', '/health'),
+      await send(origin, 'GET', '/actors'),
+      await send(origin, 'GET', '/actors', { headers: authorized }),
+      await send(origin, 'GET', '/nowhere', { headers: authorized }),
+      await send(origin, 'GET', '/inspect', { headers: authorized }),
+      await send(origin, 'POST', '/call/counter/inc', { headers: authorized }),
+      await send(origin, 'OPTIONS', '/actors'),
+    ];
+    for (const { status, headers } of answers)
+      assert.equal(headers['access-control-expose-headers'], exposed, String(status));
+    const site = await send(origin, 'GET', '/site/counter/x');
+    assert.deepEqual([site.status, site.headers['access-control-expose-headers']], [200, undefined]);
   });
 
   test('OPTIONS on a website path is no preflight', async (t) => {
