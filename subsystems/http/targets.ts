@@ -2,13 +2,13 @@
  * The meaning of a request's target: a path of the interface, or a website's. Everything that depends on it, from the
  * token to the body's cap, is decided by this one look, so that no two checks can take a target for different things.
  *
- *   /site/<ACTOR>/<PATH>   that actor's website
+ *   /site/<ACTOR>/<PATH>   that actor's website; its links are relative to the slash, so one that lacks is put there
  *   with --site-hosts, at a host name that is an actor's: its website, where the path is not built in
  *   with --site-hosts, ?canisterId=<principal>: the same, at any host
  *   with --web ACTOR: its website, where the path is not built in
  *
  * A path is built in if a route of the table has it, whatever the method and the query are. `/` is the inspector's,
- * unless a website is there.
+ * unless a website is there, or `?canisterId=` asks for one.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Gateway } from '../gateway/index.ts';
@@ -21,6 +21,8 @@ export interface SiteTarget {
   readonly actor: string;
   /** Path and query as they were sent, which the actor gets to see. */
   readonly url: string;
+  /** `/site/<ACTOR>/` of a target that is `/site/<ACTOR>`, with its query; undefined: the target has its slash. */
+  readonly slashed?: string | undefined;
 }
 
 /** A path of the interface, or one that is nobody's. */
@@ -93,7 +95,6 @@ export class Targets {
     if (path !== '/' && this.#isBuiltIn(path)) return BUILT_IN;
     const byHost = this.#hasHosts ? this.#actorOfHost(headers.host) : undefined;
     if (byHost !== undefined) return { actor: byHost, url: target };
-    if (path === '/' && this.#web === undefined) return BUILT_IN;
     const actor = (this.#hasHosts ? this.#actorOfQuery(target) : undefined) ?? this.#web;
     return actor === undefined ? BUILT_IN : { actor, url: target };
   }
@@ -166,8 +167,10 @@ function siteTargetOf(target: string): SiteTarget {
     if (code === SLASH || code === QUESTION_MARK || code === HASH) break;
   }
   const actor = decoded(target.slice(SITE.length, end));
-  const url = target.charCodeAt(end) === SLASH ? target.slice(end) : `/${target.slice(end)}`;
-  return { actor, url };
+  if (target.charCodeAt(end) === SLASH) return { actor, url: target.slice(end) };
+  const url = `/${target.slice(end)}`;
+  // A fragment is none that a browser sends.
+  return target.charCodeAt(end) === HASH ? { actor, url } : { actor, url, slashed: target.slice(0, end) + url };
 }
 
 /** Returns a segment decoded, or as it is if it cannot be decoded: then it is nobody's name. */

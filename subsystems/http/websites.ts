@@ -9,6 +9,9 @@ import { cutAnswer, type Responder } from './responder.ts';
 import { GATEWAY_BYTES_MAX } from './route-table.ts';
 import type { SiteTarget } from './targets.ts';
 
+/** Methods of browsers that look: relative links of the answer need the slash. Others go to the actor as they are. */
+const REDIRECTED: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
 interface WebsitesNeeds {
   readonly gateway: Gateway;
   readonly responder: Responder;
@@ -29,13 +32,17 @@ export class Websites {
   }
 
   serve(request: IncomingMessage, response: ServerResponse, target: SiteTarget): void {
-    const { gateway, jobs } = this.#needs;
+    const { gateway, jobs, responder } = this.#needs;
     const startedMs = jobs.nowMs();
     let canister: Canister;
     try {
       canister = gateway.find(target.actor);
     } catch (error) {
       this.#failed(response, undefined, false, startedMs, error);
+      return;
+    }
+    if (target.slashed !== undefined && REDIRECTED.has(request.method ?? '')) {
+      responder.empty(response, 308, ['location', target.slashed, 'content-length', '0']);
       return;
     }
     const held = this.#bodies.begin(request);

@@ -1,6 +1,6 @@
 /** Websites of real actors by a real server: the promises of docs/websites.md. */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { RawClient, send } from '../support/http-client.ts';
@@ -70,6 +70,19 @@ const website = async (server: RunningServer, host: string, target: string, head
   (await send(server.origin, 'GET', target, { headers: { host, ...headers } })).text;
 
 suite('websites', () => {
+  test('what the page shows of Motoko is a website as it stands', async (t) => {
+    const page = await readFile(join(import.meta.dirname, '../../docs/websites.md'), 'utf8');
+    const [first = '', ...more] = [...page.matchAll(/^```motoko\n(.*?)^```$/gms)].map(([, text = '']) => text);
+    for (const text of more) await compileMotoko(text);
+    const server = await startServer(t, { manifest: '{"actors":{}}' });
+    assert.equal((await server.post('/install/shown', (await compileMotoko(first)).wasm)).status, 200);
+    const answer = await server.fetch('/site/shown/x?y');
+    assert.deepEqual(
+      [answer.status, answer.headers.get('content-type'), await answer.text()],
+      [200, 'text/html', 'You asked for /x?y'],
+    );
+  });
+
   test('requests arrive as they were sent, from nobody; only an upgrade to an update is kept', async (t) => {
     const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--log-json'] });
     const { wasm } = await compileMotoko(MIRROR);
@@ -94,7 +107,9 @@ suite('websites', () => {
       await first.text(),
       /^POST \/form\n[^]*\nx-caller=\?\n[^]*caller=2vxsx-fae\nvisits=1\n"\\61\\3D\\31"$/,
     );
-    assert.match((await server.get('/site/mirror')).body, /^GET \/\n[^]*\nvisits=2\n$/);
+    const slashed = await server.fetch('/site/mirror?a=%00');
+    assert.deepEqual([slashed.redirected, new URL(slashed.url).pathname], [true, '/site/mirror/']);
+    assert.match(await slashed.text(), /^GET \/\?a=%00\n[^]*\nvisits=2\n$/);
     assert.match(await (await server.fetch('/site/mirror/', { method: 'POST', body: '' })).text(), /visits=2\n/);
 
     for (const [path, status, text] of [
@@ -116,7 +131,7 @@ suite('websites', () => {
       [400, 'header x-bad is not UTF-8: an actor gets text, and these bytes are not text'],
     );
 
-    assert.match((await server.get('/metrics')).body, /svc_http_requests_total\{endpoint="site"\} 11\n/);
+    assert.match((await server.get('/metrics')).body, /svc_http_requests_total\{endpoint="site"\} 12\n/);
     const jobs = server.output.stderr
       .split('\n')
       .filter((line) => line.includes('"event":"job"') && line.includes('http_request'))

@@ -29,9 +29,7 @@ suite('what an actor sees of a request', () => {
   test('the target is what was sent, without what names the actor, whatever it looks like', async (t) => {
     const { origin, gateway } = await startHttpHost(t, { token: TOKEN });
     const seen: readonly (readonly [string, string])[] = [
-      ['/site/counter', '/'],
       ['/site/counter/', '/'],
-      ['/site/counter?a=1', '/?a=1'],
       ['/site/counter/?a=1&a=2', '/?a=1&a=2'],
       ['/site/counter#top', '/#top'],
       ['/site/counter//', '//'],
@@ -50,6 +48,40 @@ suite('what an actor sees of a request', () => {
       assert.equal(bodyOf(await get(origin, target)), `site ${url}`, target);
       assert.equal(gateway.requests.at(-1)?.request.url, url);
     }
+  });
+
+  test('GET and HEAD without the slash are sent to it; other methods and unknown actors are not', async (t) => {
+    const { origin, gateway, readiness } = await startHttpHost(t, { token: TOKEN });
+    const moved: readonly (readonly [string, string])[] = [
+      ['/site/counter', '/site/counter/'],
+      ['/site/counter?', '/site/counter/?'],
+      ['/site/counter?a=1&b=%2F/c?d', '/site/counter/?a=1&b=%2F/c?d'],
+      [`/site/${COUNTER_ID}?x`, `/site/${COUNTER_ID}/?x`],
+      ['/site/%63ounter', '/site/%63ounter/'],
+      ['http://elsewhere.example/site/counter?a', '/site/counter/?a'],
+    ];
+    for (const [target, location] of moved) {
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await raw(origin, `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+        assert.equal(statusOf(answer), 308, target);
+        assert.match(answer, /\r\ncontent-length: 0\r\n/);
+        assert.equal(/\r\nlocation: (.*)\r\n/.exec(answer)?.[1], location);
+        assert.equal(bodyOf(answer), '');
+      }
+    }
+    assert.equal(gateway.requests.length, 0, 'no actor was asked');
+    // The connection goes on, whatever body came with it.
+    await using client = new RawClient(origin);
+    client.write('GET /site/counter HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc');
+    await client.until('location: ');
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PROPFIND']) {
+      assert.equal((await send(origin, method, '/site/counter?a=1', { body: '' })).status, 200, method);
+      assert.equal(gateway.requests.at(-1)?.request.url, '/?a=1');
+    }
+    assert.equal(statusOf(await get(origin, '/site/nobody')), 404);
+    assert.equal(statusOf(await get(origin, '/site')), 401, 'that is no website');
+    readiness.isReady = false;
+    assert.equal(statusOf(await get(origin, '/site/counter')), 503);
   });
 
   test('a target that is not ASCII is 400; header values are bytes', async (t) => {
@@ -103,7 +135,7 @@ suite('what an actor sees of a request', () => {
     const old = await raw(origin, 'GET /site/counter/old HTTP/1.0\r\n\r\n');
     assert.match(old, /^HTTP\/1\.1 200 [^]*\r\n\r\nsite \/old$/);
     assert.equal(bodyOf(await get(origin, 'http://elsewhere.example:80/site/counter/a?b')), 'site /a?b');
-    assert.equal(bodyOf(await get(origin, 'http://elsewhere.example/site/counter')), 'site /');
+    assert.equal(bodyOf(await get(origin, 'http://elsewhere.example/site/counter/')), 'site /');
     const upgrading = await raw(
       origin,
       'GET /site/counter/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n',
@@ -559,8 +591,11 @@ suite('--site-hosts', () => {
       `/actors?canisterId=${id}`,
     ];
     for (const target of others) assert.equal(statusOf(await get(origin, target, '127.0.0.1')), 401, target);
-    // Without --web the inspector is at /, which is built in.
-    assert.equal(statusOf(await get(origin, `/?canisterId=${id}`, '127.0.0.1')), 401);
+    // Tools of the Internet Computer print this address. Everything else at the root is the inspector's.
+    assert.equal(await at(origin, '127.0.0.1', `/?canisterId=${id}`), `site /?canisterId=${id}`);
+    assert.equal(await at(origin, '127.0.0.1', `/?a&canisterId=${id}&b`), `site /?a&canisterId=${id}&b`);
+    for (const target of ['/?canisterId=counter', '/?canisterId=be2us-64aaa-aaaaa-qaabq-cai', '/?x=1'])
+      assert.equal(statusOf(await get(origin, target, '127.0.0.1')), 401, target);
   });
 
   test('goes before --web, which has the rest', async (t) => {
@@ -587,5 +622,8 @@ suite('--site-hosts', () => {
     const { origin } = await startHttpHost(t, { token: TOKEN });
     assert.equal(statusOf(await get(origin, '/x', 'counter.localhost')), 401);
     assert.equal(statusOf(await get(origin, '/x?canisterId=bkyz2-fmaaa-aaaaa-qaaaq-cai', 'x')), 401);
+    assert.equal(statusOf(await get(origin, '/?canisterId=bkyz2-fmaaa-aaaaa-qaaaq-cai', 'x')), 401);
+    const open = await startHttpHost(t, {});
+    assert.equal(statusOf(await get(open.origin, '/?canisterId=bkyz2-fmaaa-aaaaa-qaaaq-cai', 'x')), 404);
   });
 });
