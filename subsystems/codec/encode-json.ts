@@ -173,9 +173,22 @@ function defaultBlob(element: EncodeSlot): Encode {
   };
 }
 
-/** Encodes a JSON array with exactly one element for each type: the arguments themselves, and tuples. */
-export function sequenceEncoder(elements: readonly EncodeSlot[], noun: string): Encode {
-  const expected = `an array of ${elements.length} ${noun}${elements.length === 1 ? '' : 's'}`;
+/**
+ * Encodes a JSON array with exactly one element for each type: the arguments themselves, and tuples. `absent` are the
+ * Candid bytes that stand for the last elements where they are missing, one for each element that may be.
+ */
+export function sequenceEncoder(
+  elements: readonly EncodeSlot[],
+  noun: string,
+  absent: readonly Uint8Array[] = [],
+): Encode {
+  const required = elements.length - absent.length;
+  const expected = `an array of ${countsText(required, elements.length)} ${noun}${elements.length === 1 && required === 1 ? '' : 's'}`;
+  const endWithout = (reader: JsonReader, writer: ByteWriter, level: number, count: number): void => {
+    if (count < required) throw wrongCount(reader, level, expected, String(count));
+    for (let missing = count - required; missing < absent.length; missing++)
+      writer.writeAll(at(absent, missing, 'missing argument'));
+  };
   return (reader, writer) => {
     if (!reader.take(OPEN_BRACKET)) throw reader.unexpected(expected);
     const level = reader.enter();
@@ -189,9 +202,14 @@ export function sequenceEncoder(elements: readonly EncodeSlot[], noun: string): 
         element.run(reader, writer);
       } while (!reader.endOrComma(CLOSE_BRACKET));
     }
-    if (count !== elements.length) throw wrongCount(reader, level, expected, String(count));
+    if (count < elements.length) endWithout(reader, writer, level, count);
     reader.depth = level - 1;
   };
+}
+
+function countsText(least: number, most: number): string {
+  if (least === most) return String(most);
+  return `${least} ${most - least === 1 ? 'or' : 'to'} ${most}`;
 }
 
 function wrongCount(reader: JsonReader, level: number, expected: string, found: string): Error {

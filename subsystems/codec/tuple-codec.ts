@@ -1,3 +1,4 @@
+import { NO_BYTES } from '../bytes/index.ts';
 import { ByteWriter } from './byte-writer.ts';
 import { CandidReader } from './candid-reader.ts';
 import { DecodePlans } from './decode-plans.ts';
@@ -7,12 +8,15 @@ import type { Encode } from './encode-values.ts';
 import type { EncodingOptions } from './index.ts';
 import { JsonReader } from './json-reader.ts';
 import { encodeHeader } from './type-table.ts';
-import type { CandidType, TypeGraph } from './types.ts';
+import { isNullable, Op, type CandidType, type TypeGraph } from './types.ts';
 
 // A conversion is synchronous and never starts another one, so all of them share one reader and one writer.
 const jsonReader = new JsonReader();
 const candidReader = new CandidReader();
 const output = new ByteWriter();
+
+/** An `opt` without a value; `null` and `reserved` take no bytes. */
+const NO_VALUE = new Uint8Array(1);
 
 /** The compiled closures of a graph's types, shared by all tuples of an interface. */
 interface Encoders {
@@ -56,10 +60,13 @@ class EncodingPair {
   }
 
   #compileEncode(): Encode {
-    return sequenceEncoder(
-      this.#graph.roots.map((type) => this.#slotOf(type)),
-      this.#root === 'args' ? 'argument' : 'value',
-    );
+    const { roots } = this.#graph;
+    const slots = roots.map((type) => this.#slotOf(type));
+    if (this.#root !== 'args') return sequenceEncoder(slots, 'value');
+    // As in Candid, where a method that has got a further `opt` parameter takes the arguments of its older clients.
+    const required = roots.findLastIndex((type) => !isNullable(type)) + 1;
+    const absent = roots.slice(required).map(({ op }) => (op === Op.OPT ? NO_VALUE : NO_BYTES));
+    return sequenceEncoder(slots, 'argument', absent);
   }
 
   decode(candid: Uint8Array): Uint8Array {

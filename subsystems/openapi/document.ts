@@ -8,7 +8,7 @@ import type { MethodKind } from '../ic/index.ts';
 import { errorResponses, PARAMETERS, responseRefs, SVC_ERROR, TAGS } from './common-parts.ts';
 import { Examples } from './examples.ts';
 import { FreeNames } from './free-names.ts';
-import { type JsonSchema, Schemas } from './schemas.ts';
+import { type JsonSchema, requiredCount, Schemas } from './schemas.ts';
 import { signatureOf } from './signature.ts';
 import { SizeBudget } from './size-budget.ts';
 
@@ -48,8 +48,8 @@ export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequ
   // Types come first: their names have precedence over names made here.
   const lists = methods.map((method) => ({
     method,
-    args: schemas.listOf(method.parameters, `The arguments of ${method.name}.`),
-    results: schemas.listOf(method.results, `The results of ${method.name}.`),
+    args: schemas.argumentsOf(method.parameters, `The arguments of ${method.name}.`),
+    results: schemas.resultsOf(method.results, `The results of ${method.name}.`),
   }));
   const examples = new Examples(
     methods.flatMap(({ parameters, results }) => [...parameters, ...results].map(({ type }) => type)),
@@ -122,6 +122,7 @@ class Operations {
   #operation(endpoint: Endpoint, tag: string, { method, safeName, args, results }: Operation): JsonSchema {
     const { name, doc, parameters, kind } = method;
     const isCall = endpoint === 'call-json';
+    const required = requiredCount(parameters);
     const annotation = kind === 'update' ? undefined : kind;
     const candid = `Candid: ${codeSpan(signatureOf({ parameters, results: method.results, annotation }))}`;
     return {
@@ -133,8 +134,8 @@ class Operations {
         $ref: `#/components/parameters/${parameter}`,
       })),
       requestBody: {
-        description: parameters.length === 0 ? 'No arguments: an empty array, or no body.' : 'One element an argument.',
-        required: parameters.length > 0,
+        description: aboutArguments(parameters.length, required),
+        required: required > 0,
         content: { 'application/json': args },
       },
       responses: {
@@ -146,6 +147,12 @@ class Operations {
       },
     };
   }
+}
+
+function aboutArguments(count: number, required: number): string {
+  if (count === 0) return 'No arguments: an empty array, or no body.';
+  if (required === count) return 'One element an argument.';
+  return `One element an argument; ${required === 0 ? 'all' : `those behind the first ${required}`} may be missing, the last first.`;
 }
 
 function withExample(schema: JsonSchema, example: readonly unknown[] | undefined): JsonSchema {

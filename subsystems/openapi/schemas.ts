@@ -130,8 +130,17 @@ export class Schemas {
     return Object.fromEntries([...this.#components].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
 
-  /** Returns the schema of the JSON array of an argument or result list. */
-  listOf(parameters: readonly DescribedParameter[], doc: string): JsonSchema {
+  /** Returns the schema of the JSON array of arguments, of which the last may be missing if they may be `null`. */
+  argumentsOf(parameters: readonly DescribedParameter[], doc: string): JsonSchema {
+    return this.#listOf(parameters, doc, requiredCount(parameters));
+  }
+
+  /** Returns the schema of the JSON array of results. */
+  resultsOf(parameters: readonly DescribedParameter[], doc: string): JsonSchema {
+    return this.#listOf(parameters, doc, parameters.length);
+  }
+
+  #listOf(parameters: readonly DescribedParameter[], doc: string, minItems: number): JsonSchema {
     this.#budget.spendJson(doc);
     if (parameters.length === 0) return { description: doc, type: 'array', maxItems: 0 };
     const prefixItems = parameters.map(({ name, type }) => {
@@ -141,7 +150,7 @@ export class Schemas {
       return { ...schema, title: name };
     });
     this.#writePending();
-    return { description: doc, ...tuple(prefixItems) };
+    return { description: doc, ...tuple(prefixItems), minItems };
   }
 
   #writePending(): void {
@@ -256,6 +265,11 @@ export class Schemas {
 export function isNullable(type: DescribedType): boolean {
   const { kind } = resolveNamed(type);
   return kind === 'null' || kind === 'opt' || kind === 'reserved';
+}
+
+/** Returns how many arguments a request must have. */
+export function requiredCount(parameters: readonly DescribedParameter[]): number {
+  return parameters.findLastIndex(({ type }) => !isNullable(type)) + 1;
 }
 
 function tuple(prefixItems: readonly JsonSchema[]): JsonSchema {

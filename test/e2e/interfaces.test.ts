@@ -355,3 +355,35 @@ test('arguments in a form are Candid text or JSON of any size', async (t) => {
   const badJson = await send(server, '/install/bad', { wasm, args: '[{"name":5}]' });
   assert.match(badJson.body, /args\[0\]\.name: expected text, found the number 5/);
 });
+
+test('a method that gets a further optional parameter goes on serving those who know nothing of it', async (t) => {
+  const server = await startServer(t, { manifest: NO_ACTORS });
+  const actorOf = (parameters: string, reply: string): string =>
+    `persistent actor { public func greet(${parameters}) : async Text { ${reply} } }`;
+  const old = await compileMotoko(actorOf('name : Text', 'name'));
+  const grown = await compileMotoko(
+    actorOf(
+      'name : Text, from : ?Text, _ : Null',
+      'switch from { case null name # " from nowhere"; case (?f) name # " from " # f }',
+    ),
+  );
+  assert.equal((await server.post('/install/greeter', old.wasm)).status, 200);
+  assert.equal((await server.post('/call-json/greeter/greet', '["Ada"]')).body, '["Ada"]');
+  const upgraded = await server.post('/upgrade/greeter', grown.wasm);
+  assert.equal(upgraded.status, 200, upgraded.body);
+  const answers = [];
+  for (const args of ['["Ada"]', '["Ada",null]', '["Ada","Turin"]', '["Ada","Turin",null]'])
+    answers.push((await server.post('/call-json/greeter/greet', args)).body);
+  const nowhere = '["Ada from nowhere"]';
+  assert.deepEqual(answers, [nowhere, nowhere, '["Ada from Turin"]', '["Ada from Turin"]']);
+  const headers = { 'idempotency-key': 'k' };
+  for (const args of ['["Eve"]', '["Eve",null,null]']) {
+    const { status, body } = await server.post('/call-json/greeter/greet', args, headers);
+    assert.deepEqual([status, body], [200, '["Eve from nowhere"]'], 'a key goes with what the actor is given');
+  }
+  for (const args of ['', '[]', '["a","b",null,1]'])
+    assert.deepEqual(await server.post('/call-json/greeter/greet', args), {
+      status: 400,
+      body: `{"code":400,"message":"args: expected an array of 1 to 3 arguments, found ${args.length > 2 ? 'more' : '0'}"}`,
+    });
+});

@@ -44,6 +44,22 @@ export function describeCodec(
       }
     });
 
+    test('trailing arguments that may be null may be missing, and are sent as such', async (t) => {
+      const codec = await made(t);
+      const { args } = methodOf(codec, '(nat, opt text, null, reserved)');
+      const whole = '[1,"a",null,null]';
+      for (const [json, back] of [
+        [whole, whole],
+        ['[1,"a",null]', whole],
+        ['[1,"a"]', whole],
+        ['[1]', '[1,null,null,null]'],
+      ] as const)
+        assert.equal(textOf(args.decode(args.encode(Buffer.from(json), PLAIN), PLAIN)), back, json);
+      const lossless = args.encode(Buffer.from('[{"$svc":"nat","value":"1"}]'), LOSSLESS);
+      assert.deepEqual(lossless, args.encode(Buffer.from('[1]'), PLAIN));
+      refused(() => args.encode(Buffer.from('[]'), PLAIN), 'one that may not be null');
+    });
+
     test('an interface is read with its methods, kinds and init arguments', async (t) => {
       const codec = await made(t);
       const did =

@@ -99,6 +99,31 @@ describe('the document of an actor', () => {
     assert.match(JSON.stringify(Fault), /"broke":\{"type":"null","description":"Nothing left\."\}/);
   });
 
+  test('trailing arguments that may be null may be missing; results may not', () => {
+    const document = documentOf(`type Maybe = opt nat;
+      service : { m : (nat, opt nat, Maybe, null, reserved) -> (nat, opt nat); all : (opt nat) -> (); inner : (opt nat, nat) -> () }`);
+    const { schemas } = document.components;
+    const bounds = (name: string): unknown => [schemas[name]?.['minItems'], schemas[name]?.['maxItems']];
+    assert.deepEqual(['m_args', 'm_results', 'all_args', 'inner_args'].map(bounds), [
+      [1, 5],
+      [2, 2],
+      [0, 1],
+      [2, 2],
+    ]);
+    const bodyOf = (method: string) => document.paths[`/call-json/ledger/${method}`]?.post.requestBody;
+    assert.deepEqual(
+      ['m', 'all', 'inner'].map((method) => [bodyOf(method)?.required, bodyOf(method)?.description]),
+      [
+        [true, 'One element an argument; those behind the first 1 may be missing, the last first.'],
+        [false, 'One element an argument; all may be missing, the last first.'],
+        [true, 'One element an argument.'],
+      ],
+    );
+    const check = new SchemaCheck(document);
+    for (const args of [[1], [1, null], [1, 2, 3, null, 'x']]) check.assertAccepts('#/components/schemas/m_args', args);
+    assert.throws(() => check.assertAccepts('#/components/schemas/m_args', []));
+  });
+
   test('a backtick in a name does not end the code that a signature is', () => {
     const { paths } = documentOf('service : { m : ("a`b" : nat) -> (record { "``" : nat }) }');
     const { description } = paths['/call-json/ledger/m']?.post ?? {};
@@ -212,7 +237,9 @@ describe('the schemas say what the codec takes and gives', () => {
         assert.ok(!check.accepts('#/components/schemas/m_args', [value]), `${JSON.stringify(value)} fits`);
         assert.ok(!takes(value), `the codec takes ${JSON.stringify(value)}`);
       }
-      assert.ok(!check.accepts('#/components/schemas/m_args', []), 'an argument is missing');
+      const mayBeMissing = /^(?:opt|Maybe|null|reserved)/.test(type);
+      assert.equal(check.accepts('#/components/schemas/m_args', []), mayBeMissing, 'an argument is missing');
+      assert.ok(!check.accepts('#/components/schemas/m_results', []), 'a result is missing');
     });
   }
 });
