@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readiness } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
+import { prefersJson } from './accept.ts';
 import { isEventSource } from './event-source.ts';
 import type { Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
@@ -41,7 +42,8 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
  *      path: 413; a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
  *   4. readiness, for anything but a health probe: 503; an `EventSource` is told to come back (event-source.ts)
  *
- * Then comes routing. What fails here is answered in plain text.
+ * Then comes routing. What fails here is answered in plain text: 401, 413 and 503 always, all else unless `Accept` asks
+ * for JSON.
  */
 export class CheckOrder {
   readonly #auth: Auth;
@@ -69,23 +71,24 @@ export class CheckOrder {
     const { headers, method, url = '' } = request;
     // The parser takes a request line that says so, but what follows is read as HTTP/1.1.
     if (request.httpVersionMajor !== 1) {
-      this.#responder.refuseUnread(response, 505, `this server speaks HTTP/1.1, not HTTP/${request.httpVersion}`);
-      return false;
+      return this.#refuseUnread(request, response, 505, `this server speaks HTTP/1.1, not HTTP/${request.httpVersion}`);
     }
     if (target === undefined)
       return this.#malformed(
+        request,
         response,
         `bad request target ${JSON.stringify(url.slice(0, SHOWN_CHARACTERS_MAX))}: expected a path`,
       );
     const isBuiltIn = target === BUILT_IN;
     if (headers.host === undefined && request.httpVersion === '1.1')
-      return this.#malformed(response, 'an HTTP/1.1 request needs a Host header');
+      return this.#malformed(request, response, 'an HTTP/1.1 request needs a Host header');
     if (namesHostTwice(request.rawHeaders))
-      return this.#malformed(response, 'malformed HTTP request: it has more than one Host header');
+      return this.#malformed(request, response, 'malformed HTTP request: it has more than one Host header');
     if (headers.host !== this.#host) {
       if (headers.host !== undefined && !HOST.test(headers.host)) {
         const shown = JSON.stringify(headers.host.slice(0, SHOWN_CHARACTERS_MAX));
         return this.#malformed(
+          request,
           response,
           `malformed HTTP request: the Host header ${shown} is no name or address with a port`,
         );
@@ -94,7 +97,7 @@ export class CheckOrder {
     }
     // Who stands in front may not know what that is, and take the body's end for the next request (RFC 9112, 6.1).
     if (request.httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined)
-      return this.#malformed(response, 'malformed HTTP request: HTTP/1.0 has no transfer codings');
+      return this.#malformed(request, response, 'malformed HTTP request: HTTP/1.0 has no transfer codings');
 
     if (method === 'OPTIONS' && isBuiltIn) {
       this.#responder.empty(response, 204, preflightHeaders(url, headers['access-control-request-headers']));
@@ -106,7 +109,8 @@ export class CheckOrder {
         return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
       }
       const refusal = this.#guard?.refusal(request);
-      if (refusal !== undefined) return this.#refuse(request, response, expectation, 403, refusal);
+      if (refusal !== undefined)
+        return this.#refuse(request, response, expectation, 403, refusal, [], prefersJson(headers.accept));
     }
     const length = headers['content-length'];
     if (length !== undefined && Number(length) > BODY_BYTES_MIN) {
@@ -115,10 +119,10 @@ export class CheckOrder {
         return this.#refuse(request, response, expectation, 413, bodyTooLarge(bytesMax).message);
     }
     const coding = headers['transfer-encoding'];
-    if (coding !== undefined && coding.toLowerCase() !== 'chunked') return this.#refuseCoding(response, coding);
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked')
+      return this.#refuseCoding(request, response, coding);
     if (expectation === 'unknown') {
-      this.#responder.refuseUnread(response, 417, 'this server meets no expectation other than 100-continue');
-      return false;
+      return this.#refuseUnread(request, response, 417, 'this server meets no expectation other than 100-continue');
     }
     if ((!this.#readiness.isReady || this.#responder.isClosing) && !(isBuiltIn && isHealthProbe(method, url))) {
       return this.#refuseNow(request, response, expectation, isBuiltIn);
@@ -138,8 +142,12 @@ export class CheckOrder {
     return this.#refuse(request, response, expectation, 503, text, isPage ? REFRESH_HEADERS : RETRY_HEADERS);
   }
 
-  #malformed(response: ServerResponse, text: string): false {
-    this.#responder.refuseUnread(response, 400, text);
+  #malformed(request: IncomingMessage, response: ServerResponse, text: string): false {
+    return this.#refuseUnread(request, response, 400, text);
+  }
+
+  #refuseUnread({ headers }: IncomingMessage, response: ServerResponse, status: number, text: string): false {
+    this.#responder.refuseUnread(response, status, text, [], prefersJson(headers.accept));
     return false;
   }
 
@@ -147,13 +155,13 @@ export class CheckOrder {
    * Refuses a transfer coding. A body whose last coding is not `chunked` has no end that can be found: the request is
    * malformed (RFC 9112, 6.3).
    */
-  #refuseCoding(response: ServerResponse, coding: string): false {
+  #refuseCoding(request: IncomingMessage, response: ServerResponse, coding: string): false {
     const shown = JSON.stringify(coding.slice(0, SHOWN_CHARACTERS_MAX));
     const hasEnd = /(?:^|,)\s*chunked\s*$/i.test(coding);
-    if (!hasEnd) return this.#malformed(response, `malformed HTTP request: the transfer coding ${shown} has no end`);
+    if (!hasEnd)
+      return this.#malformed(request, response, `malformed HTTP request: the transfer coding ${shown} has no end`);
     const text = `this server cannot undo the transfer coding ${shown}: send the body as chunked alone, or with its Content-Length`;
-    this.#responder.refuseUnread(response, 501, text);
-    return false;
+    return this.#refuseUnread(request, response, 501, text);
   }
 
   #refuse(
@@ -163,13 +171,14 @@ export class CheckOrder {
     status: number,
     text: string,
     more: readonly string[] = [],
+    isJson = false,
   ): false {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     const isSmall = length === undefined ? encoding === undefined : Number(length) <= SKIPPED_BYTES_MAX;
     // A client that waits to be told to send a body may or may not send it now: nobody could tell it from the next
     // request.
-    if (isSmall && expectation === 'nothing') this.#responder.text(response, status, text, more);
-    else this.#responder.refuseUnread(response, status, text, more);
+    if (isSmall && expectation === 'nothing') this.#responder.refuse(response, status, text, more, isJson);
+    else this.#responder.refuseUnread(response, status, text, more, isJson);
     return false;
   }
 }

@@ -293,8 +293,12 @@ export class Responder {
 
   /** An error of a website: the same in plain text. */
   errorAsText(response: ServerResponse, error: unknown): void {
-    if (response.headersSent || !(error instanceof ServerError) || error.kind === 'tooLarge') {
+    if (response.headersSent || !(error instanceof ServerError)) {
       this.error(response, error);
+      return;
+    }
+    if (error.kind === 'tooLarge') {
+      this.refuseBody(response, error);
       return;
     }
     const more = error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS;
@@ -319,7 +323,7 @@ export class Responder {
       return;
     }
     if (error.kind === 'tooLarge') {
-      this.refuseBody(response, error);
+      this.refuseUnread(response, HTTP_STATUS.tooLarge, error.message, NO_HEADERS, true);
       return;
     }
     const { outcome, logs } = error as { outcome?: { code?: unknown }; logs?: unknown };
@@ -341,32 +345,44 @@ export class Responder {
     this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
 
-  /** Tells the client why the rest of its body is not read. */
+  /** Tells the client of a website, in plain text, why the rest of its body is not read. */
   refuseBody(response: ServerResponse, { kind, message }: ServerError): void {
     this.refuseUnread(response, HTTP_STATUS[kind], message, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
 
   /**
-   * Answers in plain text, leaves the rest of the body unread and ends the connection. Closing a socket that still
+   * Answers with an error, leaves the rest of the body unread and ends the connection. Closing a socket that still
    * holds unread bytes resets the connection, and the client would lose the answer with it: so the sending half is
-   * closed first, and the rest follows when the client had time to read.
+   * closed first, and the rest follows when the client had time to read. The answer is plain text, or `{code,message}`.
    */
-  refuseUnread(response: ServerResponse, status: number, text: string, more: readonly string[] = NO_HEADERS): void {
+  refuseUnread(
+    response: ServerResponse,
+    status: number,
+    message: string,
+    more: readonly string[] = NO_HEADERS,
+    isJson = false,
+  ): void {
     const { socket } = response;
     if (socket !== null) this.#lingerBeforeDestroy(socket);
-    this.text(response, status, text, this.#endsConnection(response) ? more : [...more, ...CLOSE_HEADERS]);
+    this.refuse(response, status, message, this.#endsConnection(response) ? more : [...more, ...CLOSE_HEADERS], isJson);
+  }
+
+  /** Answers with an error of the server's own, whose code is its status: plain text, or `{code,message}`. */
+  refuse(response: ServerResponse, status: number, message: string, more: readonly string[], isJson: boolean): void {
+    if (isJson) this.json(response, status, { code: status, message }, more);
+    else this.text(response, status, message, more);
   }
 
   /** An answer outside node:http, where it has no request to answer: the parser's own errors. */
-  raw(socket: Socket, status: number, reason: string, text: string): void {
+  raw(socket: Socket, status: number, reason: string, message: string, isJson = false): void {
     this.#lingerBeforeDestroy(socket);
-    this.#writeRaw(socket, status, reason, text);
+    this.#writeRaw(socket, status, reason, message, isJson);
     socket.destroySoon();
   }
 
   /** Answers like `raw` on a connection that must be gone at once: its client may not see the answer. */
-  rawAtOnce(socket: Socket, status: number, reason: string, text: string): void {
-    this.#writeRaw(socket, status, reason, text);
+  rawAtOnce(socket: Socket, status: number, reason: string, message: string): void {
+    this.#writeRaw(socket, status, reason, message, false);
     socket.destroy();
   }
 
@@ -378,11 +394,11 @@ export class Responder {
     };
   }
 
-  #writeRaw(socket: Socket, status: number, reason: string, text: string): void {
-    const body = Buffer.from(text, 'utf8');
+  #writeRaw(socket: Socket, status: number, reason: string, message: string, isJson: boolean): void {
+    const body = Buffer.from(isJson ? JSON.stringify({ code: status, message }) : message, 'utf8');
     const head =
       `HTTP/1.1 ${status} ${reason}\r\nsvc-version: ${this.#version}\r\n${ALLOW_ORIGIN}: *\r\n` +
-      `${EXPOSE_HEADERS}: ${EXPOSED}\r\ncontent-type: ${TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+      `${EXPOSE_HEADERS}: ${EXPOSED}\r\ncontent-type: ${isJson ? JSON_TYPE : TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
     socket.write(head, 'latin1');
     socket.write(body);
   }

@@ -60,18 +60,29 @@ const RESPONSES: Readonly<Record<string, readonly [name: string, description: st
   400: ['BadRequest', 'Bad arguments, or the method trapped or rejected.', 'json'],
   401: ['Unauthorized', 'The token is missing or wrong.', 'text'],
   402: ['OutOfCycles', 'The actor is out of cycles.', 'json'],
+  403: ['Forbidden', 'The request comes from a page of another site, and the server has --browser-guard.', 'both'],
   404: ['NotFound', 'There is no such actor, method or path.', 'json'],
-  413: ['TooLarge', 'The body is larger than 64 MiB.', 'text'],
+  408: ['TooSlow', 'The request did not arrive within 30 s.', 'both'],
+  413: ['TooLarge', 'The body is larger than 64 MiB; plain text if its Content-Length says so already.', 'both'],
   422: ['KeyUsedOtherwise', 'The Idempotency-Key was used with another method or other arguments.', 'json'],
+  431: ['HeadersTooLarge', 'The request line and headers are larger than 16 KiB.', 'both'],
   500: ['NoReply', 'The actor did not reply.', 'json'],
-  503: ['Unavailable', 'The server starts or stops, or a queue is full: try again.', 'both'],
+  503: ['Unavailable', 'A queue is full: try again. Plain text while the server starts or stops.', 'both'],
 };
 const OF_CALLS_ONLY = new Set(['422']);
+/** Where the server needs no token, nobody can lack it; there alone its guard against pages of other sites stands. */
+const OF_GUARDED_ONLY = new Set(['401']);
+const OF_OPEN_ONLY = new Set(['403']);
+
+function responsesOf(isGuarded: boolean): [status: string, response: (typeof RESPONSES)[string]][] {
+  const others = isGuarded ? OF_OPEN_ONLY : OF_GUARDED_ONLY;
+  return Object.entries(RESPONSES).filter(([status]) => !others.has(status));
+}
 
 /** Returns the components; `error` is the schema of error bodies. */
-export function errorResponses(error: JsonSchema): JsonSchema {
+export function errorResponses(error: JsonSchema, isGuarded: boolean): JsonSchema {
   return Object.fromEntries(
-    Object.entries(RESPONSES).map(([status, [name, description, content]]) => {
+    responsesOf(isGuarded).map(([status, [name, description, content]]) => {
       const json = content === 'text' ? {} : { 'application/json': { schema: error } };
       const text = content === 'json' ? {} : { 'text/plain': { schema: { type: 'string' } } };
       const headers = status === '503' ? { headers: RETRY_AFTER } : {};
@@ -85,9 +96,9 @@ const RETRY_AFTER: JsonSchema = {
 };
 
 /** Returns the responses of an operation besides 200. */
-export function responseRefs(isCall: boolean): JsonSchema {
+export function responseRefs(isCall: boolean, isGuarded: boolean): JsonSchema {
   return Object.fromEntries(
-    Object.entries(RESPONSES)
+    responsesOf(isGuarded)
       .filter(([status]) => isCall || !OF_CALLS_ONLY.has(status))
       .map(([status, [name]]) => [status, { $ref: `#/components/responses/${name}` }]),
   );

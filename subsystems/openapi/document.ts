@@ -54,7 +54,7 @@ export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequ
   const examples = new Examples(
     methods.flatMap(({ parameters, results }) => [...parameters, ...results].map(({ type }) => type)),
   );
-  const operations = new Operations(budget);
+  const operations = new Operations(budget, isGuarded);
   const error = schemas.add('SvcError', SVC_ERROR);
   for (const { method, args, results } of lists) {
     const safeName = safe(method.name);
@@ -80,7 +80,7 @@ export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequ
     components: {
       schemas: schemas.components(),
       parameters: PARAMETERS,
-      responses: errorResponses(error),
+      responses: errorResponses(error, isGuarded),
       ...(isGuarded
         ? { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'The token of the server.' } } }
         : {}),
@@ -102,8 +102,11 @@ class Operations {
   readonly #ids = new FreeNames();
   readonly #budget: SizeBudget;
 
-  constructor(budget: SizeBudget) {
+  readonly #isGuarded: boolean;
+
+  constructor(budget: SizeBudget, isGuarded: boolean) {
     this.#budget = budget;
+    this.#isGuarded = isGuarded;
   }
 
   add(actor: string, kind: MethodKind, operation: Operation): void {
@@ -143,7 +146,7 @@ class Operations {
           description: kind === 'oneway' ? 'The message was executed; it has no results.' : 'One element a result.',
           content: { 'application/json': results },
         },
-        ...responseRefs(isCall),
+        ...responseRefs(isCall, this.#isGuarded),
       },
     };
   }

@@ -64,6 +64,10 @@ const CLIENT = `
   type Sent<O> = O extends { requestBody?: { content: { 'application/json': infer B } } } ? B : never;
   type Got<O> = O extends { responses: { 200: { content: { 'application/json': infer B } } } } ? B : never;
   type Refused = components['schemas']['SvcError'];
+  /** What an operation's errors have as JSON; a client that asks for JSON gets plain text with 401 and 503 alone. */
+  type Failure<O> = O extends { responses: infer R }
+    ? { [S in Exclude<keyof R, 200>]: R[S] extends { content: { 'application/json': infer B } } ? B : never }[Exclude<keyof R, 200>]
+    : never;
   const origin = process.argv[2];
   async function post<P extends keyof paths>(path: P, body: Sent<Post<P>>): Promise<Got<Post<P>> | Refused> {
     const headers = { authorization: 'Bearer secret', 'content-type': 'application/json' };
@@ -90,10 +94,14 @@ const USE = `
   const [all] = got(await post('/query-json/ledger/all', []));
   const noted = got(await post('/call-json/ledger/note', ['x']));
   const failed = await post('/call-json/ledger/fail', []);
+  const failure: Failure<Post<'/call-json/ledger/fail'>> = failed as Refused;
+  const code: number = failure.code;
+  if (code !== 5) throw new Error(failure.message);
   console.log(JSON.stringify({ minted, fault, owner, balance, value, small, float, bytes, all, noted, failed }));
 `;
 /** Mistakes that the types have to find. */
 const MISTAKES = [
+  `const wrong: string = ({} as Failure<Post<'/call-json/ledger/mint'>>).code;`,
   `await post('/call-json/ledger/mintt', [{ owner: 'Ada' }, 5]);`,
   `await post('/call-json/ledger/mint', [{ owner: 'Ada' }]);`,
   `await post('/call-json/ledger/mint', [{ owner: 5 }, 5]);`,

@@ -4,19 +4,25 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RawClient, send } from '../../support/http-client.ts';
 import { startHttpHost } from './counter-host.ts';
 
-/** Asserts that the answer is one of ours: version, CORS, plain text, and the end of the connection. */
-function assertRefusal(answer: string, status: number, text: RegExp): void {
+/** Asserts that the answer is one of ours: version, CORS, plain text or JSON, and the end of the connection. */
+function assertRefusal(answer: string, status: number, text: RegExp, isJson = false): void {
   assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
   assert.match(answer, /\r\nsvc-version: 9\.8\.7\r\n/);
   assert.match(answer, /\r\naccess-control-allow-origin: \*\r\n/);
   assert.match(answer, /\r\naccess-control-expose-headers: svc-version, retry-after, /);
-  assert.match(answer, /\r\ncontent-type: text\/plain; charset=utf-8\r\n/);
+  const type = isJson
+    ? /\r\ncontent-type: application\/json; charset=utf-8\r\n/
+    : /\r\ncontent-type: text\/plain; charset=utf-8\r\n/;
+  assert.match(answer, type);
   assert.match(answer, /\r\nconnection: close\r\n/i);
   assert.equal(answer.split(/HTTP\/1\.1 \d/).length, 2, 'one answer');
   const [, length] = /content-length: (\d+)/.exec(answer) ?? [];
   const body = answer.slice(answer.indexOf('\r\n\r\n') + 4);
   assert.equal(body.length, Number(length));
-  assert.match(body, text);
+  if (!isJson) return assert.match(body, text);
+  const { code, message, ...rest } = JSON.parse(body) as { code: number; message: string };
+  assert.deepEqual([code, rest], [status, {}]);
+  return assert.match(message, text);
 }
 
 suite('what the HTTP parser refuses', () => {
@@ -147,6 +153,58 @@ suite('what the HTTP parser refuses', () => {
       assertRefusal(await client.ended(), 408, /not received within 0\.15 s/);
     }
     assert.equal(canisters.resolve('counter').count, 0);
+  });
+
+  test('what asks for JSON is refused in JSON', async (t) => {
+    const { origin } = await startHttpHost(t, { requestTimeoutMs: 150 });
+    const long = 'y'.repeat(17_000);
+    const malformed = /^malformed HTTP request: ./;
+    const refusals: readonly (readonly [number, string, RegExp, isKnown?: false])[] = [
+      [400, `GET / HTTP/1.1\r\nHost: x\r\nACCEPT\r\nbad header\r\n\r\n`, malformed],
+      [400, `GET / HTTP/1.1\r\nACCEPT\r\nHost: x\r\nA: b\u0000c\r\n\r\n`, malformed],
+      [400, `POST /x HTTP/1.1\r\nACCEPT\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n`, malformed],
+      [400, `POST /x HTTP/1.1\r\nACCEPT\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n`, malformed],
+      [
+        400,
+        `POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nACCEPT\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`,
+        malformed,
+      ],
+      [400, `GET /health HTTP/1.1\r\nACCEPT\r\n\r\n`, /needs a Host header/],
+      [400, `GET /health HTTP/1.1\r\nHost: a b\r\nACCEPT\r\n\r\n`, /is no name or address/],
+      [400, `GET health HTTP/1.1\r\nHost: x\r\nACCEPT\r\n\r\n`, /expected a path|malformed/],
+      [
+        417,
+        `POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nACCEPT\r\nExpect: tea\r\nContent-Length: 0\r\n\r\n`,
+        /no expectation/,
+      ],
+      [
+        501,
+        `POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nACCEPT\r\nTransfer-Encoding: gzip, chunked\r\n\r\n`,
+        /transfer coding/,
+      ],
+      [505, `GET /health HTTP/2.0\r\nHost: x\r\nACCEPT\r\n\r\n`, /not HTTP\/2\.0/],
+      [431, `GET / HTTP/1.1\r\nHost: x\r\nACCEPT\r\nA: ${long}\r\n\r\n`, /larger than 16384 bytes/],
+      [
+        408,
+        `POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nACCEPT\r\nContent-Length: 5\r\n\r\nab`,
+        /not received within/,
+      ],
+      // The parser keeps what has come of a header to itself until its end.
+      [408, `GET /health HTTP/1.1\r\nHost: x\r\nACCEPT\r\n`, /not received within/, false],
+    ];
+    for (const [status, request, message, isKnown = true] of refusals) {
+      for (const [accept, isJson] of [
+        ['application/json', true],
+        ['application/json, text/plain, */*', true],
+        ['text/plain;q=0.5, application/json;q=0.9', true],
+        ['*/*', false],
+        ['text/html, text/plain, application/json;q=0.9', false],
+      ] as const) {
+        await using client = new RawClient(origin);
+        client.write(request.replace('ACCEPT', `accept: ${accept}`));
+        assertRefusal(await client.ended(), status, message, isJson && isKnown);
+      }
+    }
   });
 
   test('answering is not bounded by the time for reading', async (t) => {

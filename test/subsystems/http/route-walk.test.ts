@@ -277,7 +277,7 @@ suite('each route of the table', () => {
     const visit = async (spec: RouteSpec, ask: (target: string, asked?: Asked) => Promise<Seen>): Promise<void> => {
       const chunkedBytes = (spec.bodyBytesMax ?? GUARDED_BYTES_MAX) + 1;
       const seen = await ask(targetOf(spec), { chunkedBytes, headers: RIGHT });
-      assert.deepEqual([seen.status, seen.contentType], [413, 'text/plain; charset=utf-8']);
+      assert.deepEqual([seen.status, seen.contentType], [413, 'application/json; charset=utf-8']);
     };
     // Half a gigabyte in all: each route with one of the clients.
     for (const [at, client] of CLIENTS.entries()) {

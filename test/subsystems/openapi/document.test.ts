@@ -131,21 +131,27 @@ describe('the document of an actor', () => {
   });
 
   test('every operation has the errors with their bodies, and the parameters of its endpoint', () => {
-    const document = documentOf(LEDGER);
-    const { components } = document;
-    for (const [path, { parameters, responses }] of operationsOf(document)) {
-      const isCall = path.startsWith('/call-json/');
-      const statuses = ['200', '400', '401', '402', '404', '413', ...(isCall ? ['422'] : []), '500', '503'];
-      assert.deepEqual(Object.keys(responses), statuses);
-      const names = parameters.map(({ $ref }) => $ref.replace('#/components/parameters/', ''));
-      assert.deepEqual(names, isCall ? ['lossless', 'x-caller', 'Idempotency-Key'] : ['lossless', 'x-caller']);
+    for (const isGuarded of [true, false]) {
+      const document = documentOf(LEDGER, { isGuarded });
+      const { components } = document;
+      for (const [path, { parameters, responses }] of operationsOf(document)) {
+        const isCall = path.startsWith('/call-json/');
+        const [early, late] = isGuarded ? [['401', '402'], []] : [['402'], ['403']];
+        const key = isCall ? ['422'] : [];
+        const statuses = ['200', '400', ...early, ...late, '404', '408', '413', ...key, '431', '500', '503'];
+        assert.deepEqual(Object.keys(responses), statuses);
+        const names = parameters.map(({ $ref }) => $ref.replace('#/components/parameters/', ''));
+        assert.deepEqual(names, isCall ? ['lossless', 'x-caller', 'Idempotency-Key'] : ['lossless', 'x-caller']);
+      }
+      const error = { 'application/json': { schema: { $ref: '#/components/schemas/SvcError_2' } } };
+      const text = { 'text/plain': { schema: { type: 'string' } } };
+      const contentOf = (name: string): unknown => (components.responses[name] as { content: unknown }).content;
+      for (const name of ['BadRequest', 'OutOfCycles', 'NotFound', 'NoReply']) assert.deepEqual(contentOf(name), error);
+      for (const name of ['TooSlow', 'TooLarge', 'HeadersTooLarge', 'Unavailable'])
+        assert.deepEqual(contentOf(name), { ...error, ...text }, name);
+      if (isGuarded) assert.deepEqual(contentOf('Unauthorized'), text);
+      else assert.deepEqual(contentOf('Forbidden'), { ...error, ...text });
     }
-    const error = { 'application/json': { schema: { $ref: '#/components/schemas/SvcError_2' } } };
-    const text = { 'text/plain': { schema: { type: 'string' } } };
-    const contentOf = (name: string): unknown => (components.responses[name] as { content: unknown }).content;
-    for (const name of ['BadRequest', 'OutOfCycles', 'NotFound', 'NoReply']) assert.deepEqual(contentOf(name), error);
-    for (const name of ['Unauthorized', 'TooLarge']) assert.deepEqual(contentOf(name), text);
-    assert.deepEqual(contentOf('Unavailable'), { ...error, ...text });
   });
 
   test('wants the token where the server has one', () => {
