@@ -267,7 +267,10 @@ class FastifyHttpServer implements OpenableHttpServer {
       await once(this.#server, 'listening');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      const reason = code === 'EADDRINUSE' ? 'the address is already in use' : String(code ?? error);
+      const reason =
+        code === 'EADDRINUSE'
+          ? 'another process listens there: stop it, or choose another port (--listen)'
+          : String(code ?? error);
       throw new ServerError('unavailable', 'cannot-listen', `cannot listen on ${host} port ${port}: ${reason}`, {
         cause: error,
       });

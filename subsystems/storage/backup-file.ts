@@ -4,6 +4,7 @@ import { messageOf, ServerError } from '../../kernel/index.ts';
 import { BLOCK_BYTES_MAX } from './backup-format.ts';
 import { BackupParser, type BackupSource } from './backup-parser.ts';
 import type { BackupFile } from './index.ts';
+import { isForbidden } from './state-problems.ts';
 import type { Change } from './tables.ts';
 
 /** A backup for a storage that comes from outside (`--restore` with `--plugin storage=…`). */
@@ -86,7 +87,7 @@ export class FileSource implements BackupSource, AsyncDisposable {
 }
 
 function unreadable(path: string, cause: unknown): ServerError {
-  return new ServerError('invalid', 'backup-unreadable', `the backup ${path} cannot be read: ${messageOf(cause)}`, {
-    cause,
-  });
+  const words = messageOf(cause);
+  const reason = isForbidden(cause) ? `this user may not read it: give it a copy of its own (${words})` : words;
+  return new ServerError('invalid', 'backup-unreadable', `the backup ${path} cannot be read: ${reason}`, { cause });
 }

@@ -6,14 +6,14 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { type Logger, ServerError } from '../../kernel/index.ts';
 import { ArchiveLine, type Moment, momentText, readLines, UnitReader } from '../archive/index.ts';
 import { AppliedUnits } from './applied-units.ts';
 import { FORMAT, FORMAT_STEPS } from './format-steps.ts';
 import { openTables } from './open-tables.ts';
 import type { ArchivePlace } from './restore-archive.ts';
 import { FOLLOWING_FILE, FORMAT_FILE, openStateDirectory, type StateDirectory } from './state-directory.ts';
-import { codeOf } from './state-problems.ts';
+import { codeOf, unreadable } from './state-problems.ts';
 import type { Tables } from './tables.ts';
 
 const LOOK_MS = 1_000;
@@ -43,9 +43,7 @@ async function textOf(path: string): Promise<string | undefined> {
     return await readFile(path, 'latin1');
   } catch (error) {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined;
-    throw new ServerError('unavailable', 'state-corrupt', `${path} cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw await unreadable(path, error);
   }
 }
 

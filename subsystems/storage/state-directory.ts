@@ -17,11 +17,11 @@
  */
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { ServerError } from '../../kernel/index.ts';
 import { FORMAT, FORMAT_STEPS, formatAfter, type FormatStep, OLDEST_FORMAT } from './format-steps.ts';
 import { closeToOthers, PRIVATE_DIRECTORY, PRIVATE_FILE } from './private-files.ts';
 import { takeStateLock } from './state-lock.ts';
-import { codeOf, guarded, makePrivateDirectory, notDirectory, unwritable } from './state-problems.ts';
+import { codeOf, guarded, makePrivateDirectory, notDirectory, unreadable, unwritable } from './state-problems.ts';
 
 export interface StateDirectory {
   /** Absolute. */
@@ -100,7 +100,7 @@ async function createDirectory(root: string): Promise<void> {
 
 /**
  * Returns the version of the state in a directory; undefined if there is none. Rejects with ServerError
- * `state-foreign`, `state-newer`, `state-older` or `state-corrupt`.
+ * `state-foreign`, `state-newer`, `state-older`, `state-corrupt`, or `state-unwritable` if this user may not read it.
  */
 export async function readFormat(root: string, newest: number = FORMAT): Promise<number | undefined> {
   const file = join(root, FORMAT_FILE);
@@ -109,9 +109,7 @@ export async function readFormat(root: string, newest: number = FORMAT): Promise
     text = await readFile(file, 'latin1');
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return checkEmpty(root);
-    throw new ServerError('unavailable', 'state-corrupt', `${file} cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw await unreadable(file, error);
   }
   const [, digits] = /^svc state, format ([1-9]\d{0,8})\n/.exec(text) ?? [];
   if (digits === undefined) {

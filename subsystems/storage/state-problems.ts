@@ -35,6 +35,33 @@ export function unwritable(root: string, error: unknown): ServerError {
   return new ServerError('unavailable', 'state-unwritable', message, { cause: error });
 }
 
+/**
+ * Returns the error for a file of a state directory that could not be read: `state-unwritable` with the fix where this
+ * user may not read it, and `state-corrupt` for everything else.
+ */
+export async function unreadable(file: string, cause: unknown): Promise<ServerError> {
+  const words = messageOf(cause);
+  if (!isForbidden(cause))
+    return new ServerError('unavailable', 'state-corrupt', `${file} cannot be read: ${words}`, { cause });
+  const root = dirname(file);
+  const owner = await stat(root).then(
+    ({ uid }) => uid,
+    () => undefined,
+  );
+  const user = process.getuid?.();
+  const fix =
+    owner === undefined || owner === user
+      ? 'this user may not read there: give it the right to'
+      : `it belongs to user ${owner}, and this is user ${user}: start as its owner, or hand it over (chown -R ${user} ${root})`;
+  const message = `the state directory ${root} cannot be read: ${fix}, or name another directory (${words})`;
+  return new ServerError('unavailable', 'state-unwritable', message, { cause });
+}
+
+/** Tells whether the system refused this user what another one may do. */
+export function isForbidden(error: unknown): boolean {
+  return codeOf(error) === 'EACCES' || codeOf(error) === 'EPERM';
+}
+
 /** Returns what the system says, behind what to do about it where that is known. */
 export function reasonOf(error: unknown): string {
   const fix = isUnmakeable(error) ? UNMAKEABLE : new Map(Object.entries(FIXES)).get(codeOf(error));

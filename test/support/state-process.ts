@@ -5,6 +5,7 @@
  *     node state-process.ts write <directory>     opens tables, writes 300 entries with one sync, reports and waits
  *     node state-process.ts fill <directory>      opens tables and writes pages without end
  *     node state-process.ts open <directory>      opens the state directory and its tables, and closes them
+ *     node state-process.ts read <file>           reads a backup from its beginning to its end
  *
  * The variable TABLES says what kind of tables; without it, they are those of the platform.
  *
@@ -15,6 +16,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
 import { ServerError } from '../../kernel/index.ts';
+import { ReadableBackup } from '../../subsystems/storage/backup-file.ts';
 import { openTables } from '../../subsystems/storage/open-tables.ts';
 import { openStateDirectory } from '../../subsystems/storage/state-directory.ts';
 
@@ -64,6 +66,9 @@ async function main(action: string, directory: string): Promise<void> {
   switch (action) {
     case 'hold':
       await openStateDirectory(directory);
+      break;
+    case 'read':
+      for await (const _ of new ReadableBackup(directory).changes());
       break;
     case 'write': {
       const { tables } = await openTables(directory, kind);

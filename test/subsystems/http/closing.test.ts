@@ -68,7 +68,7 @@ suite('opening and closing', () => {
     const port = Number(new URL(origin).port);
     await assert.rejects(startHttpHost(t, { port }), {
       code: 'cannot-listen',
-      message: `cannot listen on 127.0.0.1 port ${port}: the address is already in use`,
+      message: `cannot listen on 127.0.0.1 port ${port}: another process listens there: stop it, or choose another port (--listen)`,
     });
   });
 

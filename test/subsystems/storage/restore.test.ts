@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
@@ -8,6 +8,7 @@ import { openTables } from '../../../subsystems/storage/open-tables.ts';
 import { FORMAT } from '../../../subsystems/storage/format-steps.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
 import { backupOf, filledTables, someChanges } from './backup-files.ts';
+import { runStateProcess } from '../../support/state-process.ts';
 
 const MEBIBYTE = 2 ** 20;
 
@@ -173,6 +174,17 @@ suite('restore', () => {
       });
     }
     assert.deepEqual(await names(root), ['kept.backup']);
+  });
+
+  test('a backup of another user, as the nightly ones are, is refused with what to do', async (t) => {
+    const { root, file } = await place(t);
+    await chmod(root, 0o755);
+    await chmod(file, 0o000);
+    // The superuser may read everything: so that process belongs to another user.
+    const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    const { said } = await runStateProcess(t, 'read', file, user);
+    const words = `refused backup-unreadable the backup ${file} cannot be read: this user may not read it: give it a copy of its own (EACCES: `;
+    assert.ok(said.startsWith(words), said);
   });
 
   test('an empty state is restored as well', async (t) => {

@@ -6,7 +6,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import { FORMAT } from '../../../subsystems/storage/format-steps.ts';
 import { restoreBackup } from '../../../subsystems/storage/restore.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
-import { unwritable } from '../../../subsystems/storage/state-problems.ts';
+import { unreadable, unwritable } from '../../../subsystems/storage/state-problems.ts';
 import { backupOf, filledTables } from './backup-files.ts';
 import { killed, runStateProcess } from '../../support/state-process.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -169,6 +169,25 @@ test('a directory that cannot be written, or made, is told in the words of the s
     assert.match(said, /^refused state-unwritable .*EACCES: permission denied/);
     assert.ok(said.includes(directory), said);
   }
+});
+
+test("another user's state that is closed is refused with both users and the fix", async (t) => {
+  const root = await temporaryDirectory();
+  const path = join(root, 'state');
+  await (await openStateDirectory(path)).close();
+  await chmod(root, 0o755);
+  if (process.getuid?.() === 0) {
+    const { said } = await runStateProcess(t, 'hold', path, { uid: 65_534, gid: 65_534 });
+    assert.match(said, /^refused state-unwritable /);
+    const fix = `it belongs to user 0, and this is user 65534: start as its owner, or hand it over (chown -R 65534 ${path})`;
+    assert.ok(said.includes(`the state directory ${path} cannot be read: ${fix}`), said);
+  }
+  // Without the superuser there is no second user: an owner who has shut himself out.
+  const told = await unreadable(join(path, 'format'), Object.assign(new Error('EACCES: x'), { code: 'EACCES' }));
+  assert.equal(told.code, 'state-unwritable');
+  assert.ok(
+    told.message.endsWith('this user may not read there: give it the right to, or name another directory (EACCES: x)'),
+  );
 });
 
 test('while a live process has the directory, it is refused with the process and its time', async (t) => {
