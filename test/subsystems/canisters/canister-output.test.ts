@@ -74,4 +74,36 @@ suite('the output of all actors', () => {
     output.end();
     assert.equal(shared.outputBudget.bytes, 0);
   });
+
+  test('a log of short lines holds no more than they count for', () => {
+    const shared = needs(1024 * 1024 * KIB);
+    const outputs = Array.from({ length: 50 }, (_, index) => new CanisterOutput(`actor${index}`, shared));
+    const before = process.memoryUsage().arrayBuffers;
+    for (let line = 0; line < 100; line++) {
+      // Other work of a server takes the rest of each piece of Node's pool.
+      for (const output of outputs) {
+        print(output, `line ${line}`);
+        for (let n = 0; n < 16; n++) Buffer.from('x'.repeat(4000));
+      }
+    }
+    const held = process.memoryUsage().arrayBuffers - before;
+    const counted = outputs.reduce((sum, { log }) => sum + log.bytes, 0);
+    assert.ok(held < 50 * 2 ** 20, `${held >> 20} MiB are held for ${counted} bytes`);
+  });
+
+  test('a log of empty lines is bounded, and the newest stay', () => {
+    const output = new CanisterOutput('actor', needs(1024 * 1024 * KIB));
+    for (let line = 0; line < 20_000; line++) print(output, '');
+    assert.ok(output.log.records.length <= 4096, `${output.log.records.length} lines`);
+    assert.equal(output.log.records.at(-1)?.index, 19_999);
+  });
+
+  test('of a long line the first 64 KiB are kept, as bytes', () => {
+    const output = new CanisterOutput('actor', needs(1024 * 1024 * KIB));
+    print(output, 'ä'.repeat(100_000));
+    assert.deepEqual(
+      output.log.records.map(({ content }) => content.length),
+      [64 * KIB],
+    );
+  });
 });
