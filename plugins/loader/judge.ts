@@ -12,6 +12,8 @@ export interface JudgeOptions {
 }
 
 const NAME = /^[a-z][a-z0-9-]{0,63}$/;
+/** Names below `/x/` that are the server's own, or will be. */
+const TAKEN_NAMES: readonly unknown[] = ['actors', 'cluster', 'time'];
 const OPTION_NAME = /^[a-z][a-z0-9-]{0,63}$/;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const HOOKS = ['restore', 'open', 'start', 'ready', 'drain', 'stop'] as const;
@@ -64,6 +66,8 @@ export function judge(plugin: object, { capability, key }: JudgeOptions): readon
   }
   if (typeof name !== 'string' || !NAME.test(name))
     problems.push("has no usable name: give it one of small letters, digits and '-' (name: 'my-plugin')");
+  else if (TAKEN_NAMES.includes(name) && fields['routes'] !== undefined)
+    problems.push(`has routes and the name '${name}': /x/${name}/ is the server's own, choose another name`);
   if (!isCapability(provides))
     problems.push(
       'does not say which capability it provides: import one from svc/plugin (provides: Storage), or make one with defineCapability',

@@ -44,6 +44,7 @@ import type {
 } from './index.ts';
 import { MessageHistories } from './message-histories.ts';
 import { NumberRows } from './number-rows.ts';
+import { OperatedCanisters } from './operator-requests.ts';
 import { PreparedModules } from './prepared-modules.ts';
 import type { ReplayBudget } from './replay-budget.ts';
 import { SharedBudget } from './shared-budget.ts';
@@ -80,6 +81,7 @@ export interface CanisterServiceOptions extends CheckpointOptions {
 export class CanisterService implements Canisters {
   readonly backend: HostBackend;
   readonly started: StartedActors;
+  readonly operator: OperatedCanisters;
   readonly #needs: CanisterServiceDependencies;
   readonly #directory: CanisterDirectory;
   readonly #histories: MessageHistories;
@@ -123,6 +125,8 @@ export class CanisterService implements Canisters {
     this.#loader = new StoredCanisterLoader(parts);
     const { followsFiles } = options;
     const deployments = this.#deployments;
+    const settled = (): Promise<void> => storage.settled();
+    this.operator = new OperatedCanisters({ ...dependencies, deployments, settled });
     this.started = new StartedActors({ ...parts, prepared: this.#prepared, deployments, followsFiles });
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });
   }

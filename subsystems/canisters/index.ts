@@ -289,7 +289,41 @@ function* publicMethods({ methods }: ModuleInfo): Iterable<string> {
 }
 
 /** The canisters this host has. */
+/** A snapshot of an actor: its code and all of its state. */
+export interface SnapshotInfo {
+  /** Hex. */
+  readonly id: string;
+  /** When it was taken, ms since 1970. */
+  readonly takenMs: number;
+  readonly bytes: number;
+}
+
+/**
+ * Requests of the operator about any canister, such as a controller makes them by calls of `aaaaa-aa`. Each resolves
+ * when its change is durable, and rejects with ServerError: `management-refused` with the reason,
+ * `management-unavailable`, `snapshot-missing`.
+ */
+export interface OperatorRequests {
+  /** Resolves with the settings as JSON of the management canister's `definite_canister_settings`. */
+  settingsOf(canister: Canister): Promise<unknown>;
+  /**
+   * Changes the settings that `settings` names, JSON text of one value of type `canister_settings`; resolves with all
+   * of them. Text of another type is refused with the place.
+   */
+  changeSettings(canister: Canister, settings: string): Promise<unknown>;
+  snapshotsOf(canister: Canister): Promise<readonly SnapshotInfo[]>;
+  /** Takes a snapshot; `replaced` is the id of one that it takes the place of. */
+  takeSnapshot(canister: Canister, replaced?: string): Promise<SnapshotInfo>;
+  /**
+   * Replaces code and state by those of the snapshot. An actor with open calls is paused until they have ended
+   * (`stop-failed` after five minutes).
+   */
+  loadSnapshot(canister: Canister, id: string): Promise<void>;
+  deleteSnapshot(canister: Canister, id: string): Promise<void>;
+}
+
 export interface Canisters {
+  readonly operator: OperatorRequests;
   /** Seconds that wakes took, from when there was a place for the canister to when its executor had it. */
   readonly wakeSeconds: HistogramFigures;
   /** About how long a start would take to run all logs again if the process were killed now. */

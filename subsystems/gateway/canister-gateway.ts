@@ -1,14 +1,12 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { AddressedBy, Canister, Canisters } from '../canisters/index.ts';
 import type { Codec, WebsiteResponse } from '../codec/index.ts';
-import type { CallKind, Outcome } from '../ic/index.ts';
+import { ANONYMOUS, type CallKind, type Outcome } from '../ic/index.ts';
 import type { Gateway, SiteAnswer, SiteOutcome, SiteRequest } from './index.ts';
 import { headerProblem, statusProblem } from './response-checks.ts';
 import { noSuchSite, siteFault, siteMissing, siteRefusal } from './site-faults.ts';
 import { streamedBody } from './streamed-body.ts';
 
-/** Visitors have no identity: their `x-caller` is a header like any other. */
-const ANONYMOUS = Uint8Array.of(4);
 const QUERY_METHOD = 'http_request';
 const UPDATE_METHOD = 'http_request_update';
 /** Length of `authorization`. */
@@ -94,6 +92,7 @@ export class CanisterGateway implements Gateway {
   ): Promise<Uint8Array | ServerError> {
     let outcome: Outcome;
     try {
+      // Visitors have no identity: their `x-caller` is a header like any other.
       outcome = await this.#needs.canisters.call(canister, { kind, method, caller: ANONYMOUS, argument, addressedBy });
     } catch (error) {
       return siteRefusal(canister.name, error);

@@ -17,6 +17,8 @@ import { logsHandlers } from './routes/logs.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
+import { settingsHandlers } from './routes/settings.ts';
+import { snapshotHandlers } from './routes/snapshots.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
 import { watchHandlers } from './routes/watch.ts';
 import { versionHandlers, type VersionInfo } from './routes/version.ts';
@@ -42,6 +44,8 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...metricsHandlers(host),
     ...inspectorHandlers(host),
     ...healthHandlers(host),
+    ...settingsHandlers(host),
+    ...snapshotHandlers(host),
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));

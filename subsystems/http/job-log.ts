@@ -14,7 +14,13 @@ export type JobKind =
   | 'logs'
   | 'list'
   | 'inspect'
-  | 'history';
+  | 'history'
+  | 'settings'
+  | 'change-settings'
+  | 'snapshots'
+  | 'take-snapshot'
+  | 'load-snapshot'
+  | 'delete-snapshot';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */
 export class JobLog {

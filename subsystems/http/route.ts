@@ -21,6 +21,7 @@ export interface RouteParameters {
   readonly actor: string;
   readonly method: string;
   readonly name: string;
+  readonly snapshot: string;
   /** The segments that match the `*` of a path: one or more. */
   readonly '*': string;
 }
@@ -60,6 +61,7 @@ export type ServedCanisters = Pick<
   | 'watch'
   | 'historyOf'
   | 'followOutput'
+  | 'operator'
 >;
 
 /** Services that routes work with. */

@@ -1,8 +1,5 @@
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { principalFromText } from '../ic/index.ts';
-
-/** The principal of a request that claims none. */
-const ANONYMOUS: Uint8Array = Uint8Array.of(4);
+import { ANONYMOUS, principalFromText } from '../ic/index.ts';
 
 /** Principals kept parsed. A host is called by few programs; each entry is below 200 bytes. */
 const REMEMBERED_MAX = 4096;

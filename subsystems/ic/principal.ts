@@ -8,6 +8,9 @@ export const PRINCIPAL_BYTES_MAX = 29;
  */
 export const PRINCIPAL_CHARACTERS_MAX = 63;
 
+/** The principal of whoever does not say who it is. */
+export const ANONYMOUS: Uint8Array = Uint8Array.of(4);
+
 const ALPHABET = Buffer.from('abcdefghijklmnopqrstuvwxyz234567');
 const GROUP_LENGTH = 5;
 const CHECKSUM_BYTES = 4;

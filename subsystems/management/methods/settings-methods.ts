@@ -39,7 +39,7 @@ export function settingsMethods(
     },
 
     update_settings({ canister_id: id, settings, sender_canister_version: version }, call) {
-      return context.change(call, id, {}, async (canister, record) => {
+      return context.change(call, id, { admin: true }, async (canister, record) => {
         const { own, enforced } = readSettings(settings);
         const origin = context.originOf(call, version);
         context.host.configure(canister, enforced);

@@ -18,6 +18,8 @@ const MODULE_BYTES_MAX = 100 << 20;
 const STABLE_BYTES_MAX = 500 * 2 ** 30;
 const CERTIFIED_DATA_BYTES_MAX = 32;
 const GLOBALS_MAX = 1000;
+/** The operator may do over HTTP what a controller may do by a call. */
+const OPERATOR_TOO = { admin: true };
 
 /** Methods that take, load, read and upload snapshots. */
 export function snapshotMethods(
@@ -35,7 +37,7 @@ export function snapshotMethods(
 > {
   return {
     take_canister_snapshot(argument, call) {
-      return context.change(call, argument.canister_id, {}, async (canister, record) => {
+      return context.change(call, argument.canister_id, OPERATOR_TOO, async (canister, record) => {
         // Checked first: a wrong version must not be found only after the snapshot was taken.
         context.originOf(call, argument.sender_canister_version);
         return snapshotJson(await take(context, call, { canister, record, argument }));
@@ -43,7 +45,7 @@ export function snapshotMethods(
     },
 
     load_canister_snapshot({ canister_id: id, snapshot_id: snapshotId, sender_canister_version: version }, call) {
-      return context.change(call, id, {}, (canister, record) =>
+      return context.change(call, id, OPERATOR_TOO, (canister, record) =>
         load(context, call, { canister, record, snapshotId: toBytes(snapshotId), version }),
       );
     },
@@ -53,7 +55,7 @@ export function snapshotMethods(
     },
 
     delete_canister_snapshot({ canister_id: id, snapshot_id: snapshotId }, call) {
-      return context.change(call, id, {}, async (_canister, { snapshots }) => {
+      return context.change(call, id, OPERATOR_TOO, async (_canister, { snapshots }) => {
         snapshots.remove(snapshotIn(snapshots, snapshotId));
       });
     },
@@ -286,7 +288,7 @@ function uploadedData(
 function visible(context: MethodContext, call: Call, id: string): CanisterRecordExtras {
   const canister = context.find(id);
   const record = context.recordOf(canister);
-  if (!mayView(record.settings.snapshotVisibility, call.sender)) context.expectControl(call, canister);
+  if (!mayView(record.settings.snapshotVisibility, call.sender)) context.expectControl(call, canister, OPERATOR_TOO);
   return record;
 }
 

@@ -177,6 +177,40 @@ export function describeCanisters(
       following.end();
     });
 
+    test('settings are changed one by one, and those of another type are refused with the place', async (t) => {
+      const { canisters, it } = await Yard.open(await make(t));
+      const { operator } = canisters;
+      const before = (await operator.settingsOf(it)) as Record<string, unknown>;
+      const after = await operator.changeSettings(it, '{"log_visibility":{"public":null}}');
+      assert.deepEqual(after, { ...before, log_visibility: { public: null } });
+      assert.deepEqual(await operator.settingsOf(it), after);
+      await assert.rejects(
+        operator.changeSettings(it, '{"controllers":7}'),
+        refused('invalid', /args\[0\]\.settings\.controllers/),
+      );
+      assert.deepEqual(await operator.settingsOf(it), after);
+    });
+
+    test('a snapshot brings back what was, until it is deleted', async (t) => {
+      const yard = await Yard.open(await make(t));
+      const { operator } = yard.canisters;
+      await yard.call('inc');
+      const then = await yard.count();
+      const taken = await operator.takeSnapshot(yard.it);
+      assert.deepEqual(await operator.snapshotsOf(yard.it), [taken]);
+      await yard.call('inc');
+      assert.notEqual(await yard.count(), then);
+      await operator.loadSnapshot(yard.it, taken.id);
+      assert.equal(await yard.count(), then);
+      const other = await operator.takeSnapshot(yard.it, taken.id);
+      assert.deepEqual(await operator.snapshotsOf(yard.it), [other]);
+      for (const gone of [taken.id, 'nonsense', ''])
+        await assert.rejects(operator.loadSnapshot(yard.it, gone), refused('missing', /has no snapshot/));
+      await operator.deleteSnapshot(yard.it, other.id);
+      assert.deepEqual(await operator.snapshotsOf(yard.it), []);
+      await assert.rejects(operator.deleteSnapshot(yard.it, other.id), refused('missing', /has no snapshot/));
+    });
+
     test('an upgrade and a reinstallation leave the canister where it is', async (t) => {
       const under = await make(t);
       const yard = await Yard.open(under);

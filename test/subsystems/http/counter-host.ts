@@ -33,6 +33,7 @@ import { createMetering } from '../../../subsystems/metering/create-metering.ts'
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
+import { CounterOperator } from './counter-operator.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
@@ -215,6 +216,8 @@ export class CounterCanisters implements ServedCanisters {
   readonly installed: { name: string; bytes: number; options: InstallOptions }[] = [];
   readonly upgraded: { name: string; bytes: number | undefined; options: UpgradeOptions }[] = [];
   readonly reinstalled: { name: string; bytes: number; options: InstallOptions }[] = [];
+
+  readonly operator = new CounterOperator((canister) => this.resolve(canister.name));
 
   resolve(reference: string): CounterCanister {
     const found = this.canisters.find(({ name, idHex }) => name === reference || idHex === reference);
