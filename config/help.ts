@@ -2,7 +2,8 @@
 import type { Described, Flag, FlagGroup } from './flag.ts';
 import { flagsByName, variablesByName } from './flags.ts';
 import type { PartName } from './parts.ts';
-import { type ConfiguredPlugin, flagOf } from './plugin-options.ts';
+import { flagOf } from './plugin-flag.ts';
+import type { ConfiguredPlugin } from './plugin-options.ts';
 
 export interface HelpOptions {
   readonly version: string;

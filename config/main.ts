@@ -6,6 +6,7 @@
  * up, and only for command lines that need them.
  */
 import { fileURLToPath } from 'node:url';
+import type { ConfiguredPlugin } from './plugin-options.ts';
 import type { RunOptions } from './serve.ts';
 import { hasColors, refuse, tell } from './terminal.ts';
 
@@ -20,6 +21,11 @@ export async function run(options: RunOptions): Promise<number> {
   // The question that tools ask most often needs neither the server's code nor the cache of it.
   if (argv.length === 1 && argv[0] === '--version') {
     process.stdout.write(`${VERSION}\n`);
+    return 0;
+  }
+  // Nor does this one, which nothing in the environment changes.
+  if (argv.length === 1 && argv[0] === '--help') {
+    await printHelp(VERSION, []);
     return 0;
   }
   const { keepCompiledCode } = await import('./code-cache.ts');
@@ -46,22 +52,10 @@ export async function run(options: RunOptions): Promise<number> {
     },
   });
   switch (request.kind) {
-    case 'help': {
-      const { helpText } = await import('./help.ts');
-      // Undefined if stdout is no terminal, which Node's types do not say.
-      const columns: number | undefined = process.stdout.columns;
-      process.stdout.write(
-        helpText({
-          version: VERSION,
-          width: columns ?? 80,
-          hasColor: hasColors(process.stdout),
-          parts: PARTS,
-          loaded: request.loaded,
-        }),
-      );
+    case 'help':
+      await printHelp(VERSION, request.loaded);
       await tell(request.problems);
       return 0;
-    }
     case 'print':
       process.stdout.write(request.text);
       return 0;
@@ -83,6 +77,15 @@ export async function run(options: RunOptions): Promise<number> {
       return serve(request, { ...options, root: ROOT, parent: isBehindShellOfNpx(process.env) ? PARENT : undefined });
     }
   }
+}
+
+async function printHelp(version: string, loaded: readonly ConfiguredPlugin[]): Promise<void> {
+  const { helpText } = await import('./help.ts');
+  const { PARTS } = await import('./parts.ts');
+  // Undefined if stdout is no terminal, which Node's types do not say.
+  const columns: number | undefined = process.stdout.columns;
+  const hasColor = hasColors(process.stdout);
+  process.stdout.write(helpText({ version, width: columns ?? 80, hasColor, parts: PARTS, loaded }));
 }
 
 /** Returns undefined if the directory has been deleted. */

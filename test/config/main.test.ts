@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
@@ -32,6 +32,15 @@ test('--help goes to stdout, plain where it is no terminal', () => {
   assert.equal(stderr, '');
   assert.match(stdout, /--manifest FILE/);
   assert.ok(!stdout.includes('\u001b'));
+});
+
+test('--help alone takes a short way: the same text, and no cache of compiled code', async () => {
+  const home = await temporaryDirectory();
+  const cache = { XDG_CACHE_HOME: home, NODE_COMPILE_CACHE: '' };
+  const short = svc(['--help'], cache);
+  assert.deepEqual(await readdir(home), []);
+  assert.deepEqual(svc(['--help', '--state', 'x'], cache), short);
+  assert.notDeepEqual(await readdir(home), []);
 });
 
 test('bad usage is exit code 2, with every problem on stderr and nothing on stdout', () => {
@@ -66,7 +75,7 @@ test('what is quoted of a file forges no line and drives no terminal', async () 
 
 test('a working directory that is gone is told in one line', async () => {
   const directory = await temporaryDirectory();
-  const script = 'cd "$1" && rmdir "$1" && exec "$2" "$3" --help';
+  const script = 'cd "$1" && rmdir "$1" && exec "$2" "$3" --print-config';
   assert.deepEqual(runToEnd('sh', ['-c', script, 'sh', directory, process.execPath, MAIN]), {
     status: 1,
     stdout: '',
