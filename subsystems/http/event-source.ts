@@ -7,11 +7,13 @@
 import type { IncomingMessage } from 'node:http';
 
 /** Milliseconds until an `EventSource` comes back: browsers wait as long by themselves. */
-const RETRY_MS = 3000;
+export const RETRY_MS = 3000;
+
+const WATCHES = /^\/watch[/?]/;
 
 /** Returns true if a request for a live query comes from an `EventSource`, or from a client that asks as one does. */
 export function isEventSource({ url, headers }: IncomingMessage): boolean {
-  if (url?.startsWith('/watch/') !== true || headers.accept?.includes('text/event-stream') !== true) return false;
+  if (url === undefined || !WATCHES.test(url) || headers.accept?.includes('text/event-stream') !== true) return false;
   return headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;
 }
 

@@ -49,11 +49,15 @@ export function absoluteFormOf(target: string): { readonly host: string; readonl
 
 /**
  * Returns the query parameters of a target, names and values decoded, all of them among those that the route takes.
- * Throws ServerError `missing` for an unknown, repeated or empty parameter, which makes the target one that does not
+ * Throws ServerError `missing` for an unknown or empty parameter, or one
+ * that is repeated and must not be, which makes the target one that does not
  * exist, and for a value other than the one that a parameter takes. Throws ServerError `invalid` for any other value
  * that cannot be decoded.
  */
-export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, 'query'>): ReadonlyMap<string, string> {
+export function queryOf(
+  target: string,
+  { query: known = {}, repeated }: Pick<RouteSpec, 'query' | 'repeated'>,
+): ReadonlyMap<string, string> {
   const start = target.indexOf('?');
   if (start < 0) return NO_QUERY;
   const parameters = new Map<string, string>();
@@ -63,7 +67,7 @@ export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, '
     const name = formDecoded(written) ?? written;
     const value = equals < 0 ? '' : formDecoded(part.slice(equals + 1));
     if (!Object.hasOwn(known, name)) throw noSuchTarget(unknownParameter(name, Object.keys(known)));
-    if (parameters.has(name)) throw noSuchTarget(`query parameter ${name} is given twice`);
+    if (parameters.has(name) && name !== repeated) throw noSuchTarget(`query parameter ${name} is given twice`);
     const expected = known[name];
     if (expected !== undefined && value !== expected)
       throw noSuchTarget(`query parameter ${name}: expected ${name}=${expected}`);
@@ -72,6 +76,16 @@ export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, '
     parameters.set(name, value);
   }
   return parameters;
+}
+
+/** Returns all values of a parameter that may be repeated, of a target whose query `queryOf` has checked. */
+export function repeatedParameter(target: string, wanted: string): readonly string[] {
+  const parts = target.slice(target.indexOf('?') + 1).split('&');
+  return parts.flatMap((part) => {
+    const equals = part.indexOf('=');
+    if (formDecoded(part.slice(0, Math.max(equals, 0))) !== wanted) return [];
+    return [formDecoded(part.slice(equals + 1)) ?? ''];
+  });
 }
 
 /**

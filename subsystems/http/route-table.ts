@@ -12,6 +12,8 @@ export const GUARDED_BYTES_MAX = 64 * MIB;
 export const GATEWAY_BYTES_MAX = 8 * MIB;
 /** Longer .did text is not parsed; the largest known have some 100 KB. */
 export const DID_BYTES_MAX = 1 * MIB;
+/** As much JSON as the main thread parses. */
+export const WATCH_BYTES_MAX = MIB / 4;
 
 type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -27,6 +29,8 @@ export interface RouteSpec {
    * itself.
    */
   readonly query?: Readonly<Record<string, string | undefined>>;
+  /** The query parameter that may be there several times. */
+  readonly repeated?: string;
   /** Bytes that a body may have; default GUARDED_BYTES_MAX. */
   readonly bodyBytesMax?: number;
   /** True if answers last as long as their clients like: the metrics do not tell how long. */
@@ -81,6 +85,26 @@ export const ROUTES = [
     query: { args: undefined, lossless: '1' },
     request: '`args`: JSON array of arguments; not for update methods',
     answer: 'server-sent events: the results, and again when they change',
+  },
+  {
+    method: 'GET',
+    path: '/watch',
+    isOpenEnded: true,
+    access: 'token',
+    query: { q: undefined, lossless: '1' },
+    repeated: 'q',
+    request: '`q`, repeated: `<id>:<ACTOR>/<METHOD>:<JSON array of arguments>`',
+    answer: 'server-sent events of several queries',
+  },
+  {
+    method: 'POST',
+    path: '/watch',
+    isOpenEnded: true,
+    access: 'token',
+    query: { lossless: '1' },
+    bodyBytesMax: WATCH_BYTES_MAX,
+    request: '`{"queries":[{"id","actor","method","args"}]}`',
+    answer: 'the same',
   },
   {
     method: 'GET',

@@ -40,12 +40,17 @@ export class LiveQueries {
    * `invalid` (no query, or arguments that do not fit), `missing`, `unavailable`.
    */
   async open(request: IncomingMessage, response: ServerResponse, query: WatchedQuery): Promise<void> {
+    await this.watch(query, (live) => {
+      if (!response.destroyed) this.#join(live, request, response);
+    });
+  }
+
+  /** Calls `join` with the query when it has an answer. Rejects like `open`. */
+  async watch(query: WatchedQuery, join: (live: LiveQuery) => void): Promise<void> {
     const call = await this.#preparedCall(query);
     const key = keyOf(query, call.argument);
     const live = this.#byKey.get(key) ?? this.#begin(key, query, call);
-    await live.joining(() => {
-      if (!response.destroyed) this.#join(live, request, response);
-    });
+    await live.joining(() => join(live));
   }
 
   /**

@@ -1,4 +1,3 @@
-import type { EventStream } from '../event-streams.ts';
 import type { Audience } from '../broadcast.ts';
 
 /** The newest event of each kind, which viewers are to have seen; older ones need not be told any more. */
@@ -21,9 +20,16 @@ export interface Answer {
   readonly frame: Uint8Array;
 }
 
+/** The way to a client: a stream of its own, or its part of a stream of several queries. */
+export interface ViewerStream {
+  /** Sends whole frames; `id` is the one in an answer's frame. Returns false if the client takes no more for now. */
+  send(frame: Uint8Array, id?: string): boolean;
+  end(): void;
+}
+
 /** One client that watches. */
 export class Viewer {
-  stream: EventStream | undefined;
+  stream: ViewerStream | undefined;
   seenId: string | undefined;
   seenCodeChanges: number;
   /** True if the viewer takes no more for now. */
@@ -98,7 +104,7 @@ export class Viewers implements Audience {
     }
     if (answer !== undefined && viewer.seenId !== answer.id) {
       viewer.seenId = answer.id;
-      viewer.isFull = !stream.send(answer.frame);
+      viewer.isFull = !stream.send(answer.frame, answer.id);
     }
     if (endFrame === undefined) return;
     viewer.stream = undefined;

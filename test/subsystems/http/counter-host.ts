@@ -97,6 +97,7 @@ const METHODS: Readonly<Record<string, readonly [MethodKind, Behaviour]>> = {
   inc: ['update', ({ canister }) => reply(`[${++canister.count}]`)],
   get: ['query', ({ canister }) => reply(`[${canister.count}]`)],
   echo: ['update', ({ argument }) => reply(argument)],
+  repeat: ['query', ({ argument }) => reply(argument)],
   'with space/slash%': ['update', () => reply('["odd"]')],
   whoami: ['query', ({ caller }) => reply(JSON.stringify([Buffer.from(caller).toString('hex')]))],
   boom: ['update', () => fault('trap', 5, 'canister trapped: boom')],

@@ -86,9 +86,6 @@ class Scenario {
     this.watched.add(live);
     const viewer = new Viewer(undefined, 0);
     viewer.stream = {
-      isOpen: true,
-      pendingBytes: 0,
-      hasRoom: true,
       send: (bytes) => {
         this.frames.push(
           /(?:event: (\w+)\n)?data: (.*)\n/.exec(Buffer.from(bytes).toString())?.slice(1).join(' ') ?? '',
@@ -96,7 +93,6 @@ class Scenario {
         return true;
       },
       end: () => undefined,
-      cut: () => undefined,
     };
     live.add(viewer);
     await turns();
