@@ -72,7 +72,23 @@ test('The unit', { timeout: 120_000 }, async () => {
   await follow('The unit');
   const owner = (await machine.succeed('stat -c %u /var/lib/private/svc')).trim();
   assert.ok(Number(owner) > 61_000, 'the state belongs to a user of the service');
+  // The last commands have started it again.
+  await machine.succeed(`${PATIENT} http://127.0.0.1:7000/health/ready`);
   assert.equal((await machine.run('curl -fsS -d "[]" http://127.0.0.1:7000/call-json/counter/inc')).code, 22);
+});
+
+test('Without systemd', { timeout: 120_000 }, async () => {
+  await machine.succeed('systemctl stop svc');
+  const [listing] = PAGE.get('Without systemd') ?? [];
+  followed.push('Without systemd');
+  const asked = "curl -sS -K /etc/svc/curlrc -d '[]' http://127.0.0.1:7000/call-json/counter/inc";
+  const ready = `${PATIENT} http://127.0.0.1:7000/health/ready`;
+  const owner = 'stat -c " %U %a" /srv/svc/state';
+  const said = await machine.succeed(
+    `${listing?.text ?? ''}\n${ready}; ${asked}; ${owner}; kill $! && wait $!; echo "code $?"`,
+  );
+  assert.match(said, /ready\[1\] svc 700\nshutdown: 1 actor\(s\) checkpointed\ncode 0\n$/);
+  await machine.succeed('systemctl start svc');
 });
 
 test('The proxy', { timeout: 120_000 }, async () => {
@@ -124,6 +140,23 @@ test('Archive', { timeout: 120_000 }, async () => {
   // The archive has it within ten seconds.
   await machine.succeed('sleep 11');
   assert.ok((await machine.succeed(script[1] ?? '')).includes(`ready${kept}shutdown: 1 actor(s)`));
+});
+
+test('Another version of an actor', { timeout: 120_000 }, async () => {
+  const kept = Number((await counted()).slice(1, -1));
+  assert.match(await follow('Another version of an actor'), /^upgraded/);
+  assert.equal(await counted(), `[${kept + 2}]`);
+});
+
+test('Another token', { timeout: 120_000 }, async () => {
+  const kept = await counted();
+  await machine.succeed('cp /etc/svc/curlrc old-curlrc');
+  await follow('Another token');
+  assert.equal(await call('get', 'query-json'), kept);
+  assert.equal((await machine.run('curl -fsS -K old-curlrc http://127.0.0.1:7000/actors')).code, 22);
+  const asked = 'curl -sSg \'http://127.0.0.1:9090/api/v1/query?query=up{job="svc"}\'';
+  await machine.succeed('sleep 16');
+  assert.match(await machine.succeed(asked), /"1"\]/);
 });
 
 test('Log rotation', { timeout: 120_000 }, async () => {
