@@ -169,7 +169,7 @@ async function load(
   const owner = context.host.find(ownerOfSnapshot(snapshotId));
   const find = () => (owner === undefined ? undefined : context.recordOf(owner).snapshots.find(snapshotId));
   const snapshot = expectSnapshot(find(), toBlob(snapshotId));
-  if (owner !== undefined) context.expectControl(call, owner);
+  if (owner !== undefined) context.expectControl(call, owner, OPERATOR_TOO);
   const content = await snapshot.content();
   // Another canister's snapshot may be deleted during the read, which leaves it incomplete.
   expectSnapshot(find(), toBlob(snapshotId));

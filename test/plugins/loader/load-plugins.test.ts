@@ -123,6 +123,20 @@ test('a module that is not there, or is no file, is named with where it was look
   );
 });
 
+test('a plugin with routes cannot have a name below which the server has its own', async () => {
+  const routes = "routes: [{ method: 'GET', path: '/it', answer: () => ({ json: 1 }) }]";
+  for (const name of ['actors', 'cluster', 'time']) {
+    const named = GOOD.replace("'mine'", `'${name}'`);
+    await write(`${name}.mjs`, `${HEAD}export default definePlugin({ ${named}, ${routes} });`);
+    assert.match(
+      (await load('outcalls', `./${name}.mjs`)).problems.join(),
+      /: \/x\/\w+\/ is the server's own, choose another/,
+    );
+    await write(`${name}-without.mjs`, `${HEAD}export default definePlugin({ ${named} });`);
+    assert.deepEqual((await load('outcalls', `./${name}-without.mjs`)).problems, []);
+  }
+});
+
 test('a definition that throws while it is read is refused with what it throws, and where', async () => {
   assert.match(
     await refusal(`export default { ${GOOD}, get routes() { throw new RangeError('out of luck'); } };`),

@@ -194,6 +194,8 @@ export function describeCanisters(
     test('a snapshot brings back what was, until it is deleted', async (t) => {
       const yard = await Yard.open(await make(t));
       const { operator } = yard.canisters;
+      // The operator needs nobody's leave.
+      await operator.changeSettings(yard.it, '{"controllers":[]}');
       await yard.call('inc');
       const then = await yard.count();
       const taken = await operator.takeSnapshot(yard.it);
