@@ -111,6 +111,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
   openapi: {
     documentOf: 'method',
+    typesOf: 'method',
   },
   outcalls: {
     send: 'method',

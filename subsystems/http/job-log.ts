@@ -9,6 +9,7 @@ export type JobKind =
   | 'start'
   | 'delete'
   | 'candid'
+  | 'types'
   | 'topup'
   | 'cycles'
   | 'logs'

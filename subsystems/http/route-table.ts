@@ -115,6 +115,14 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/actors/:actor/types',
+    access: 'token',
+    job: 'types',
+    request: '',
+    answer: 'TypeScript declarations for the JSON endpoints',
+  },
+  {
+    method: 'GET',
     path: '/candid/:actor',
     access: 'token',
     request: '',

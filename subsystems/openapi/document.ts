@@ -12,8 +12,10 @@ import { type JsonSchema, requiredCount, Schemas } from './schemas.ts';
 import { signatureOf } from './signature.ts';
 import { SizeBudget } from './size-budget.ts';
 
-/** Subject of the document; plain data, because it crosses to a thread. */
+/** Subject of a description; plain data, because it crosses to a thread. */
 export interface DocumentRequest {
+  /** Default: the OpenAPI document. */
+  readonly form?: 'types';
   /** Actor as written in paths. */
   readonly actor: string;
   readonly did: string;

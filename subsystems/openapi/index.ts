@@ -11,13 +11,16 @@ export interface DescribedActor {
   readonly methods: ReadonlyMap<string, MethodKind>;
 }
 
-/** OpenAPI 3.1 documents of actors' JSON endpoints. */
+/** Descriptions of actors' JSON endpoints for programs. */
 export interface OpenApi {
   /**
-   * Resolves with UTF-8 JSON. Documents are made in a separate thread, and the latest are kept. Rejects with
+   * Resolves with an OpenAPI 3.1 document, UTF-8 JSON. Documents are made in a separate thread, and the latest are
+   * kept. Rejects with
    * ServerError: `openapi-too-large` or `bad-interface` (invalid), `openapi-busy`, `openapi-failed`, `openapi-closed`
    * (unavailable), `openapi-off` (missing) if documents are turned off.
    */
   documentOf(actor: DescribedActor): Promise<Uint8Array>;
+  /** Resolves with TypeScript declarations (UTF-8) of the same methods. Made, kept and refused as documents are. */
+  typesOf(actor: DescribedActor): Promise<Uint8Array>;
 }
 export const OpenApi = defineCapability<OpenApi>('openapi');

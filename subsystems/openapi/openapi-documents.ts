@@ -65,14 +65,22 @@ export class OpenApiDocuments implements OpenApi {
   }
 
   documentOf(actor: DescribedActor): Promise<Uint8Array> {
-    const key = `${this.#numberOf(actor.candid)} ${actor.name}`;
+    return this.#keptOrMade(actor, undefined);
+  }
+
+  typesOf(actor: DescribedActor): Promise<Uint8Array> {
+    return this.#keptOrMade(actor, 'types');
+  }
+
+  #keptOrMade(actor: DescribedActor, form: 'types' | undefined): Promise<Uint8Array> {
+    const key = `${this.#numberOf(actor.candid)} ${form ?? ''} ${actor.name}`;
     const known = this.#kept.get(key);
     if (known !== undefined) {
       this.#kept.delete(key);
       this.#kept.set(key, known);
       return known;
     }
-    const making = this.#make(actor);
+    const making = this.#make(actor, form);
     this.#kept.set(key, making);
     making.then(
       (bytes) => this.#made(key, making, bytes.length),
@@ -94,8 +102,14 @@ export class OpenApiDocuments implements OpenApi {
     return this.#interfaces;
   }
 
-  #make({ name, candid, methods }: DescribedActor): Promise<Uint8Array> {
-    return this.#thread.run({ actor: name, did: candid.text, exports: methods, isGuarded: this.#isGuarded });
+  #make({ name, candid, methods }: DescribedActor, form: 'types' | undefined): Promise<Uint8Array> {
+    return this.#thread.run({
+      ...(form && { form }),
+      actor: name,
+      did: candid.text,
+      exports: methods,
+      isGuarded: this.#isGuarded,
+    });
   }
 
   #made(key: string, making: Promise<Uint8Array>, bytes: number): void {

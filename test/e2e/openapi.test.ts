@@ -1,12 +1,13 @@
 /** `GET /openapi/<ACTOR>` as seen by authors of clients. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { registerHooks } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { typeDeclarations } from '../../subsystems/openapi/type-declarations.ts';
 import { startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -22,6 +23,19 @@ registerHooks({
 
 const TSC = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url));
 const run = promisify(execFile);
+const FLAGS = [
+  '--noEmit',
+  '--strict',
+  '--target',
+  'es2024',
+  '--module',
+  'nodenext',
+  '--lib',
+  'es2024,dom',
+  '--types',
+  '',
+  '--allowImportingTsExtensions',
+];
 
 const LEDGER = `
   import Map "mo:core/Map";
@@ -139,20 +153,7 @@ test('a client whose types are generated compiles, finds mistakes, and calls a r
   await writeFile(join(folder, 'client.ts'), CLIENT + USE);
   const mistakes = MISTAKES.map((line) => `  ${line}`).join('\n');
   await writeFile(join(folder, 'mistakes.ts'), `${CLIENT}{\n${mistakes.replaceAll('\n', '\n}{\n')}\n}`);
-  const flags = [
-    '--noEmit',
-    '--strict',
-    '--target',
-    'es2024',
-    '--module',
-    'nodenext',
-    '--lib',
-    'es2024,dom',
-    '--types',
-    '',
-    '--allowImportingTsExtensions',
-  ];
-  const compile = (file: string) => run(process.execPath, [TSC, ...flags, join(folder, file)], { cwd: folder });
+  const compile = (file: string) => run(process.execPath, [TSC, ...FLAGS, join(folder, file)], { cwd: folder });
   await compile('client.ts');
   const firstLine = CLIENT.split('\n').length + 1;
   await assert.rejects(compile('mistakes.ts'), ({ stdout }: { stdout: string }) => {
@@ -178,6 +179,104 @@ test('a client whose types are generated compiles, finds mistakes, and calls a r
   });
   assert.equal(failed.code, 5);
   new SchemaCheck(document).assertAccepts('#/components/schemas/SvcError', failed);
+});
+
+/** The snippet of docs/http.md, with the server's address in front of its path. */
+async function documentedCall(): Promise<string> {
+  const page = await readFile(new URL('../../docs/http.md', import.meta.url), 'utf8');
+  const [, section = ''] = page.split('## Types of TypeScript\n');
+  const [, snippet = ''] = /^```ts\n(.*?)^```$/ms.exec(section) ?? [];
+  return snippet.replace('fetch(`/', 'fetch(`${process.argv[2]}/');
+}
+const USE_TYPES = `
+  declare const process: { argv: readonly string[] };
+  const [minted]: [number | string] = await call('mint', { owner: 'Ada' }, 5);
+  const [burnt] = await call('burn', { owner: 'Ada', sub: null }, 7);
+  let fault: string | number = 'none';
+  if ('err' in burnt && typeof burnt.err === 'object' && 'broke' in burnt.err) fault = burnt.err.broke.balance;
+  const [account, balance] = await call('find', 'Ada');
+  const owner: string | undefined = account?.owner;
+  const [tree, [small, float], bytes] = await call('echo', { node: { left: 'leaf', value: -3, right: { leaf: null } } }, [7, 'NaN'], 'AP8=');
+  const value = typeof tree === 'object' && 'node' in tree ? tree.node.value : undefined;
+  const refused = await call('fail').catch((error: Error) => error.message);
+  console.log(JSON.stringify([minted, fault, owner, balance, value, small, float, bytes, await call('note', 'x'), refused]));
+`;
+const WRONG_TYPES = [
+  `await call('mintt', { owner: 'Ada' }, 5);`,
+  `await call('mint', { owner: 'Ada' });`,
+  `await call('mint', { owner: 5 }, 5);`,
+  `await call('echo', { leaf: null, more: null }, [7, 1], '');`,
+  `const [minted]: [boolean] = await call('mint', { owner: 'Ada' }, 5);`,
+];
+
+test('a client with the types of the server compiles, finds mistakes, and calls a real actor', async (t) => {
+  const { wasm } = await compileMotoko(LEDGER);
+  const server = await startInProcess(t);
+  const form = new FormData();
+  form.set('wasm', new Blob([new Uint8Array(wasm)]));
+  form.set('args', '[{"symbol":"T"}]');
+  assert.equal((await server.fetch('/install/ledger', { method: 'POST', body: form })).status, 200);
+  const answer = await server.fetch('/x/actors/ledger/types');
+  assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, 'text/plain; charset=utf-8']);
+  const folder = await temporaryDirectory();
+  const call = await documentedCall();
+  await writeFile(join(folder, 'ledger.d.mts'), await answer.text());
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  await writeFile(join(folder, 'client.ts'), call + USE_TYPES);
+  const wrong = WRONG_TYPES.map((line) => `{\n${line}\n}\n`).join('');
+  await writeFile(join(folder, 'wrong.ts'), `${call}declare const process: { argv: readonly string[] };\n${wrong}`);
+  const compile = (file: string) => run(process.execPath, [TSC, ...FLAGS, join(folder, file)], { cwd: folder });
+  await compile('client.ts');
+  const firstLine = call.split('\n').length + 2;
+  await assert.rejects(compile('wrong.ts'), ({ stdout }: { stdout: string }) => {
+    const lines = [...stdout.matchAll(/wrong\.ts\((\d+),/g)].map(([, line]) => Number(line));
+    assert.deepEqual(
+      [...new Set(lines)],
+      WRONG_TYPES.map((_, at) => firstLine + 3 * at),
+      stdout,
+    );
+    return true;
+  });
+  const { stdout } = await run(process.execPath, [join(folder, 'client.ts'), server.origin]);
+  const results = JSON.parse(stdout) as unknown[];
+  assert.match(String(results.pop()), /trap/);
+  assert.deepEqual(results, [5, 5, 'Ada', 5, -3, 7, 'NaN', 'AP8=', []]);
+  assert.equal((await server.get('/x/actors/nobody/types')).status, 404);
+});
+
+test('types of odd interfaces compile: names that TypeScript has, recursion, comments that try to end', async () => {
+  const did = `
+    // an end */ of a comment
+    type string = record { "a b" : nat; 7 : opt string; __proto__ : text };
+    type Actor = variant { ok; "*/ x" : vec opt nat; constructor : empty };
+    type List = opt record { List; opt List };
+    type Deep = vec Deep; type Void = variant {}; type Unit = record {};
+    service : {
+      "a-b" : (class : string, Actor, from : opt List) -> (Deep, Void) query;
+      constructor : (first : string, function : opt nat, last : reserved) -> (Unit, func (nat) -> (), service {}, principal);
+      hidden : () -> () oneway;
+    }`;
+  const text = typeDeclarations({
+    actor: 'odd',
+    did,
+    exports: new Map([
+      ['a-b', 'query'],
+      ['constructor', 'update'],
+    ]),
+    isGuarded: false,
+  });
+  const folder = await temporaryDirectory();
+  await writeFile(join(folder, 'odd.ts'), text);
+  await writeFile(
+    join(folder, 'use.ts'),
+    `import type { Actor } from './odd.ts';
+     export const shortest: Actor['constructor']['args'] = [{ 'a b': 1, __proto__: 'x' }];
+     export const longest: Actor['constructor']['args'] = [{ 'a b': '1', _7_: null, __proto__: 'x' }, null, { any: 1 }];
+     export const kinds: [Actor['a-b']['kind'], Actor['constructor']['kind']] = ['query', 'update'];
+     export const tags: Actor['a-b']['args'][1][] = ['ok', { ok: null }, { '*/ x': [null, 5] }];`,
+  );
+  await run(process.execPath, [TSC, ...FLAGS, join(folder, 'use.ts')], { cwd: folder });
+  assert.ok(!text.includes('hidden'));
 });
 
 test('every example of a document can be sent as it is', async (t) => {

@@ -47,6 +47,15 @@ export function describeOpenApi(
       for (const [at, { paths }] of documents.entries()) assert.ok(`/call-json/${names[at]}/inc` in paths);
     });
 
+    test('types are declarations of TypeScript, with each method that clients may call', async (t) => {
+      const openApi = await made(t);
+      const bytes = await openApi.typesOf(actorOf('counter', COUNTER, METHODS));
+      const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+      assert.match(text, /^export interface Actor \{$/m);
+      for (const method of Object.keys(METHODS)) assert.match(text, new RegExp(`^ *${method}: \\{ kind: `, 'm'));
+      assert.notDeepEqual(bytes, await openApi.documentOf(actorOf('counter', COUNTER, METHODS)));
+    });
+
     test('an interface that is none is refused as invalid, and the next is described', async (t) => {
       const openApi = await made(t);
       for (const did of ['', 'service', 'service : { a : (missing) -> () }'])

@@ -10,6 +10,7 @@ export {
   type DescribedMethod,
   type DescribedParameter,
   type DescribedType,
+  type NamedType,
   type PlainKind,
   resolveNamed,
 } from './described-types.ts';

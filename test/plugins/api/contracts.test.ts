@@ -123,7 +123,10 @@ const MISTAKES: Readonly<Record<string, readonly [describe: (runner: SuiteRunner
         '',
         (_t, own) => {
           const documents = own();
-          return { documentOf: (actor) => documents.documentOf({ ...actor, name: 'counter' }) };
+          return {
+            documentOf: (actor) => documents.documentOf({ ...actor, name: 'counter' }),
+            typesOf: (actor) => documents.typesOf(actor),
+          };
         },
         runner,
       ),
