@@ -30,7 +30,12 @@ const ROOT = resolve(import.meta.dirname, '..');
 const DIST = join(ROOT, 'dist');
 const FRESH = join(ROOT, `.dist-${process.pid}`);
 /** Files that are shipped as they are: the two that start the server, and what it reads. */
-const ASSETS = ['config/svc.js', 'config/bundle.js', 'subsystems/inspector/page.html'];
+const ASSETS = [
+  'config/svc.js',
+  'config/bundle.js',
+  'subsystems/inspector/page.html',
+  ...globSync('subsystems/assets/site/**/*.{mo,toml,motoko}', { cwd: ROOT }),
+];
 const ROOMS = '{kernel,subsystems,plugins}';
 
 interface Manifest {

@@ -87,6 +87,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
       readonly warnings: readonly string[];
     };
 
+/** Compiled modules that come with the server: the site of a folder's, and in a clone the examples'. */
+const SHIPPED_MODULES: readonly string[] = ['subsystems/assets/site/build', 'config/examples/build'];
 const NO_SECTIONS: PluginSections = { sections: {}, values: [], problems: [] };
 
 /** Loads the configuration. Operators' mistakes never reject: they resolve as `refused`, with every problem named. */
@@ -231,7 +233,7 @@ function buildConfig(
     },
     compiler: {
       ...cachesOf('motoko', state, options.environment),
-      shippedDirectory: options.root === undefined ? undefined : join(options.root, 'config/examples/build'),
+      shippedDirectories: shippedDirectories(options.root),
       mops: mopsOf(options.environment),
       isKeptWarm: flags.watch,
       keepsMemory: flags.watch && usableMemoryBytes() >= COMPILER_KEEPS_FROM_BYTES,
@@ -277,6 +279,10 @@ function fileOf(file: string | undefined, { directory }: LoadOptions): string | 
 }
 
 type CacheDirectories = Pick<ServerConfig['execution'], 'cacheDirectory' | 'sharedCacheDirectory'>;
+
+function shippedDirectories(root: string | undefined): readonly string[] {
+  return root === undefined ? [] : SHIPPED_MODULES.map((folder) => join(root, folder));
+}
 
 /** Returns the folder `name` of the state directory, and that of the user's cache folder. */
 function cachesOf(name: string, state: string | undefined, environment: Environment): CacheDirectories {

@@ -127,7 +127,7 @@ interface CompilerSection {
   /** Directory of compiled modules in the user's cache folder; undefined: the user has none. */
   readonly sharedCacheDirectory: string | undefined;
   /** Directory of compiled modules that came with the server; they are only read. */
-  readonly shippedDirectory: string | undefined;
+  readonly shippedDirectories: readonly string[];
   /** Folders where mops keeps packages besides a project's own folder, and the value of `{MOPS_ENV}` in a path. */
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   /** True if sources are compiled as they are saved (`--watch`): the compiler is kept ready for the next one. */

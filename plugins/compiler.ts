@@ -5,7 +5,7 @@ import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
   readonly sharedCacheDirectory: string | undefined;
-  readonly shippedDirectory: string | undefined;
+  readonly shippedDirectories: readonly string[];
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   readonly isKeptWarm: boolean;
   readonly keepsMemory: boolean;
@@ -32,7 +32,7 @@ export const compilerPlugin = definePlugin({
     createCompiler({
       cacheDirectory: config.cacheDirectory,
       sharedCacheDirectory: config.sharedCacheDirectory,
-      shippedDirectory: config.shippedDirectory,
+      shippedDirectories: config.shippedDirectories,
       mops: config.mops,
       isKeptWarm: config.isKeptWarm,
       keepsMemory: config.keepsMemory,

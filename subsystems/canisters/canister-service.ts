@@ -16,6 +16,7 @@ import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import { notSupported, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { createAssetFolders } from '../assets/index.ts';
 import { Accounting } from './accounting.ts';
 import { CandidInterfaces } from './candid-interfaces.ts';
 import { CanisterDirectory } from './canister-directory.ts';
@@ -127,7 +128,9 @@ export class CanisterService implements Canisters {
     const deployments = this.#deployments;
     const settled = (): Promise<void> => storage.settled();
     this.operator = new OperatedCanisters({ ...dependencies, deployments, settled });
-    this.started = new StartedActors({ ...parts, prepared: this.#prepared, deployments, followsFiles });
+    const folders = createAssetFolders(dependencies.codec);
+    const started = { prepared: this.#prepared, deployments, messages: this.#messages, folders, followsFiles };
+    this.started = new StartedActors({ ...parts, ...started });
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });
   }
 

@@ -145,6 +145,7 @@ export class Deployments {
     );
     this.#noteDeployment(record, 'upgrade', options.caller);
     await this.#settled(record);
+    await files?.taken?.();
     return report;
   }
 

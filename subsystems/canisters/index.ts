@@ -157,6 +157,8 @@ export interface ActorFiles {
   readonly module: Uint8Array;
   /** Undefined: the manifest names no `.did` file. */
   readonly candidText: string | undefined;
+  /** To be called when the canister has them: what it serves from a folder follows. */
+  readonly taken?: (() => Promise<void>) | undefined;
 }
 
 /** The facts that are named become the canister's once it is upgraded; others stay as they are. */
@@ -416,7 +418,10 @@ export const Canisters = defineCapability<Canisters>('canisters');
 /** The manifest's actors as their files are. */
 export interface ManifestActors {
   names(): readonly string[];
-  /** Files whose change may change an actor, missing ones too: absolute paths. */
+  /**
+   * Files whose change may change an actor, missing ones too: absolute paths. One with a slash at its end is a folder:
+   * whatever changes in it counts.
+   */
   filesOf(name: string): Promise<readonly string[]>;
   /**
    * Takes up an actor's files as they are now: upgrades it if it has another module or interface, and installs it where

@@ -6,13 +6,9 @@ import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
 import { hashOf, ManifestFiles } from './manifest-files.ts';
+import { installerOf, type ManifestAssets } from './manifest-assets.ts';
 import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
-/**
- * The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and
- * ids").
- */
-const ANONYMOUS = Uint8Array.of(4);
 /** Where another actor of the manifest is, as tools of the Internet Computer name it. */
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
 /**
@@ -34,6 +30,7 @@ export interface InstallManifestDependencies {
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   readonly execution: Pick<ModuleStore, 'prepare' | 'expect'>;
   readonly log: Logger;
+  readonly assets: ManifestAssets;
   /** Aborted when the server is told to stop meanwhile. */
   readonly signal: AbortSignal;
   /** Variables for every canister of the host; resolves when those that were there before have them. */
@@ -56,31 +53,28 @@ export interface InstalledManifest {
  * fails the start.
  */
 export async function installManifest(
-  { canisters, ids, manifest, compiler, execution, log, signal, share }: InstallManifestDependencies,
+  { canisters, ids, manifest, compiler, execution, log, assets, signal, share }: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
 ): Promise<InstalledManifest> {
   progress('reading the manifest');
   const actors = await manifest.read();
-  // All ids first, in the manifest's order: an actor may name one that comes after it.
-  const variables = new Map(
-    actors.map(({ name }) => [PUBLIC_ID + name, principalToText(canisters.named(name)?.id ?? ids.next())]),
-  );
+  const variables = publicIds(actors, { canisters, ids });
   await share(variables);
   // No more than this is kept for as long as the host serves: there may be very many actors.
-  const sources = actors.map(({ name, source, candidFile }) => ({ name, source, candidFile }));
+  const sources = actors.map(sourceOf);
   const principalOf = (name: string): string | undefined => variables.get(PUBLIC_ID + name);
   const modulesNow = (): ManifestModules =>
     new ManifestModules({ compiler, execution, log, actors: sources, principalOf });
   const modules = modulesNow();
-  const readFiles = (name: string): Promise<ActorFiles> => modulesNow().readNamed(name);
+  const readFiles = (name: string): Promise<ActorFiles> => assets.read(name, modulesNow());
   const there: ManifestSource[] = [];
   const install = async (actor: ManifestActor, { module, candidText }: ActorFiles): Promise<void> => {
-    const { args, cycles, env, hasCertificate, name } = actor;
+    const { args: argument, cycles, env, hasCertificate, name } = actor;
     const principal = principalOf(name);
     const id = principal === undefined ? undefined : principalFromText(principal);
-    const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFiles };
-    await canisters.place(name, module, options);
+    const facts = { argument, caller: installerOf(actor), cycles, candidText, env, hasCertificate };
+    await canisters.place(name, module, { ...facts, id, readFiles });
   };
   for (const [index, actor] of actors.entries()) {
     if (signal.aborted) break;
@@ -89,9 +83,11 @@ export async function installManifest(
     if (known !== undefined) {
       // An actor that is there is not reinstalled; only an upgrade takes the file as it is now.
       known.readFiles = readFiles;
-      // The operator's to say, as the file is; nothing of the actor's state depends on it.
-      if (actor.hasCertificate && known.damage === undefined) canisters.giveFacts(known, { hasCertificate: true });
       there.push(at(sources, index, 'source'));
+      if (known.damage !== undefined) continue;
+      // The operator's to say, as the file is; nothing of the actor's state depends on it.
+      if (actor.hasCertificate) canisters.giveFacts(known, { hasCertificate: true });
+      await deployFolder({ assets, log, progress }, actor, place);
       continue;
     }
     for (const next of sources.slice(index, index + 1 + EXPECTED))
@@ -101,9 +97,11 @@ export async function installManifest(
       const module = await unlessAborted(signal, modules.moduleOf(actor));
       if (module === undefined) break;
       const candidText = await candidTextOf(actor);
+      await assets.check(actor);
       if (signal.aborted) break;
       progress(`installing ${actor.name} ${place}`);
       await install(actor, { module, candidText });
+      await deployFolder({ assets, log, progress }, actor, place);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));
@@ -113,16 +111,53 @@ export async function installManifest(
     canisters,
     sources,
     modulesNow,
-    caller: ANONYMOUS,
+    assets,
     // Files of an installation are not kept: they are read again.
     install: async (name) => {
-      const actor = (await manifest.read()).find((known) => known.name === name);
-      if (actor === undefined)
-        throw new ServerError('missing', 'actor-missing', `the manifest has no actor ${name} any more`);
-      await install(actor, await readFiles(name));
+      const read = await readFiles(name);
+      await install(await declared(manifest, name), read);
+      await read.taken?.();
     },
   });
   return { compare: comparison({ canisters, log }, modules, there), files };
+}
+
+/** Gives all ids first, in the manifest's order: an actor may name one that comes after it. */
+function publicIds(
+  actors: readonly ManifestActor[],
+  { canisters, ids }: Pick<InstallManifestDependencies, 'canisters' | 'ids'>,
+): ReadonlyMap<string, string> {
+  return new Map(
+    actors.map(({ name }) => [PUBLIC_ID + name, principalToText(canisters.named(name)?.id ?? ids.next())]),
+  );
+}
+
+/** Returns what the manifest says of an actor now. Rejects with ServerError `actor-missing`. */
+async function declared(manifest: Manifest, name: string): Promise<ManifestActor> {
+  const actor = (await manifest.read()).find((known) => known.name === name);
+  if (actor !== undefined) return actor;
+  throw new ServerError('missing', 'actor-missing', `the manifest has no actor ${name} any more`);
+}
+
+function sourceOf({ name, source, candidFile, assets }: ManifestActor): ManifestSource {
+  return { name, source, candidFile, ...(assets && { assets }) };
+}
+
+/** Brings a site up to date with its folder; one that cannot be goes on as it is. */
+async function deployFolder(
+  { assets, log, progress }: Pick<InstallManifestDependencies, 'assets' | 'log'> & { progress: (note: string) => void },
+  actor: ManifestActor,
+  place: string,
+): Promise<void> {
+  if (actor.assets === undefined) return;
+  progress(`deploying the files of ${actor.name} ${place}`);
+  try {
+    const { files } = await assets.deploy(actor);
+    if (files > 0) log.info(`deployed ${files} file(s) of ${actor.name}`);
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    log.announce(`WARNING ${actor.name} serves its files as they were: ${messageOf(error)}`);
+  }
 }
 
 /** Undefined once the signal is aborted: a compilation may take a minute, and whoever stops waits for none. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { ActorFiles, ManifestActors, UpgradeOptions, UpgradeReport } from './index.ts';
+import { installerOf, type ManifestAssets } from './manifest-assets.ts';
 import type { ManifestModules, ManifestSource } from './manifest-modules.ts';
 
 interface ManifestFilesDependencies {
@@ -16,8 +17,7 @@ interface ManifestFilesDependencies {
   readonly modulesNow: () => ManifestModules;
   /** Installs an actor that was rejected, with what the manifest says of it now. */
   readonly install: (name: string) => Promise<void>;
-  /** Who changes the manifest's actors. */
-  readonly caller: Uint8Array;
+  readonly assets: ManifestAssets;
 }
 
 export const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
@@ -42,27 +42,35 @@ export class ManifestFiles implements ManifestActors {
     return this.#needs.sources.map(({ name }) => name);
   }
 
-  filesOf(name: string): Promise<readonly string[]> {
-    return this.#needs.modulesNow().filesNamed(name);
+  async filesOf(name: string): Promise<readonly string[]> {
+    const modules = this.#needs.modulesNow();
+    const folders = this.#needs.assets.foldersOf(modules.sourceNamed(name));
+    const files = await modules.filesNamed(name);
+    return [...files, ...(await folders)];
   }
 
   async reload(name: string): Promise<'same' | 'reloaded' | 'installed'> {
-    const { canisters, caller } = this.#needs;
+    const { canisters, assets } = this.#needs;
     if (canisters.named(name) === undefined) {
       // The actor was deleted. Its id was given out, and other actors know it by that: only a start gives it another.
       if (!canisters.isRejected(name)) return 'same';
       await this.#needs.install(name);
       return 'installed';
     }
-    const files = await this.#needs.modulesNow().readNamed(name);
+    const modules = this.#needs.modulesNow();
+    const source = modules.sourceNamed(name);
+    const files = await modules.readNamed(name);
+    await assets.check(source);
     const record = canisters.named(name);
     // Deleted while its source was compiled.
     if (record === undefined) return 'same';
     if (record.damage !== undefined)
       throw new ServerError('missing', 'actor-rejected', `it was rejected: ${record.damage}`);
     const candidText = newCandid(record, files);
-    if (candidText === undefined && record.module?.hash === hashOf(files.module)) return 'same';
-    await canisters.upgrade(record, files.module, { argument: undefined, caller, candidText });
-    return 'reloaded';
+    const isSame = candidText === undefined && record.module?.hash === hashOf(files.module);
+    if (!isSame)
+      await canisters.upgrade(record, files.module, { argument: undefined, caller: installerOf(source), candidText });
+    const changes = await assets.deploy(source);
+    return isSame && changes.files === 0 ? 'same' : 'reloaded';
   }
 }

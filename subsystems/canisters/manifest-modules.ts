@@ -6,7 +6,7 @@ import type { ManifestActor } from '../manifest/index.ts';
 import type { ActorFiles } from './index.ts';
 
 /** The part of a manifest's actor that is needed for as long as the host serves. */
-export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile'>;
+export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile' | 'assets'>;
 
 interface ManifestModulesDependencies {
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
@@ -45,9 +45,14 @@ export class ManifestModules {
 
   /** Reads the files with which an actor is installed or upgraded. */
   async readNamed(name: string): Promise<ActorFiles> {
+    const actor = this.sourceNamed(name);
+    return { module: await this.moduleOf(actor), candidText: await candidTextOf(actor) };
+  }
+
+  sourceNamed(name: string): ManifestSource {
     const actor = this.#needs.actors.find((known) => known.name === name);
     assert(actor !== undefined, `the manifest has no actor ${name}`);
-    return { module: await this.moduleOf(actor), candidText: await candidTextOf(actor) };
+    return actor;
   }
 
   /** Files whose change may change the module or the interface of an actor, missing ones too: absolute paths. */

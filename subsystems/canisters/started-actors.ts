@@ -5,18 +5,23 @@
  * Main thread. Has everything done by others; keeps what the manifest's files are.
  */
 import { assert, ServerError } from '../../kernel/index.ts';
+import type { AssetFolders } from '../assets/index.ts';
 import type { CanisterStore } from './canister-store.ts';
+import type { ClientMessages } from './client-messages.ts';
 import type { Deployments } from './deployments.ts';
 import type { ManifestActors } from './index.ts';
 import { type InstallManifestDependencies, type InstalledManifest, installManifest } from './install-manifest.ts';
+import { ManifestAssets } from './manifest-assets.ts';
 import { type Recovery, recoverCanisters, type RecoveryDependencies } from './recover-canisters.ts';
 
 type Shared = Omit<RecoveryDependencies, 'management' | 'signal'> &
-  Omit<InstallManifestDependencies, 'canisters' | 'ids' | 'signal' | 'share'>;
+  Omit<InstallManifestDependencies, 'canisters' | 'ids' | 'assets' | 'signal' | 'share'>;
 
 interface StartedActorsNeeds extends Shared {
   readonly deployments: Deployments;
   readonly store: CanisterStore;
+  readonly messages: ClientMessages;
+  readonly folders: AssetFolders;
   /** Somebody takes up what differs between manifest and state: it need not be told. */
   readonly followsFiles: boolean;
 }
@@ -56,7 +61,7 @@ export class StartedActors implements ManifestActors {
    */
   async install(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
-    const { deployments, directory, store, execution } = this.#needs;
+    const { deployments, directory, store, execution, folders, messages } = this.#needs;
     const { management } = deployments;
     this.#recovery = store.isDurable
       ? await recoverCanisters({ ...this.#needs, management, signal }, progress)
@@ -72,6 +77,7 @@ export class StartedActors implements ManifestActors {
           giveFacts: (...given) => deployments.giveFacts(...given),
         },
         ids: directory.ids,
+        assets: new ManifestAssets({ folders, messages, named: (name) => directory.findByName(name) }),
         signal,
         share: async (environment) => {
           execution.shareEnvironment(environment);

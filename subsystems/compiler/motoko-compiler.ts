@@ -43,8 +43,8 @@ export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
   readonly cacheDirectory: string | undefined;
   /** Directory of modules that other servers compiled, too; looked at behind the first. */
   readonly sharedCacheDirectory?: string | undefined;
-  /** Directory of compiled modules that are only read, and asked where the others have nothing. */
-  readonly shippedDirectory?: string | undefined;
+  /** Directories of compiled modules that are only read, and asked where the others have nothing. */
+  readonly shippedDirectories?: readonly string[] | undefined;
   /**
    * True if sources are compiled again and again, as with `--watch`: the next compilation is prepared while there is
    * nothing to compile, and processes stay for ten minutes after the last one unless `idleMs` is given.
@@ -124,7 +124,7 @@ class CachingCompiler implements MotokoCompiler {
   readonly #processes: MocProcesses;
   readonly #comparisons: MocProcesses;
   readonly #cache: CompileCache | undefined;
-  readonly #shipped: CompileCache | undefined;
+  readonly #shipped: readonly CompileCache[];
   readonly #options: MotokoCompilerOptions;
   /** Two actors from one source are compiled once. */
   readonly #running = new Map<string, Promise<CacheEntry>>();
@@ -149,7 +149,7 @@ class CachingCompiler implements MotokoCompiler {
       (behind, directory) => (directory === undefined ? behind : new CompileCache(directory, behind)),
       undefined,
     );
-    this.#shipped = options.shippedDirectory === undefined ? undefined : new CompileCache(options.shippedDirectory);
+    this.#shipped = (options.shippedDirectories ?? []).map((directory) => new CompileCache(directory));
   }
 
   async compile(mainFile: string, options: MotokoCompileOptions = {}): Promise<CompiledActor> {
@@ -246,7 +246,9 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   async #kept(key: string): Promise<CacheEntry | undefined> {
-    return (await this.#cache?.read(key)) ?? (await this.#shipped?.peek(key));
+    let kept = await this.#cache?.read(key);
+    for (const shipped of this.#shipped) kept ??= await shipped.peek(key);
+    return kept;
   }
 
   async #compileNow(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {

@@ -10,11 +10,14 @@ import { type Logger, messageOf } from '../../kernel/index.ts';
 /** Folders that are watched at once; the system's own limit (fs.inotify.max_user_watches) is usually higher. */
 const FOLDERS_MAX = 8192;
 
+/** No file has this name. */
+const ANY = '';
+
 interface Folder {
   readonly watcher: FSWatcher;
   /** Inode, by which a replaced folder at the same path is recognised. */
   readonly inode: number;
-  /** Owners by the names of their files in this folder. */
+  /** Owners by the names of their files in this folder; ANY: whatever changes in it. */
   readonly owners: Map<string, Set<string>>;
 }
 
@@ -45,11 +48,15 @@ export class WatchedFiles implements Disposable {
 
   /**
    * Watches these files for an owner, instead of its earlier ones. Paths are absolute; a file, or its folder, may be
-   * missing.
+   * missing. One with a slash at its end is a folder that is watched for all that changes in it.
    */
   async set(owner: string, files: Iterable<string>): Promise<void> {
     const names = new Map<string, Set<string>>();
     for (const file of files) {
+      if (file.endsWith('/')) {
+        addTo(names, file.slice(0, -1), ANY);
+        continue;
+      }
       add(names, file);
       const target = await realpath(file).catch(() => file);
       if (target !== file) add(names, target);
@@ -135,8 +142,10 @@ export class WatchedFiles implements Disposable {
   #saw(path: string, name: string | null): void {
     const folder = this.#folders.get(path);
     if (folder === undefined) return;
-    const told = name === null ? undefined : folder.owners.get(name);
-    if (name !== null && told !== undefined) for (const owner of told) this.#changed(owner, join(path, name));
+    const told = [folder.owners.get(name ?? ANY), folder.owners.get(ANY)];
+    if (name !== null)
+      for (const owner of new Set(told.flatMap((owners) => [...(owners ?? [])])))
+        this.#changed(owner, join(path, name));
     if (name !== null && name !== basename(path)) return;
     const all = new Set(Array.from(folder.owners.values(), (owners) => Array.from(owners)).flat());
     for (const owner of all) this.#changed(owner, path);
@@ -154,6 +163,10 @@ function add(names: Map<string, Set<string>>, file: string): void {
     name = basename(path);
     path = dirname(path);
   }
+  addTo(names, path, name);
+}
+
+function addTo(names: Map<string, Set<string>>, path: string, name: string): void {
   const inside = names.get(path);
   if (inside === undefined) names.set(path, new Set([name]));
   else inside.add(name);

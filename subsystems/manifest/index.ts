@@ -18,6 +18,14 @@ export interface ManifestActor {
   readonly env: ReadonlyMap<string, string>;
   /** True if its queries get a placeholder for a certificate. */
   readonly hasCertificate: boolean;
+  /** A folder whose files are put into the actor. */
+  readonly assets?: AssetsFolder | undefined;
+}
+
+interface AssetsFolder {
+  readonly folder: string;
+  /** True if the actor is the server's own site: the manifest names no other source. */
+  readonly isSite: boolean;
 }
 
 /** Declaration of the actors that this host serves (`actors.json`). */

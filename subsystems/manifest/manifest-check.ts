@@ -10,6 +10,7 @@
 import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { SITE_FILE } from '../assets/index.ts';
 import { CYCLES_MAX, readDecimalString, readWholeNumber } from './decimal.ts';
 import type { ManifestActor } from './index.ts';
 import { nearest } from './nearest.ts';
@@ -29,7 +30,7 @@ export const SMALLEST_MANIFEST = '{ "actors": { "counter": { "main": "Counter.mo
 const ACTOR_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/u;
 const TOP_KEYS = ['$schema', 'actors'];
 const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
-const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env', 'certificate'];
+const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env', 'certificate', 'assets'];
 const ENV_VARIABLES_MAX = 20;
 const ENV_BYTES_MAX = 128;
 const HOST_VARIABLE_PREFIX = 'PUBLIC_CANISTER_ID:';
@@ -107,7 +108,20 @@ class ManifestChecker {
     const cycles = this.#cycles(members.get('cycles'), `${path}.cycles`);
     const env = this.#env(members.get('env'), `${path}.env`);
     const hasCertificate = this.#certificate(members.get('certificate'), `${path}.certificate`);
-    return source === undefined ? undefined : { name, source, candidFile, args, cycles, env, hasCertificate };
+    const assets = this.#assets(members, `${path}.assets`);
+    return source === undefined
+      ? undefined
+      : { name, source, candidFile, args, cycles, env, hasCertificate, ...(assets && { assets }) };
+  }
+
+  #assets(members: Members, path: string): ManifestActor['assets'] {
+    const node = members.get('assets')?.value;
+    if (node === undefined) return undefined;
+    const isSite = !members.has('main') && !members.has('wasm');
+    // The folder is looked for when it is read: a build may make it later.
+    if (node.kind !== 'string') return this.#report(node, path, `expected a path as text, not ${nameOf(node)}`);
+    if (node.value === '' || node.value.includes('\0')) return this.#report(node, path, 'is not a path; name a folder');
+    return { folder: resolve(dirname(this.#manifest.file), node.value), isSite };
   }
 
   /** Returns one object for equal sources: thousands of actors may share one file. */
@@ -133,7 +147,12 @@ class ManifestChecker {
       const file = await this.#file(wasm.value, `${path}.wasm`, 'wasm');
       return file === undefined ? undefined : { kind: 'wasm', file };
     }
-    this.#report(key, path, 'has neither "main" (Motoko source) nor "wasm" (a module); add one of them');
+    if (members.has('assets')) return { kind: 'main', file: SITE_FILE };
+    this.#report(
+      key,
+      path,
+      'has neither "main" (Motoko source) nor "wasm" (a module) nor "assets" (a folder); add one of them',
+    );
     return undefined;
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ManifestAssets } from '../../../subsystems/canisters/manifest-assets.ts';
 import { installManifest } from '../../../subsystems/canisters/install-manifest.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import type { CompiledActor } from '../../../subsystems/compiler/index.ts';
@@ -49,6 +50,11 @@ function scene(names: readonly string[]) {
       compiler: { compile: () => compiling.promise, sourcesOf: unused },
       execution: { prepare: unused, expect: () => undefined },
       log: new RecordingLogger(),
+      assets: new ManifestAssets({
+        folders: { check: unused, deploy: unused, foldersOf: unused },
+        messages: { call: unused },
+        named: () => undefined,
+      }),
       signal: abort.signal,
       share: async () => undefined,
     },

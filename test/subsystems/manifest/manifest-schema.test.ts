@@ -49,6 +49,7 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
     'A=b',
   ],
   certificate: ['placeholder', true],
+  assets: ['dist', 'nowhere/at all', '', 5, null, 'a\0', ['dist']],
   unknown: [1],
 };
 const many = Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`V${index}`, 'x']));

@@ -118,7 +118,7 @@ test('all faults are reported together, each with line, column, path and fix', a
     `actors.json has 8 problems:
   actors.json:2:3 actor: unknown key; did you mean "actors"?
   actors.json:5:5 actors["9lives"]: a name has 1 to 64 letters, digits, "_" and "-" and starts with a letter or "_"; rename the actor
-  actors.json:5:5 actors["9lives"]: has neither "main" (Motoko source) nor "wasm" (a module); add one of them
+  actors.json:5:5 actors["9lives"]: has neither "main" (Motoko source) nor "wasm" (a module) nor "assets" (a folder); add one of them
   actors.json:5:17 actors["9lives"].mian: unknown key; did you mean "main"?
   actors.json:6:35 actors.twice: has both "main" and "wasm"; keep the one to serve
   actors.json:6:63 actors.twice.cycles: expected a whole number from 0 to 2^128-1, as a number or a decimal string, not -5
