@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
@@ -441,4 +442,13 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const origin = await server.listen();
   t.after(() => server.close({ signal: AbortSignal.abort() }));
   return { origin, server, canisters, gateway, log, readiness };
+}
+
+/** Resolves when nobody watches a canister of the host any more; that takes a turn or two. */
+export async function untilUnwatched({ canisters }: HttpHost): Promise<void> {
+  const deadlineMs = Date.now() + 5_000;
+  while (canisters.watchers.size > 0) {
+    assert.ok(Date.now() < deadlineMs, `${canisters.watchers.size} watchers are left`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }

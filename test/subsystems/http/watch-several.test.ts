@@ -6,7 +6,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { arrived } from '../../support/arrived.ts';
 import { EventClient } from '../../support/event-client.ts';
 import { send } from '../../support/http-client.ts';
-import { type HttpHost, startHttpHost } from './counter-host.ts';
+import { type HttpHost, startHttpHost, untilUnwatched } from './counter-host.ts';
 
 const targetOf = (...queries: readonly string[]): string =>
   `/watch?${queries.map((query) => `q=${encodeURIComponent(query)}`).join('&')}`;
@@ -47,7 +47,7 @@ suite('several live queries in one stream', () => {
     assert.deepEqual(await eventsOf(client, 2), { a: ['[1]'], c: ['[1]'] });
     assert.equal(host.canisters.watchers.size, 1);
     await client[Symbol.asyncDispose]();
-    while (host.canisters.watchers.size > 0) await new Promise((resolve) => setImmediate(resolve));
+    await untilUnwatched(host);
   });
 
   test('it shares the execution with those who watch one of its queries alone', async (t) => {

@@ -3,7 +3,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { arrived } from '../../support/arrived.ts';
 import { EventClient } from '../../support/event-client.ts';
 import { send } from '../../support/http-client.ts';
-import { type HttpHost, jsonTextCodec, startHttpHost } from './counter-host.ts';
+import { type HttpHost, jsonTextCodec, startHttpHost, untilUnwatched } from './counter-host.ts';
 
 const answersOf = async (client: EventClient, count: number): Promise<string[]> => {
   const answers: string[] = [];
@@ -103,7 +103,7 @@ suite('live queries over HTTP', () => {
     const host = await startHttpHost(t);
     const clients = await Promise.all(Array.from({ length: 50 }, () => watching(t, host)));
     await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
-    while (host.canisters.watchers.size > 0) await new Promise((resolve) => setImmediate(resolve));
+    await untilUnwatched(host);
     const again = await watching(t, host);
     assert.deepEqual(await answersOf(again, 1), ['[0]']);
     assert.equal(host.canisters.watchers.size, 1);
