@@ -1,6 +1,7 @@
 /** Folders of the manifest, and the actors that serve them: files are put there by a principal that nobody has. */
 import { ServerError } from '../../kernel/index.ts';
 import { type AssetActor, type AssetChanges, type AssetFolders, HOST_PRINCIPAL } from '../assets/index.ts';
+import { ANONYMOUS } from '../ic/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { ClientMessages } from './client-messages.ts';
@@ -15,12 +16,10 @@ interface ManifestAssetsNeeds {
   readonly named: (name: string) => CanisterRecord | undefined;
 }
 
-/** The anonymous principal: it installs the manifest's other actors (docs/running.md, "Names and ids"). */
-const ANONYMOUS = Uint8Array.of(4);
-
 /**
- * Returns who installs an actor, and becomes its controller: with a folder the host, since its controllers may replace
- * the site, and whoever calls without saying who is anonymous.
+ * Returns the principal that installs an actor and becomes its controller: with a folder the host's, since controllers
+ * may replace the site and whoever calls without saying who is anonymous; else the anonymous one (docs/running.md,
+ * "Names and ids").
  */
 export function installerOf({ assets }: Pick<ManifestActor, 'assets'>): Uint8Array {
   return assets === undefined ? ANONYMOUS : HOST_PRINCIPAL;

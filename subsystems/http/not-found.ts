@@ -13,11 +13,17 @@ export function notFound(request: IncomingMessage, added: readonly RouteSpec[] =
   // The base of a client's URL often ends with a slash, and its path begins with one.
   const meant = target.replace(/^\/+/, '/');
   const routes = [...ROUTES, ...added];
-  const shared = routes.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(meant));
+  const shared = routes.filter(({ path }) => path !== '/' && beginningOf(path) === beginningOf(meant));
   const hint =
     shared.length > 0
       ? `; there is ${shared.map(({ method, path }) => `${method} ${readablePathOf(path)}`).join(', ')}`
-      : suggestionFor(`/${firstSegmentOf(meant)}`, new Set(routes.map(({ path }) => `/${firstSegmentOf(path)}`)));
+      : suggestionFor(beginningOf(meant), new Set(routes.map(({ path }) => beginningOf(path))));
   const shown = target.length > SHOWN_CHARACTERS_MAX ? `${target.slice(0, SHOWN_CHARACTERS_MAX)}…` : target;
   return new ServerError('missing', 'no-such-path', `no such path: ${request.method ?? ''} ${shown}${hint}`);
+}
+
+/** Returns the part of a path that those meant together share: `/call`, and `/x/actors` below `/x/`. */
+function beginningOf(path: string): string {
+  const first = firstSegmentOf(path);
+  return first === 'x' ? `/x/${firstSegmentOf(path.slice('/x'.length))}` : `/${first}`;
 }

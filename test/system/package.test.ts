@@ -89,6 +89,7 @@ test('the tarball has what a server needs, and nothing else', async () => {
     /^config\/(svc|manifest\.schema\.json|(examples|observability|proxies|systemd)\/.+)$/,
     /^dist\/(bundle\/.+\.(mjs|mjs\.map)|bundle\/LICENSES\.txt|config\/(svc|bundle)\.js)$/,
     /^dist\/(subsystems\/inspector\/page\.html|.+\.d\.ts)$/,
+    /^dist\/subsystems\/assets\/site\/(\w+\.mo|mops\.toml|build\/[0-9a-f]{64}\.motoko)$/,
   ];
   assert.deepEqual(
     files.filter((file) => !wanted.some((pattern) => pattern.test(file))),

@@ -65,6 +65,12 @@ suite('request targets are matched exactly', () => {
       'no such path: POST /cal-json/counter/inc: did you mean /call-json?',
     );
     assert.match(await messageOf('GET', '/Actors'), /did you mean \/actors\?$/);
+    assert.match(
+      await messageOf('GET', '/x/actors/counter/setings'),
+      /; there is GET \/x\/actors\/<ACTOR>\/types, GET /,
+    );
+    assert.match(await messageOf('GET', '/x/actor/counter/settings'), /: did you mean \/x\/actors\?$/);
+    assert.match(await messageOf('GET', '/x'), /^no such path: GET \/x(?:: did you mean \/\S+\?)?$/);
     assert.match(await messageOf('GET', '//actors'), /: GET \/\/actors; there is GET \/actors/);
     assert.match(await messageOf('GET', '//actor'), /did you mean \/actors\?$/);
     assert.match(await messageOf('GET', '/nowhere'), /: GET \/nowhere$/);
