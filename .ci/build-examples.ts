@@ -3,9 +3,10 @@
  * the first `npm start` compiles nothing. Entries are those of the compiler's own cache, keyed by the sources, the
  * compiler and its flags; entries of earlier sources are removed.
  */
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
+import { replaceCache } from './compiled-cache.ts';
 
 const EXAMPLES = resolve(import.meta.dirname, '../config/examples');
 export const BUILT: string = join(EXAMPLES, 'build');
@@ -25,15 +26,4 @@ export async function buildExamples(directory: string): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  const draft = `${BUILT}-${process.pid}`;
-  mkdirSync(draft);
-  try {
-    await buildExamples(draft);
-    rmSync(BUILT, { recursive: true, force: true });
-    renameSync(draft, BUILT);
-  } finally {
-    rmSync(draft, { recursive: true, force: true });
-  }
-  process.stdout.write(`${readdirSync(BUILT).length} modules in ${BUILT}\n`);
-}
+if (import.meta.main) await replaceCache(BUILT, buildExamples);

@@ -2,15 +2,15 @@
  * `npm run build:site`: compiles the site of a folder into `subsystems/assets/site/build`, a cache that the package and
  * a clone bring, so that no start compiles it. The entry is one of the compiler's own cache (see build-examples.ts).
  */
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SITE_FILE } from '../subsystems/assets/index.ts';
 import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
+import { replaceCache } from './compiled-cache.ts';
 
-const BUILT_SITE: string = join(dirname(SITE_FILE), 'build');
+export const BUILT_SITE: string = join(dirname(SITE_FILE), 'build');
 
 /** Compiles the site into a directory. */
-async function buildSite(directory: string): Promise<void> {
+export async function buildSite(directory: string): Promise<void> {
   const compiler = createCompiler({ cacheDirectory: directory });
   try {
     await compiler.compile(SITE_FILE, { name: 'site' });
@@ -19,15 +19,4 @@ async function buildSite(directory: string): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  const draft = `${BUILT_SITE}-${process.pid}`;
-  mkdirSync(draft);
-  try {
-    await buildSite(draft);
-    rmSync(BUILT_SITE, { recursive: true, force: true });
-    renameSync(draft, BUILT_SITE);
-  } finally {
-    rmSync(draft, { recursive: true, force: true });
-  }
-  process.stdout.write(`${readdirSync(BUILT_SITE).length} module in ${BUILT_SITE}\n`);
-}
+if (import.meta.main) await replaceCache(BUILT_SITE, buildSite);

@@ -103,7 +103,8 @@ export class FolderDeployments implements AssetFolders {
     if (missing.length > 0)
       throw refused(
         actor,
-        `it has no method ${missing.join(', ')}: files are put into actors with the interface of the asset canister; without "main" and "wasm" the server brings such an actor`,
+        `it has no method ${missing.join(', ')}: files are put into actors with the interface of the asset canister; ` +
+          'without "main" and "wasm" the server brings such an actor',
       );
     const uploads = new Uploads(this.#interface, actor);
     const plan = planOf(await this.#wanted(source), await uploads.list());

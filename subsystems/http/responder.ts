@@ -398,7 +398,8 @@ export class Responder {
     const body = Buffer.from(isJson ? JSON.stringify({ code: status, message }) : message, 'utf8');
     const head =
       `HTTP/1.1 ${status} ${reason}\r\nsvc-version: ${this.#version}\r\n${ALLOW_ORIGIN}: *\r\n` +
-      `${EXPOSE_HEADERS}: ${EXPOSED}\r\ncontent-type: ${isJson ? JSON_TYPE : TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+      `${EXPOSE_HEADERS}: ${EXPOSED}\r\ncontent-type: ${isJson ? JSON_TYPE : TEXT}\r\n` +
+      `content-length: ${body.length}\r\nconnection: close\r\n\r\n`;
     socket.write(head, 'latin1');
     socket.write(body);
   }

@@ -53,6 +53,7 @@ function tooLarge(bytesMax: number): ServerError {
   return new ServerError(
     'invalid',
     'openapi-too-large',
-    `the description would have more than ${bytesMax} bytes: give large types in parameters a name (type T = …), and long names fewer letters`,
+    `the description would have more than ${bytesMax} bytes: give large types in parameters a name (type T = …), ` +
+      'and long names fewer letters',
   );
 }

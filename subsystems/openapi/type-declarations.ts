@@ -59,7 +59,9 @@ export function typeDeclarations({ actor, did, exports }: DocumentRequest): stri
   const about =
     `Types of the actor ${actor} with JSON, made by GET /x/actors/${actor}/types. ` +
     'Numbers beyond 2^53 are decimal strings, blobs base64, principals text.';
-  return `${commentOf(about, '')}\n${writer.definitions()}${commentOf(described.doc ?? 'Methods of the actor.', '')}export interface Actor {\n${members.join('')}}\n`;
+  const comment = commentOf(described.doc ?? 'Methods of the actor.', '');
+  const body = `${comment}export interface Actor {\n${members.join('')}}\n`;
+  return `${commentOf(about, '')}\n${writer.definitions()}${body}`;
 }
 
 class DeclarationWriter {

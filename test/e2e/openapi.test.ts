@@ -196,7 +196,9 @@ const USE_TYPES = `
   if ('err' in burnt && typeof burnt.err === 'object' && 'broke' in burnt.err) fault = burnt.err.broke.balance;
   const [account, balance] = await call('find', 'Ada');
   const owner: string | undefined = account?.owner;
-  const [tree, [small, float], bytes] = await call('echo', { node: { left: 'leaf', value: -3, right: { leaf: null } } }, [7, 'NaN'], 'AP8=');
+  const [tree, [small, float], bytes] = await call(
+    'echo', { node: { left: 'leaf', value: -3, right: { leaf: null } } }, [7, 'NaN'], 'AP8=',
+  );
   const value = typeof tree === 'object' && 'node' in tree ? tree.node.value : undefined;
   const refused = await call('fail').catch((error: Error) => error.message);
   console.log(JSON.stringify([minted, fault, owner, balance, value, small, float, bytes, await call('note', 'x'), refused]));

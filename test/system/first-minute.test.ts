@@ -5,6 +5,7 @@ import { chownSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { BUILT, buildExamples } from '../../.ci/build-examples.ts';
+import { BUILT_SITE, buildSite } from '../../.ci/build-site.ts';
 import { CodeCache } from '../../subsystems/execution/wire/code-cache.ts';
 import { codeVersion, instrument } from '../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../subsystems/wasm/index.ts';
@@ -33,6 +34,14 @@ test(
     assert.ok(bytes <= BUILT_BYTES_MAX, `${bytes} bytes`);
   },
 );
+
+test('the site of folders that the package brings is what the compiler makes of it', { timeout: 600_000 }, async () => {
+  const directory = await temporaryDirectory();
+  await buildSite(directory);
+  const [name = '', ...more] = readdirSync(directory);
+  assert.deepEqual([readdirSync(BUILT_SITE), more], [[name], []], 'run npm run build:site');
+  assert.ok(readFileSync(join(BUILT_SITE, name)).equals(readFileSync(join(directory, name))), 'run npm run build:site');
+});
 
 test('a first start compiles no example, and a second one instruments none', async (t) => {
   const cache = await temporaryDirectory();

@@ -60,7 +60,9 @@ module {
   };
 
   func isPlain(character : Char) : Bool {
-    character < '\u{7f}' and (Char.isAlphabetic(character) or Char.isDigit(character) or Text.contains("-._~!$'()*+,;=@/", #char character));
+    character < '\u{7f}' and (
+      Char.isAlphabetic(character) or Char.isDigit(character) or Text.contains("-._~!$'()*+,;=@/", #char character)
+    );
   };
 
   let digits = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"];

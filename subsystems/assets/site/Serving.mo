@@ -47,7 +47,9 @@ module {
     let ?(path, search) = Paths.split(request.url) else return text(400, "the address is not percent-encoded UTF-8\n");
     let serve = func(file : File, status : Nat16) : Types.Response = answer(site.contents, file, status, request, streamed);
     let follow = func({ status; to } : Redirects.Match) : Types.Response {
-      if (status != 200 and status != 404) return moved(status, Paths.relative(to, path) # (if (Text.contains(to, #char '?')) "" else search));
+      if (status != 200 and status != 404) {
+        return moved(status, Paths.relative(to, path) # (if (Text.contains(to, #char '?')) "" else search));
+      };
       switch (find(site, Paths.before(to, '?'))) {
         case (?file) serve(file, status);
         case null text(404, "a rule of _redirects leads to " # to # ", which is not there\n");
@@ -118,7 +120,13 @@ module {
     null;
   };
 
-  func answer(contents : Contents.Contents, { key; asset } : File, status : Nat16, request : Types.Request, streamed : Streamed) : Types.Response {
+  func answer(
+    contents : Contents.Contents,
+    { key; asset } : File,
+    status : Nat16,
+    request : Types.Request,
+    streamed : Streamed,
+  ) : Types.Response {
     let range = if (status == 200) header(request, "range") else null;
     let ?encoding = chosen(asset, request, range != null) else return text(404, key # " has no content\n");
     let etag = "\"" # Paths.hex(encoding.sha256) # "\"";
@@ -151,7 +159,10 @@ module {
         return empty(416);
       };
     };
-    if (code == 206) List.add(headers, ("content-range", "bytes " # Nat64.toText(from) # "-" # Nat64.toText(end - 1) # "/" # Nat64.toText(encoding.length)));
+    if (code == 206) {
+      let last = Nat64.toText(end - 1);
+      List.add(headers, ("content-range", "bytes " # Nat64.toText(from) # "-" # last # "/" # Nat64.toText(encoding.length)));
+    };
     if (request.method == "HEAD") return empty(code);
     let body = part(contents, encoding, from, end);
     let at = from + Nat64.fromNat(body.size());

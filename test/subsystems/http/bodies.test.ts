@@ -58,10 +58,9 @@ suite('request bodies', () => {
       client.write(chunk);
       await sleep(1);
     }
-    assert.match(
-      await client.ended(),
-      /^HTTP\/1\.1 413 [^]*\r\ncontent-type: application\/json; charset=utf-8\r\n[^]*\r\n\r\n\{"code":413,"message":"the body is larger than 67108864 bytes, [^"]+"\}$/,
-    );
+    const answer = await client.ended();
+    assert.match(answer, /^HTTP\/1\.1 413 [^]*\r\ncontent-type: application\/json; charset=utf-8\r\n/);
+    assert.match(answer, /\r\n\r\n\{"code":413,"message":"the body is larger than 67108864 bytes, [^"]+"\}$/);
   });
 
   test('a chunked body within the cap is read whole', async (t) => {

@@ -183,7 +183,9 @@ suite('restore', () => {
     // The superuser may read everything: so that process belongs to another user.
     const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
     const { said } = await runStateProcess(t, 'read', file, user);
-    const words = `refused backup-unreadable the backup ${file} cannot be read: this user may not read it: give it a copy of its own (EACCES: `;
+    const words =
+      `refused backup-unreadable the backup ${file} cannot be read: ` +
+      'this user may not read it: give it a copy of its own (EACCES: ';
     assert.ok(said.startsWith(words), said);
   });
 
