@@ -4,12 +4,11 @@
  */
 import { ServerError } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
+import { NS_PER_MS } from '../ic/index.ts';
 import { type ManagementHooks, OperatorCalls } from '../management/index.ts';
 import type { CodeLocks } from '../scheduler/index.ts';
 import { type CanisterRecord, recordOf } from './canister-record.ts';
-import type { Canister, OperatorRequests, SnapshotInfo } from './index.ts';
-
-const NS_PER_MS = 1_000_000n;
+import { type Canister, type OperatorRequests, quotedName, type SnapshotInfo } from './index.ts';
 
 interface OperatedNeeds {
   readonly codec: Pick<Codec, 'parseInterface'>;
@@ -108,18 +107,18 @@ export class OperatedCanisters implements OperatorRequests {
     const there = await this.snapshotsOf(canister);
     if (there.some((snapshot) => snapshot.id === id.toLowerCase())) return Buffer.from(id, 'hex').toString('base64');
     const known = there.length === 0 ? 'it has none' : `it has ${there.map((snapshot) => snapshot.id).join(', ')}`;
-    throw new ServerError('missing', 'snapshot-missing', `${canister.name} has no snapshot ${quoted(id)}: ${known}`);
+    throw new ServerError(
+      'missing',
+      'snapshot-missing',
+      `${canister.name} has no snapshot ${quotedName(id)}: ${known}`,
+    );
   }
 }
 
 function infoOf({ id, taken_at_timestamp: takenNs, total_size: bytes }: Snapshot): SnapshotInfo {
   return {
     id: Buffer.from(id, 'base64').toString('hex'),
-    takenMs: Number(BigInt(takenNs) / NS_PER_MS),
+    takenMs: Number(BigInt(takenNs) / BigInt(NS_PER_MS)),
     bytes: Number(bytes),
   };
-}
-
-function quoted(id: string): string {
-  return JSON.stringify(id.slice(0, 100));
 }

@@ -4,11 +4,11 @@ import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { registerHooks } from 'node:module';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { typeDeclarations } from '../../subsystems/openapi/type-declarations.ts';
-import { startInProcess } from '../support/in-process-server.ts';
+import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { assertExamples, assertValid, type Document, SchemaCheck } from '../subsystems/openapi/support.ts';
@@ -203,6 +203,17 @@ const USE_TYPES = `
   const refused = await call('fail').catch((error: Error) => error.message);
   console.log(JSON.stringify([minted, fault, owner, balance, value, small, float, bytes, await call('note', 'x'), refused]));
 `;
+/** Starts a server that has the ledger. */
+async function startLedger(t: TestContext): Promise<InProcessServer> {
+  const { wasm } = await compileMotoko(LEDGER);
+  const server = await startInProcess(t);
+  const form = new FormData();
+  form.set('wasm', new Blob([new Uint8Array(wasm)]));
+  form.set('args', '[{"symbol":"T"}]');
+  assert.equal((await server.fetch('/install/ledger', { method: 'POST', body: form })).status, 200);
+  return server;
+}
+
 const WRONG_TYPES = [
   `await call('mintt', { owner: 'Ada' }, 5);`,
   `await call('mint', { owner: 'Ada' });`,
@@ -212,12 +223,7 @@ const WRONG_TYPES = [
 ];
 
 test('a client with the types of the server compiles, finds mistakes, and calls a real actor', async (t) => {
-  const { wasm } = await compileMotoko(LEDGER);
-  const server = await startInProcess(t);
-  const form = new FormData();
-  form.set('wasm', new Blob([new Uint8Array(wasm)]));
-  form.set('args', '[{"symbol":"T"}]');
-  assert.equal((await server.fetch('/install/ledger', { method: 'POST', body: form })).status, 200);
+  const server = await startLedger(t);
   const answer = await server.fetch('/x/actors/ledger/types');
   assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, 'text/plain; charset=utf-8']);
   const folder = await temporaryDirectory();
@@ -282,12 +288,7 @@ test('types of odd interfaces compile: names that TypeScript has, recursion, com
 });
 
 test('every example of a document can be sent as it is', async (t) => {
-  const { wasm } = await compileMotoko(LEDGER);
-  const server = await startInProcess(t);
-  const form = new FormData();
-  form.set('wasm', new Blob([new Uint8Array(wasm)]));
-  form.set('args', '[{"symbol":"T"}]');
-  assert.equal((await server.fetch('/install/ledger', { method: 'POST', body: form })).status, 200);
+  const server = await startLedger(t);
   const document = JSON.parse((await server.get('/openapi/ledger')).body) as Document;
   assert.deepEqual(document.security, []);
   const check = new SchemaCheck(document);
