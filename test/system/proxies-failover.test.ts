@@ -249,7 +249,8 @@ const MISTAKES: readonly (readonly [ProxyKind, string, (text: string) => string]
     (text) =>
       text
         .replaceAll('fail_timeout=1s', 'max_fails=0')
-        .replace('max_fails=0;\n  keepalive', 'max_fails=0 backup;\n  keepalive')
+        // On a kept connection nginx would try once more, find nobody and answer 502: then nobody sends it again.
+        .replace('max_fails=0;\n  keepalive 16;', 'max_fails=0 backup;')
         .replace('proxy_request_buffering off', 'proxy_request_buffering on')
         .replace('proxy_pass http://$svc_server;', 'proxy_pass http://svc_servers;')
         .replace('proxy_next_upstream off;', 'proxy_next_upstream error http_502 http_503 non_idempotent;'),
