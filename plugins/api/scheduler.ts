@@ -34,6 +34,7 @@ export {
   FULL_LIMIT,
   idFromText,
   idToText,
+  type MessageTrace,
   type NotedMessage,
   NOTHING_RAN,
   type OpenCallsEntry,

@@ -6,19 +6,21 @@
  * that is durable; a call of a canister is in the history at once. What is told of a canister that is gone is dropped.
  */
 import type { Clock } from '../../kernel/index.ts';
-import type { NotedMessage, Outcome, ToldStep } from '../ic/index.ts';
+import type { MessageTrace, NotedMessage, Outcome, ToldStep } from '../ic/index.ts';
 import type { EndedOutcall } from '../management/index.ts';
 import type { Listener, StepCount } from '../scheduler/index.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
 import type { MessageHistories } from './message-histories.ts';
+import type { MessageTraces } from './message-traces.ts';
 import { outcallText } from './outcall-text.ts';
 
 interface AccountingNeeds {
   readonly directory: Pick<CanisterDirectory, 'ifAny' | 'get'>;
   readonly store: Pick<CanisterStore, 'append' | 'numbersChanged'>;
   readonly histories: MessageHistories;
+  readonly traces: MessageTraces;
   readonly clock: Pick<Clock, 'nowMs'>;
 }
 
@@ -52,22 +54,28 @@ export class Accounting implements Listener {
   }
 
   #remember({ handle }: CanisterRecord, noted: NotedMessage, outcome: Outcome): void {
-    const { histories, clock } = this.#needs;
-    if (histories.isOn && noted.kind !== 'transform')
-      histories.add(handle, { ...noted, kind: noted.kind }, outcome, clock.nowMs());
+    const { histories, clock, traces } = this.#needs;
+    if (!histories.isOn || noted.kind === 'transform') return;
+    const { kind, trace = traces.next() } = noted;
+    histories.add(handle, { ...noted, kind, trace }, outcome, clock.nowMs());
   }
 
   outcallEnded(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void {
-    const { histories } = this.#needs;
+    const { histories, traces } = this.#needs;
     if (!histories.isOn) return;
     const argument = outcallText(outcall);
-    const { startedMs, endedMs } = outcall;
-    const ended = { kind: 'outcall', method: 'http_request', caller: record.id, startedMs } as const;
+    const { startedMs, endedMs, cause } = outcall;
+    const trace = traces.next(cause);
+    const ended = { kind: 'outcall', method: 'http_request', caller: record.id, startedMs, trace } as const;
     histories.add(record.handle, { ...ended, argument, argumentBytes: argument.length }, outcome, endedMs);
   }
 
   get remembersCalls(): boolean {
     return this.#needs.histories.isOn;
+  }
+
+  traceOf(cause: MessageTrace | undefined): MessageTrace {
+    return this.#needs.traces.next(cause);
   }
 
   changed(handle: number, changes: readonly Uint8Array[]): void {

@@ -2,16 +2,16 @@
  * The newest messages of one canister, oldest first, as they are kept while nobody reads them.
  *
  * An entry is made for every message, so making it must cost next to nothing, and there may be 10,000 canisters.
- * Numbers go into a row of a Float64Array, the bytes of caller and argument into a slot of a Uint8Array; of objects
- * only the method's name (shared by all messages of that method) and the words of a failure are referred to. Nothing is
- * allocated once the ring has its size. Texts are made when somebody reads: about 90 bytes an entry until then, instead
- * of 700.
+ * Numbers go into a row of a Float64Array, the bytes of caller, argument and reply into a slot of a Uint8Array; of
+ * objects only the method's name (shared by all messages of that method) and the words of a failure are referred to.
+ * Nothing is allocated once the ring has its size. Texts are made when somebody reads: about 110 bytes an entry until
+ * then, instead of 700.
  *
- * The ring begins small and grows by half up to its bound. Slots are as wide as the widest caller with argument needs,
- * in steps.
+ * The ring begins small and grows by half up to its bound. Slots are as wide as the widest caller with argument and
+ * reply needs, in steps.
  */
 import { assert, at, numberAt } from '../../kernel/index.ts';
-import type { Outcome, RejectCode } from '../ic/index.ts';
+import type { MessageTrace, Outcome, RejectCode } from '../ic/index.ts';
 import { NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { HistoryEntry, HistoryKind, HistoryOutcome } from './index.ts';
 import type { BudgetMember, SharedBudget } from './shared-budget.ts';
@@ -21,7 +21,9 @@ import { NO_BYTES } from '../bytes/index.ts';
 const MESSAGE_CHARACTERS_MAX = 500;
 const PRINCIPAL_BYTES_MAX = 29;
 const SLOT_BYTES_MIN = 32;
-const SLOT_BYTES_MAX = PRINCIPAL_BYTES_MAX + NOTED_ARGUMENT_BYTES_MAX;
+/** Bytes of a reply that are kept. */
+const REPLY_BYTES_MAX = NOTED_ARGUMENT_BYTES_MAX;
+const SLOT_BYTES_MAX = PRINCIPAL_BYTES_MAX + NOTED_ARGUMENT_BYTES_MAX + REPLY_BYTES_MAX;
 const CAPACITY_MIN = 4;
 /** Bytes of the ring itself: objects and headers of arrays. */
 const OVERHEAD_BYTES = 600;
@@ -38,10 +40,17 @@ const ROW = {
   instructions: 2,
   cycles: 3,
   argumentBytes: 4,
-  /** Kind, outcome, reject code and the caller's length, in digits of base 32. */
+  /** Kind, outcome, reject code and the caller's length, in digits of base 32; before them the reply's length. */
   packed: 5,
+  /** The message's number in this process. */
+  number: 6,
+  /** Distances from the numbers of cause and root, see `ancestryOf`. */
+  ancestry: 7,
 } as const;
 const ROW_LENGTH = Object.keys(ROW).length;
+
+/** Distances are below this: 67 million messages that came between a message and its cause. */
+const DISTANCE_MAX = 2 ** 26;
 
 const NO_ROWS = new Float64Array(0);
 
@@ -56,6 +65,7 @@ export interface EndedMessage {
   readonly argumentBytes: number;
   /** When it came. */
   readonly startedMs: number;
+  readonly trace: MessageTrace;
 }
 
 export class CanisterHistory implements BudgetMember {
@@ -91,7 +101,9 @@ export class CanisterHistory implements BudgetMember {
     assert(kind !== 'unavailable', 'what nobody executed is in no history');
     const { caller, argument, argumentBytes } = ended;
     const kept = Math.min(argument.length, NOTED_ARGUMENT_BYTES_MAX);
-    const bytes = caller.length + kept;
+    const reply = outcome.kind === 'reply' ? outcome.data : NO_BYTES;
+    const replyBytes = Math.min(reply.length, REPLY_BYTES_MAX);
+    const bytes = caller.length + kept + replyBytes;
     const isTight = bytes > this.#slotBytes || (this.#count === this.#capacity && this.#count < this.#entriesMax);
     if (isTight) this.#layOut(this.#roomier(), Math.max(bytes, this.#slotBytes), this.#count);
     const capacity = this.#methods.length;
@@ -114,13 +126,19 @@ export class CanisterHistory implements BudgetMember {
     rows[row + ROW.instructions] = outcome.instructions;
     rows[row + ROW.cycles] = outcome.charge;
     rows[row + ROW.argumentBytes] = argumentBytes;
-    rows[row + ROW.packed] = NUMBER_OF_KIND[ended.kind] | (outcomeNumber << 5) | (code << 10) | (callerBytes << 15);
+    const replyNumber = Math.min(reply.length, REPLY_BYTES_MAX + 1);
+    rows[row + ROW.packed] =
+      NUMBER_OF_KIND[ended.kind] | (outcomeNumber << 5) | (code << 10) | (callerBytes << 15) | (replyNumber << 20);
+    rows[row + ROW.number] = ended.trace.number;
+    rows[row + ROW.ancestry] = ancestryOf(ended.trace);
     const slots = this.#slots;
     const to = place * this.#slotBytes;
     // `?? 0`: of every message, and the loops end with the arrays.
     for (let from = 0; from < callerBytes; from++) slots[to + from] = caller[from] ?? 0;
     const toArgument = to + callerBytes;
     for (let from = 0; from < kept; from++) slots[toArgument + from] = argument[from] ?? 0;
+    const toReply = toArgument + kept;
+    for (let from = 0; from < replyBytes; from++) slots[toReply + from] = reply[from] ?? 0;
     this.#methods[place] = method;
     const hasMessage = !isReply || this.#messages[place] !== undefined;
     if (hasMessage) this.#putMessage(place, isReply ? undefined : outcome.message);
@@ -149,19 +167,19 @@ export class CanisterHistory implements BudgetMember {
     const number = (column: number): number => numberAt(this.#rows, place * ROW_LENGTH + column, 'number of a row');
     const packed = number(ROW.packed);
     const argumentBytes = number(ROW.argumentBytes);
-    const callerBytes = packed >> 15;
+    const callerBytes = (packed >> 15) & 31;
     const from = place * this.#slotBytes;
     const code = (packed >> 10) & 31;
+    const argumentFrom = from + callerBytes;
+    const replyFrom = argumentFrom + Math.min(argumentBytes, NOTED_ARGUMENT_BYTES_MAX);
+    const replyNumber = packed >> 20;
     return {
       seq,
       timeMs: number(ROW.timeMs),
       kind: at(KINDS, packed & 31, 'kind'),
       method: at(this.#methods, place, 'method'),
       caller: this.#slots.slice(from, from + callerBytes),
-      argument: this.#slots.slice(
-        from + callerBytes,
-        from + callerBytes + Math.min(argumentBytes, NOTED_ARGUMENT_BYTES_MAX),
-      ),
+      argument: this.#slots.slice(argumentFrom, replyFrom),
       argumentBytes,
       outcome: at(OUTCOMES, (packed >> 5) & 31, 'outcome'),
       code: code === 0 ? undefined : (code as RejectCode),
@@ -169,7 +187,28 @@ export class CanisterHistory implements BudgetMember {
       instructions: number(ROW.instructions),
       cycles: number(ROW.cycles),
       ms: number(ROW.ms),
+      trace: traceOf(number(ROW.number), number(ROW.ancestry)),
+      reply: this.#slots.slice(replyFrom, replyFrom + Math.min(replyNumber, REPLY_BYTES_MAX)),
+      isReplyCut: replyNumber > REPLY_BYTES_MAX,
     };
+  }
+
+  /** Calls `see` with each message's number, that of its root, and that of its entry. */
+  traces(see: (number: number, root: number, seq: number) => void): void {
+    const rows = this.#rows;
+    for (let index = 0; index < this.#count; index++) {
+      const row = ((this.#oldest + index) % this.#capacity) * ROW_LENGTH;
+      // `?? 0`: of every message that there is, and the loop ends with the ring.
+      const number = rows[row + ROW.number] ?? 0;
+      see(number, number - ((rows[row + ROW.ancestry] ?? 0) % DISTANCE_MAX), this.#nextSeq - this.#count + index);
+    }
+  }
+
+  /** Returns the entry with that number; undefined: it has gone. */
+  entryAt(seq: number): HistoryEntry | undefined {
+    const first = this.#nextSeq - this.#count;
+    if (seq < first || seq >= this.#nextSeq) return undefined;
+    return this.#entry(seq, (this.#oldest + seq - first) % this.#capacity);
   }
 
   shrink(): void {
@@ -208,7 +247,9 @@ export class CanisterHistory implements BudgetMember {
       (this.#oldest + this.#count - kept + index) % Math.max(1, from.methods.length);
     const usedOf = (place: number): number => {
       const number = (column: number): number => numberAt(from.rows, place * ROW_LENGTH + column, 'number of a row');
-      return (number(ROW.packed) >> 15) + Math.min(number(ROW.argumentBytes), NOTED_ARGUMENT_BYTES_MAX);
+      const packed = number(ROW.packed);
+      const argumentBytes = Math.min(number(ROW.argumentBytes), NOTED_ARGUMENT_BYTES_MAX);
+      return ((packed >> 15) & 31) + argumentBytes + Math.min(packed >> 20, REPLY_BYTES_MAX);
     };
     let slotBytes = slotBytesMin;
     for (let index = 0; index < kept; index++) slotBytes = Math.max(slotBytes, usedOf(fromAt(index)));
@@ -244,6 +285,19 @@ export class CanisterHistory implements BudgetMember {
     this.#bytesTold = bytes;
     if (more !== 0) this.#budget.changed(more);
   }
+}
+
+/** Returns the distances from a message to its cause and to its root as one number; 0: it has no cause. */
+function ancestryOf({ number, cause, root }: MessageTrace): number {
+  const fromRoot = number - root;
+  // Root and cause are too long ago: this message is told as the top of what it has caused itself.
+  if (cause === 0 || fromRoot >= DISTANCE_MAX) return 0;
+  return (number - cause) * DISTANCE_MAX + fromRoot;
+}
+
+function traceOf(number: number, ancestry: number): MessageTrace {
+  if (ancestry === 0) return { number, cause: 0, root: number };
+  return { number, cause: number - Math.floor(ancestry / DISTANCE_MAX), root: number - (ancestry % DISTANCE_MAX) };
 }
 
 /** The text, or its beginning, as a string of its own: a part of one refers to the whole. */

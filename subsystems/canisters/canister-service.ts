@@ -7,7 +7,7 @@
 import { recordOf, type CanisterRecord } from './canister-record.ts';
 import type { Clock, Logger } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import { type Outcome, CanisterIds } from '../ic/index.ts';
+import { CanisterIds, type MessageTrace, type Outcome } from '../ic/index.ts';
 import type { Compatibility } from '../compatibility/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
@@ -33,6 +33,7 @@ import type {
   Canister,
   Canisters,
   CanisterWatcher,
+  CausedMessage,
   ClientMessage,
   DebugLine,
   HistoryEntry,
@@ -44,6 +45,7 @@ import type {
   UpgradeReport,
 } from './index.ts';
 import { MessageHistories } from './message-histories.ts';
+import { MessageTraces } from './message-traces.ts';
 import { NumberRows } from './number-rows.ts';
 import { OperatedCanisters } from './operator-requests.ts';
 import { PreparedModules } from './prepared-modules.ts';
@@ -86,6 +88,7 @@ export class CanisterService implements Canisters {
   readonly #needs: CanisterServiceDependencies;
   readonly #directory: CanisterDirectory;
   readonly #histories: MessageHistories;
+  readonly #traces: MessageTraces;
   readonly #replayBudget: ReplayBudget<LoggedCanister>;
   readonly #accounting: Accounting;
   readonly #messages: ClientMessages;
@@ -102,6 +105,8 @@ export class CanisterService implements Canisters {
     const store = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs(hash, isStored));
     const histories = new MessageHistories(options.historyEntries);
     this.#histories = histories;
+    const traces = new MessageTraces(dependencies.clock.nowMs());
+    this.#traces = traces;
     this.#replayBudget = newReplayBudget(dependencies, options);
     const recordContext = {
       ...dependencies,
@@ -119,9 +124,9 @@ export class CanisterService implements Canisters {
     this.#prepared = new PreparedModules(execution, dependencies.log);
     const turns = new ChangeTurns();
     const maker = new CanisterMaker({ ...dependencies, directory });
-    const parts = { ...dependencies, store, directory, histories, interfaces: this.#interfaces, turns, maker };
+    const parts = { ...dependencies, store, directory, histories, traces, interfaces: this.#interfaces, turns, maker };
     this.#accounting = new Accounting(parts);
-    this.#messages = new ClientMessages({ ...dependencies, accounting: this.#accounting });
+    this.#messages = new ClientMessages({ ...dependencies, traces, accounting: this.#accounting });
     this.#deployments = new Deployments(parts);
     this.#loader = new StoredCanisterLoader(parts);
     const { followsFiles } = options;
@@ -243,6 +248,25 @@ export class CanisterService implements Canisters {
 
   historyOf(canister: Canister, after = 0): Iterable<HistoryEntry> {
     return this.#histories.entriesOf(recordOf(canister).handle, after);
+  }
+
+  newTrace(): MessageTrace | undefined {
+    return this.#histories.isOn ? this.#traces.next() : undefined;
+  }
+
+  messageIdOf(number: number): string {
+    return this.#traces.idOf(number);
+  }
+
+  async messagesAround(id: string): Promise<readonly CausedMessage[] | undefined> {
+    const number = this.#traces.numberOf(id);
+    const root = number === undefined ? undefined : await this.#histories.rootOf(number);
+    if (root === undefined) return undefined;
+    const below = await this.#histories.below(root);
+    return below.flatMap(({ handle, entry }) => {
+      const canister = this.#directory.ifAny(handle);
+      return canister === undefined ? [] : [{ canister, entry }];
+    });
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {

@@ -10,11 +10,13 @@ import { type Messages, NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { Accounting } from './accounting.ts';
 import { rejected } from './canister-directory.ts';
 import type { CanisterRecord } from './canister-record.ts';
+import type { MessageTraces } from './message-traces.ts';
 import { type ClientMessage, methodMissing, refuseInternal } from './index.ts';
 
 interface ClientMessagesNeeds {
   readonly scheduler: Pick<Messages, 'deliver'>;
   readonly accounting: Accounting;
+  readonly traces: MessageTraces;
   readonly clock: Pick<Clock, 'nowMs'>;
 }
 
@@ -28,6 +30,7 @@ export class ClientMessages {
 
   async call(record: CanisterRecord, message: ClientMessage): Promise<Outcome> {
     const { kind, method, caller, argument, addressedBy, idempotencyKey, startedMs } = message;
+    const { trace = this.#needs.traces.next() } = message;
     refuseUnlessCallable(record, kind, method, caller);
     const argumentBytes = argument.length;
     const { accounting, clock } = this.#needs;
@@ -37,7 +40,7 @@ export class ClientMessages {
       argumentBytes <= NOTED_ARGUMENT_BYTES_MAX
         ? argument
         : argument.slice(0, accounting.remembersCalls ? NOTED_ARGUMENT_BYTES_MAX : 0);
-    const coming = { kind, method, caller, argument: remembered, argumentBytes, startedMs: cameMs, addressedBy };
+    const coming = { kind, method, caller, argument: remembered, argumentBytes, startedMs: cameMs, addressedBy, trace };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
     const delivered = { kind, method, caller, argument, idempotencyKey, noted: coming };
     return this.#told(record, coming, this.#needs.scheduler.deliver(record.handle, delivered));

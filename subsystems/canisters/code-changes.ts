@@ -8,6 +8,7 @@ import type { ChangedCode, CodeLocks } from '../scheduler/index.ts';
 import { type CandidInterfaces, EMPTY_ARGUMENTS } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
+import type { MessageTraces } from './message-traces.ts';
 import { InstallError, type InstallOptions } from './index.ts';
 import { tellStableTypes } from './compared-code.ts';
 import { NO_BYTES } from '../bytes/index.ts';
@@ -21,6 +22,7 @@ export interface CodeChangesDependencies {
   readonly log: Logger;
   readonly interfaces: CandidInterfaces;
   readonly histories: MessageHistories;
+  readonly traces: MessageTraces;
 }
 
 /** A canister whose code is changed. */
@@ -144,7 +146,8 @@ export class CodeChanges {
         ? { kind: 'reply', data: NO_BYTES, instructions, charge }
         : { ...fault, kind: outcomeKindOf(fault.kind), instructions, charge };
     const kind = mode === 'upgrade' ? 'upgrade' : 'install';
-    const ended = { kind, method: '', caller, argument, argumentBytes: argument.length, startedMs } as const;
+    const trace = this.#needs.traces.next();
+    const ended = { kind, method: '', caller, argument, argumentBytes: argument.length, startedMs, trace } as const;
     this.#needs.histories.add(handle, ended, outcome, this.#needs.clock.nowMs());
   }
 }

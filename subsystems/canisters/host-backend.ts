@@ -64,8 +64,8 @@ export class HostBackend implements ManagementBackend {
   attach(management: ManagementHooks): void {
     this.#deployments.attach(management);
     this.#schedulerSetup.attach({
-      call: ({ sender, method, argument, cycles, isQuery }) =>
-        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery }),
+      call: ({ sender, method, argument, cycles, isQuery, cause }) =>
+        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery, cause }),
     });
   }
 

@@ -4,6 +4,7 @@ import {
   type CallKind,
   ERROR_KIND_OF_OUTCOME,
   type GivenFacts,
+  type MessageTrace,
   type Outcome,
   type RejectCode,
   sameBytes,
@@ -68,6 +69,8 @@ export interface ClientMessage extends IngressMessage {
   readonly addressedBy: AddressedBy;
   /** When the client's request came, ms since 1970, for the history. Undefined: now. */
   readonly startedMs?: number | undefined;
+  /** As `newTrace` returned it; undefined: the message gets one when it comes. */
+  readonly trace?: MessageTrace | undefined;
 }
 
 export interface DebugLine {
@@ -104,6 +107,19 @@ export interface HistoryEntry {
   readonly cycles: number;
   /** From its coming to its end. */
   readonly ms: number;
+  readonly trace: MessageTrace;
+  /** The first bytes of the reply; none where there is no reply. */
+  readonly reply: Uint8Array;
+  readonly isReplyCut: boolean;
+}
+
+/** Messages of one tree that are told at most. */
+export const CAUSED_MESSAGES_MAX = 1_000;
+
+/** A message among those that one message caused. */
+export interface CausedMessage {
+  readonly canister: Canister;
+  readonly entry: HistoryEntry;
 }
 
 /** Somebody who follows what a canister prints. */
@@ -400,6 +416,15 @@ export interface Canisters {
    * Entries that go while somebody reads are left out.
    */
   historyOf(canister: Canister, after?: number): Iterable<HistoryEntry>;
+  /** Returns the place of a message that a client is about to send; undefined: histories are off. */
+  newTrace(): MessageTrace | undefined;
+  /** Returns the message's id for clients, which no message of another process has. */
+  messageIdOf(number: number): string;
+  /**
+   * Resolves with the ended messages of the tree that a message belongs to, in order of their numbers: at most the
+   * first CAUSED_MESSAGES_MAX that histories still have. Undefined: no history has that message.
+   */
+  messagesAround(id: string): Promise<readonly CausedMessage[] | undefined>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
   /**

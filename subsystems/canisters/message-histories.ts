@@ -1,6 +1,7 @@
+import { TimeSlices } from '../../kernel/index.ts';
 import type { Outcome } from '../ic/index.ts';
 import { CanisterHistory, type EndedMessage, withoutParent } from './canister-history.ts';
-import type { HistoryEntry } from './index.ts';
+import { CAUSED_MESSAGES_MAX, type HistoryEntry } from './index.ts';
 import { SharedBudget } from './shared-budget.ts';
 
 /**
@@ -13,6 +14,14 @@ const PARTIAL_LENGTH_MIN = 13;
 const METHOD_CHARACTERS_MAX = 256;
 /** Names of methods that are kept apart from the targets of requests that they came in. */
 const METHODS_MAX = 4096;
+/** Messages that are found before those with the greatest numbers are dropped. */
+const FOUND_MAX = 4 * CAUSED_MESSAGES_MAX;
+
+interface Found {
+  readonly number: number;
+  readonly handle: number;
+  readonly seq: number;
+}
 
 /** The newest messages of each canister (`--history`), by its handle. In memory only: a restart begins with none. */
 export class MessageHistories {
@@ -52,6 +61,47 @@ export class MessageHistories {
     return this.#byHandle.get(handle)?.entries(after) ?? [];
   }
 
+  /** Resolves with the number at the top of a message's tree; undefined: no history has the message. */
+  async rootOf(number: number): Promise<number | undefined> {
+    let root: number | undefined;
+    await this.#eachHistory((history) => {
+      history.traces((each, rootOfEach) => {
+        if (each === number) root = rootOfEach;
+      });
+      return root === undefined;
+    });
+    return root;
+  }
+
+  /**
+   * Resolves with the messages below a root, itself included, in order of their numbers, with the handles of their
+   * canisters: the first CAUSED_MESSAGES_MAX. Causes have smaller numbers than what they cause, so nothing is cut off
+   * from its cause that is still known.
+   */
+  async below(root: number): Promise<readonly { readonly handle: number; readonly entry: HistoryEntry }[]> {
+    let found: Found[] = [];
+    await this.#eachHistory((history, handle) => {
+      history.traces((number, rootOfEach, seq) => {
+        if (rootOfEach === root) found.push({ number, handle, seq });
+      });
+      if (found.length > FOUND_MAX) found = firstOf(found);
+      return true;
+    });
+    return firstOf(found).flatMap(({ handle, seq }) => {
+      const entry = this.#byHandle.get(handle)?.entryAt(seq);
+      return entry === undefined ? [] : [{ handle, entry }];
+    });
+  }
+
+  /** Looks at histories until `look` returns false, in slices: there may be very many. */
+  async #eachHistory(look: (history: CanisterHistory, handle: number) => boolean): Promise<void> {
+    const slices = new TimeSlices();
+    for (const [handle, history] of this.#byHandle) {
+      if (!look(history, handle)) return;
+      if (slices.isOver) await slices.next();
+    }
+  }
+
   /** A canister sleeps: it may do so for long, and there may be very many. */
   compact(handle: number): void {
     this.#byHandle.get(handle)?.compact();
@@ -73,4 +123,8 @@ export class MessageHistories {
     if (own === method) this.#methods.set(own, own);
     return own;
   }
+}
+
+function firstOf(found: readonly Found[]): Found[] {
+  return found.toSorted((one, other) => one.number - other.number).slice(0, CAUSED_MESSAGES_MAX);
 }

@@ -1,11 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type { AddressedBy, Canister } from '../canisters/index.ts';
-import type { CallKind, Outcome } from '../ic/index.ts';
+import type { CallKind, MessageTrace, Outcome } from '../ic/index.ts';
 import { changedReplyAsJson, type JsonForm, replyAsJson } from './json-form.ts';
 import { BYTES, JSON_TYPE } from './responder.ts';
 import type { RouteHost } from './route.ts';
 
 const EMPTY_ARRAY = Buffer.from('[]');
+const NO_HEADERS: readonly string[] = [];
 
 /** One call by a client, from the body to the answer. */
 export class CanisterCall {
@@ -19,6 +20,10 @@ export class CanisterCall {
   readonly #json: JsonForm | undefined;
   readonly #idempotencyKey: string | undefined;
   readonly #startedMs: number;
+  /** Set when the message is handed over; undefined before, and without histories. */
+  #trace: MessageTrace | undefined;
+  /** Headers of the answer that are this call's own, names and values by turns. */
+  #headers = NO_HEADERS;
 
   constructor(
     host: RouteHost,
@@ -67,7 +72,9 @@ export class CanisterCall {
   };
 
   readonly #deliver = (argument: Uint8Array): void => {
-    this.#host.canisters
+    const { canisters } = this.#host;
+    this.#trace = canisters.newTrace();
+    canisters
       .call(this.#canister, {
         kind: this.#kind,
         method: this.#method,
@@ -76,6 +83,7 @@ export class CanisterCall {
         addressedBy: this.#addressedBy,
         startedMs: this.#startedMs,
         idempotencyKey: this.#idempotencyKey,
+        trace: this.#trace,
       })
       .then(this.#settled)
       .catch(this.failed);
@@ -83,20 +91,27 @@ export class CanisterCall {
 
   readonly #settled = (outcome: Outcome): void | Promise<void> => {
     const { responder } = this.#host;
+    this.#headers = this.#headersOf(outcome);
     if (outcome.kind !== 'reply') {
-      responder.fault(this.#response, outcome);
+      responder.fault(this.#response, outcome, this.#headers);
       this.#failedJob(outcome);
       return undefined;
     }
     if (this.#json !== undefined) return this.#answerAsJson(this.#json, outcome.data);
-    responder.bytes(this.#response, 200, BYTES, outcome.data);
+    responder.bytes(this.#response, 200, BYTES, outcome.data, this.#headers);
     this.#done();
     return undefined;
   };
 
+  /** Names the message, where this call has become one that a history has. */
+  #headersOf({ kind, isRepeat }: Outcome): readonly string[] {
+    if (this.#trace === undefined || kind === 'unavailable' || isRepeat === true) return NO_HEADERS;
+    return ['svc-message', this.#host.canisters.messageIdOf(this.#trace.number)];
+  }
+
   #answerAsJson(form: JsonForm, reply: Uint8Array): void | Promise<void> {
     const answer = (json: Uint8Array): void => {
-      this.#host.responder.bytes(this.#response, 200, JSON_TYPE, json);
+      this.#host.responder.bytes(this.#response, 200, JSON_TYPE, json, this.#headers);
       this.#done();
     };
     const canister = this.#canister;

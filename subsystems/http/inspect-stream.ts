@@ -6,7 +6,7 @@ import type { Audience } from './broadcast.ts';
 import { type EventStream, eventFrame } from './event-streams.ts';
 import { JsonArrayPieces } from './json-array.ts';
 import type { RouteHost } from './route.ts';
-import { entryText } from './routes/history.ts';
+import { shownEntry } from './routes/history.ts';
 
 /** Milliseconds between a round that the client has taken and the next one. */
 const PAUSE_MS = 2000;
@@ -115,7 +115,7 @@ export class InspectStream implements Audience {
     if (isKnown && newer === undefined) return;
     yield* arrayFrames('history', canisters.historyOf(canister), (entry) => {
       seq = entry.seq;
-      return entryText(entry, codec);
+      return JSON.stringify(shownEntry(entry, { codec, canisters }));
     });
     this.#told = { canister, seq };
   }

@@ -16,6 +16,7 @@ export type JobKind =
   | 'list'
   | 'inspect'
   | 'history'
+  | 'messages'
   | 'settings'
   | 'change-settings'
   | 'snapshots'

@@ -35,7 +35,7 @@ const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
 const ALLOW_ORIGIN = 'access-control-allow-origin';
 const EXPOSE_HEADERS = 'access-control-expose-headers';
 /** Headers of our answers that a page of another origin may read, besides those that every page may (Fetch, 2.2.2). */
-const EXPOSED = 'svc-version, retry-after, www-authenticate, etag, content-disposition';
+const EXPOSED = 'svc-version, svc-message, retry-after, www-authenticate, etag, content-disposition';
 /** Headers that are not an actor's to set, by their length; ALLOW_ORIGIN may be set once. */
 const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
   [10, ['connection']],
@@ -339,10 +339,14 @@ export class Responder {
   }
 
   /** An outcome that is not a reply. */
-  fault(response: ServerResponse, outcome: Exclude<Outcome, { kind: 'reply' }>): void {
+  fault(
+    response: ServerResponse,
+    outcome: Exclude<Outcome, { kind: 'reply' }>,
+    more: readonly string[] = NO_HEADERS,
+  ): void {
     const kind = ERROR_KIND_OF_OUTCOME[outcome.kind];
     const body = { code: errorCodeOf(kind, outcome.code), message: outcome.message };
-    this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
+    this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : more);
   }
 
   /** Tells the client of a website, in plain text, why the rest of its body is not read. */

@@ -232,6 +232,14 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/messages/:message',
+    access: 'token',
+    job: 'messages',
+    request: '',
+    answer: 'JSON array of a message and all that the same first message caused, over all actors',
+  },
+  {
+    method: 'GET',
     path: '/x/actors/:actor/settings',
     access: 'token',
     job: 'settings',

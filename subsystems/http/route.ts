@@ -22,6 +22,7 @@ export interface RouteParameters {
   readonly method: string;
   readonly name: string;
   readonly snapshot: string;
+  readonly message: string;
   /** The segments that match the `*` of a path: one or more. */
   readonly '*': string;
 }
@@ -60,6 +61,9 @@ export type ServedCanisters = Pick<
   | 'takeLogs'
   | 'watch'
   | 'historyOf'
+  | 'newTrace'
+  | 'messageIdOf'
+  | 'messagesAround'
   | 'followOutput'
   | 'operator'
 >;

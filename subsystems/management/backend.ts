@@ -11,7 +11,7 @@
  * So nothing here checks permissions. An operation that is impossible throws, or rejects with, a ServerError: kind
  * `unavailable` if trying again may help, any other kind if not. Any other error is a bug.
  */
-import type { CanisterStatus, LowMemoryHook, Outcome, StepFault } from '../ic/index.ts';
+import type { CanisterStatus, LowMemoryHook, MessageTrace, Outcome, StepFault } from '../ic/index.ts';
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Change } from './change.ts';
@@ -131,6 +131,8 @@ export interface EndedOutcall {
   /** Start of the outcall in ms since 1970. */
   readonly startedMs: number;
   readonly endedMs: number;
+  /** Place of the message that made the outcall; undefined: not known. */
+  readonly cause: MessageTrace | undefined;
 }
 
 export interface ManagementBackend {

@@ -210,11 +210,11 @@ export class ManagementCanister implements Management {
 
   async #answer(request: ManagementRequest): Promise<{ readonly data: Uint8Array; readonly cyclesTaken: bigint }> {
     const method = this.#expectMethod(request.method);
-    const { sender, senderIsCanister, isAdmin = false, cycles, isQuery } = request;
+    const { sender, senderIsCanister, isAdmin = false, cycles, isQuery, cause } = request;
     expectAccess(method, { senderIsCanister, isAdmin, isQuery });
     const { args, results } = this.#typesOf(method);
     const argument = await decode(args, request.argument);
-    const call: Call = { sender, senderIsCanister, isAdmin, method, cycles, cyclesTaken: 0n };
+    const call: Call = { sender, senderIsCanister, isAdmin, method, cycles, cause, cyclesTaken: 0n };
     // The codec has checked that the argument has the method's types.
     const run = this.#methods[method] as (argument: unknown, call: Call) => unknown;
     const result = await run(argument, call);

@@ -1,4 +1,4 @@
-import { sameBytes } from '../ic/index.ts';
+import { type MessageTrace, sameBytes } from '../ic/index.ts';
 import type { Clock, Random } from '../../kernel/index.ts';
 import type { ArgumentOf, MethodName, NatJson, PrincipalJson, ResultOf } from './candid-types.ts';
 import { toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
@@ -15,6 +15,8 @@ export interface Call {
   readonly isAdmin: boolean;
   readonly method: MethodName;
   readonly cycles: bigint;
+  /** Place of the message that makes the call; undefined: not known. */
+  readonly cause: MessageTrace | undefined;
   /** The part of the attached cycles that the method keeps; applies only if the method succeeds. */
   cyclesTaken: bigint;
 }

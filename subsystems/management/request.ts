@@ -1,4 +1,4 @@
-import type { Response } from '../ic/index.ts';
+import type { MessageTrace, Response } from '../ic/index.ts';
 
 /** A call to the management canister. */
 export interface ManagementRequest {
@@ -14,6 +14,8 @@ export interface ManagementRequest {
   readonly cycles: bigint;
   /** True for a query call of a user, or a call of a composite query. */
   readonly isQuery: boolean;
+  /** Place of the message that makes the call, among those of histories; undefined: not known. */
+  readonly cause?: MessageTrace | undefined;
 }
 
 export interface ManagementAnswer {

@@ -319,7 +319,7 @@ export class Calls {
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
       },
     );
-    if (this.#needs.port.listener.remembersCalls) context.note = this.#noteOf(context, outgoing);
+    if (this.#needs.port.listener.remembersCalls) context.note = this.#noteOf(call, outgoing);
     if (evaluation === undefined) callee.work.contexts.add(context);
     context.storedAs = outgoing.storedAs;
     const kind: CallKind = evaluation === undefined ? 'update' : 'query';
@@ -327,16 +327,17 @@ export class Calls {
     this.#needs.tasks.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
   }
 
-  #noteOf({ caller }: CallContext, { method, payload }: OutgoingCall): NotedMessage {
+  #noteOf({ context }: OpenCall, { method, payload }: OutgoingCall): NotedMessage {
     // A copy: the payload is handed over.
     const argument = payload.slice(0, NOTED_ARGUMENT_BYTES_MAX);
     return {
       kind: 'call',
       method,
-      caller,
+      caller: context.canister.id,
       argument,
       argumentBytes: payload.length,
       startedMs: this.#needs.clock.nowMs(),
+      trace: this.#needs.port.listener.traceOf(context.trace),
     };
   }
 
@@ -393,7 +394,8 @@ export class Calls {
       return;
     }
     const sender = call.context.canister.id;
-    this.systemCanister.call({ sender, method, argument: payload, cycles, isQuery }).then(
+    const cause = call.context.trace;
+    this.systemCanister.call({ sender, method, argument: payload, cycles, isQuery, cause }).then(
       ({ response, refunded }) => this.#respond(call, response, refunded),
       (error: unknown) => {
         const message = `the management canister failed: ${error instanceof Error ? error.message : String(error)}`;

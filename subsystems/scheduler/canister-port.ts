@@ -4,7 +4,7 @@
  *
  * Main thread. The order in which a listener hears of one turn's events is the order in which they happen.
  */
-import type { CanisterStatus, NotedMessage, OpenCallsEntry, Outcome, ToldStep } from '../ic/index.ts';
+import type { CanisterStatus, MessageTrace, NotedMessage, OpenCallsEntry, Outcome, ToldStep } from '../ic/index.ts';
 
 /** A canister as the scheduler has it. Live: the fields follow what happens. */
 export interface AsScheduled {
@@ -60,6 +60,8 @@ export interface Listener {
    */
   answered(handle: number, noted: NotedMessage, outcome: Outcome): void;
   readonly remembersCalls: boolean;
+  /** Returns the place of a call that a canister is about to send; `cause`: the one of the message that sends it. */
+  traceOf(cause: MessageTrace | undefined): MessageTrace | undefined;
   /** Operations for storage that no step has brought, in pieces, for the unit of this turn. */
   changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Cycles came outside of any step; with the balance since. */
@@ -89,6 +91,7 @@ export const NO_LISTENER: Listener = {
   stepEnded: () => undefined,
   answered: () => undefined,
   remembersCalls: false,
+  traceOf: () => undefined,
   changed: () => undefined,
   credited: () => undefined,
   lost: () => undefined,

@@ -2,6 +2,7 @@
 import type {
   CallKind,
   CanisterStatus,
+  MessageTrace,
   NotedMessage,
   Outcome,
   OutputLine,
@@ -49,6 +50,8 @@ export interface SystemCall {
   readonly cycles: bigint;
   /** From a composite query. */
   readonly isQuery: boolean;
+  /** Place of the message that makes the call; undefined: not known. */
+  readonly cause?: MessageTrace | undefined;
 }
 
 /** The management canister, as the scheduler reaches it. Never rejects for a mistake of the sender's. */

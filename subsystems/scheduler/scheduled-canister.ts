@@ -11,6 +11,7 @@ import {
   type ContextView,
   idFromText,
   idToText,
+  type MessageTrace,
   type NotedMessage,
   type OpenCallsEntry,
   type Outcome,
@@ -423,6 +424,11 @@ export class CallContext implements Member<CallContext> {
     this.cyclesAvailable = options.cycles ?? 0n;
     this.evaluation = options.evaluation;
     this.isOfTick = origin.kind === 'canister' ? origin.call.context.isOfTick : origin.kind === 'system';
+  }
+
+  /** Place of the message that this context works for; undefined: nobody noted it. */
+  get trace(): MessageTrace | undefined {
+    return this.origin.kind === 'ingress' ? this.origin.noted?.trace : this.note?.trace;
   }
 
   get canAnswer(): boolean {

@@ -14,7 +14,7 @@
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Codec, MethodInterface } from '../../codec/index.ts';
-import type { Outcome } from '../../ic/index.ts';
+import type { MessageTrace, Outcome } from '../../ic/index.ts';
 import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
 import type { HostedCanister, ManagementBackend } from '../backend.ts';
 import type { HttpRequestJson } from '../candid-types.ts';
@@ -71,8 +71,11 @@ export class OutcallService {
     return this.#tally.figures(this.#turns);
   }
 
-  /** Resolves with the answer of the call. Throws a Refusal, with which the call is rejected. */
-  async request(argument: HttpRequestJson, sender: Uint8Array): Promise<CandidReply> {
+  /**
+   * Resolves with the answer of the call; `cause`: place of the message that makes the call. Throws a Refusal, with
+   * which the call is rejected.
+   */
+  async request(argument: HttpRequestJson, sender: Uint8Array, cause?: MessageTrace): Promise<CandidReply> {
     const { clock, host } = this.#needs;
     const outcall = checkedOutcall(argument, sender);
     const canister = host.find(sender);
@@ -88,13 +91,13 @@ export class OutcallService {
         transform === undefined
           ? candidOfResponse(response)
           : await this.#transformed(canister, transform, response, outcall.request.responseBytesMax);
-      this.#ended(canister, outcall, { end: 'answered', status, startedMs }, ANSWERED);
+      this.#ended(canister, outcall, { end: 'answered', status, startedMs, cause }, ANSWERED);
       return new CandidReply(data);
     } catch (error) {
       const { end, refusal } = this.#refusal(error);
       const { code, message } = refusal;
       const rejected = { kind: 'reject', code, message, instructions: 0, charge: 0 } as const;
-      this.#ended(canister, outcall, { end, status, startedMs }, rejected);
+      this.#ended(canister, outcall, { end, status, startedMs, cause }, rejected);
       throw refusal;
     }
   }
@@ -102,11 +105,11 @@ export class OutcallService {
   /** Records the result. */
   #ended(canister: HostedCanister, { request }: CheckedOutcall, as: Ended, outcome: Outcome): void {
     const { clock, host } = this.#needs;
-    const { end, status, startedMs } = as;
+    const { end, status, startedMs, cause } = as;
     const endedMs = clock.nowMs();
     this.#tally.ended(end, endedMs - startedMs);
     const { method, url } = request;
-    host.outcallEnded(canister, { method, url, status, startedMs, endedMs }, outcome);
+    host.outcallEnded(canister, { method, url, status, startedMs, endedMs, cause }, outcome);
   }
 
   /** Takes no more outcalls; resolves soon, when none is under way. */
@@ -190,6 +193,7 @@ interface Ended {
   /** Status of the response; 0: none came. */
   readonly status: number;
   readonly startedMs: number;
+  readonly cause: MessageTrace | undefined;
 }
 
 /** Error of a transform, whose message goes to the caller. */

@@ -6,11 +6,25 @@ import { MessageHistories } from '../../../subsystems/canisters/message-historie
 import { seeded } from '../../support/seeded.ts';
 
 const ANONYMOUS = Uint8Array.of(4);
+const TRACE = { number: 1, cause: 0, root: 1 };
 const reply: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 10, charge: 590_004 };
 
 function ended(method: string, argument: Uint8Array = new Uint8Array(0), caller = ANONYMOUS) {
-  return { kind: 'update', method, caller, argument, argumentBytes: argument.length, startedMs: 1000 } as const;
+  return {
+    kind: 'update',
+    method,
+    caller,
+    argument,
+    argumentBytes: argument.length,
+    startedMs: 1000,
+    trace: TRACE,
+  } as const;
 }
+
+type Expected = Pick<HistoryEntry, 'method' | 'message' | 'isReplyCut' | 'trace'> & {
+  readonly argument: number[];
+  readonly reply: number[];
+};
 
 const entriesOf = (histories: MessageHistories, handle = 0): HistoryEntry[] => [...histories.entriesOf(handle)];
 
@@ -40,6 +54,9 @@ suite('histories', () => {
         instructions: 2 ** 40,
         cycles: 2 ** 45,
         ms: 1.5,
+        trace: TRACE,
+        reply: new Uint8Array(0),
+        isReplyCut: false,
       },
     ]);
     assert.deepEqual(entriesOf(histories, 8), []);
@@ -49,24 +66,38 @@ suite('histories', () => {
     const random = seeded(4711);
     for (const entriesMax of [1, 2, 5, 50, 1000]) {
       const histories = new MessageHistories(entriesMax);
-      let expected: { method: string; argument: number[]; message: string | undefined }[] = [];
+      let expected: Expected[] = [];
       for (let count = 0; count < 2500; count++) {
-        const length = random.below(4) === 0 ? random.below(257) : random.below(20);
-        const argument = Uint8Array.from({ length }, () => random.below(256));
+        const bytes = (): Uint8Array => {
+          const length = random.below(4) === 0 ? random.below(300) : random.below(20);
+          return Uint8Array.from({ length }, () => random.below(256));
+        };
+        const argument = bytes().subarray(0, 256);
+        const data = bytes();
         const message = random.below(3) === 0 ? `failure ${count}` : undefined;
         const outcome: Outcome =
-          message === undefined ? reply : { kind: 'reject', code: 4, message, instructions: 1, charge: 2 };
-        histories.add(0, ended(`method_number_${count % 30}`, argument), outcome, 1000 + count);
-        expected.push({ method: `method_number_${count % 30}`, argument: [...argument], message });
+          message === undefined ? { ...reply, data } : { kind: 'reject', code: 4, message, instructions: 1, charge: 2 };
+        const number = 2 ** 40 + count;
+        const root = random.below(2) === 0 ? number : number - 1 - random.below(2 ** 26 - 1);
+        const cause = root === number ? 0 : number - 1 - random.below(number - root);
+        const method = `method_number_${count % 30}`;
+        histories.add(0, { ...ended(method, argument), trace: { number, cause, root } }, outcome, 1000 + count);
+        const kept = message === undefined ? [...data.subarray(0, 256)] : [];
+        const isReplyCut = message === undefined && data.length > 256;
+        const trace = { number, cause, root };
+        expected.push({ method, argument: [...argument], message, reply: kept, isReplyCut, trace });
         expected = expected.slice(-entriesMax);
         if (random.below(200) === 0) histories.compact(0);
         if (count % 97 !== 0) continue;
         const found = entriesOf(histories);
         assert.deepEqual(
-          found.map(({ method, argument: bytes, message: words }) => ({
-            method,
-            argument: [...bytes],
-            message: words,
+          found.map((entry) => ({
+            method: entry.method,
+            argument: [...entry.argument],
+            message: entry.message,
+            reply: [...entry.reply],
+            isReplyCut: entry.isReplyCut,
+            trace: entry.trace,
           })),
           expected,
         );
@@ -87,6 +118,68 @@ suite('histories', () => {
     histories.add(0, ended('m5'), reply, 1000);
     histories.add(0, ended('m6'), reply, 1000);
     assert.deepEqual([next(), next(), next()], ['m3', 'm4', undefined]);
+  });
+
+  test('a message whose root is too many messages ago is the top of what it has caused', () => {
+    const histories = new MessageHistories(3);
+    const far = 2 ** 26;
+    for (const [number, cause, root] of [
+      [far, 1, 1],
+      [far + 1, far, 1],
+      [far + 2, far + 1, far + 1],
+    ] as const)
+      histories.add(0, { ...ended('m'), trace: { number, cause, root } }, reply, 1000);
+    assert.deepEqual(
+      entriesOf(histories).map(({ trace }) => trace),
+      [
+        { number: far, cause: 1, root: 1 },
+        { number: far + 1, cause: 0, root: far + 1 },
+        { number: far + 2, cause: far + 1, root: far + 1 },
+      ],
+    );
+  });
+
+  test('any forest of messages over many canisters is found as it grew, and goes with its histories', async () => {
+    const random = seeded(815);
+    const histories = new MessageHistories(20);
+    const all: { number: number; cause: number; root: number; handle: number }[] = [];
+    const ofHandle = new Map<number, number[]>();
+    const ending: typeof all = [];
+    for (let number = 1; number <= 3000; number++) {
+      const above = random.below(3) === 0 ? undefined : all.at(-1 - random.below(Math.min(all.length, 30)));
+      const handle = random.below(40);
+      const message = { number, cause: above?.number ?? 0, root: above?.root ?? number, handle };
+      all.push(message);
+      ending.push(message);
+      // Messages end in another order than they come.
+      while (ending.length > 10) {
+        const [ended1] = ending.splice(random.below(ending.length), 1);
+        if (ended1 === undefined) break;
+        const { handle: of, ...trace } = ended1;
+        histories.add(of, { ...ended('m'), trace }, reply, 1000);
+        ofHandle.set(of, [...(ofHandle.get(of) ?? []), trace.number].slice(-20));
+        if (random.below(300) === 0) {
+          histories.forget(of);
+          ofHandle.delete(of);
+        }
+      }
+      if (number % 100 !== 0) continue;
+      const kept = new Set([...ofHandle.values()].flat());
+      for (const { number: asked, root } of all.slice(-60)) {
+        assert.equal(await histories.rootOf(asked), kept.has(asked) ? root : undefined);
+        const found = (await histories.below(root)).map(({ handle: of, entry }) => ({ handle: of, ...entry.trace }));
+        const expected = all.filter((each) => each.root === root && kept.has(each.number));
+        assert.deepEqual(
+          found,
+          expected.map(({ handle: of, number: own, cause, root: top }) => ({
+            handle: of,
+            number: own,
+            cause,
+            root: top,
+          })),
+        );
+      }
+    }
   });
 
   test('messages that nobody executed are not entered', () => {

@@ -135,6 +135,9 @@ suite('opening and closing', () => {
       instructions: 0,
       cycles: 0,
       ms: 0,
+      trace: { number: seq, cause: 0, root: seq },
+      reply: nothing,
+      isReplyCut: false,
     }));
     const { hostname: host, port } = new URL(origin);
     const asked = request({ host, port, path: '/history/counter', agent: false }).end();

@@ -5,6 +5,7 @@ import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type Canister,
   type CanisterWatcher,
+  type CausedMessage,
   type ClientMessage,
   type DebugLine,
   type HistoryEntry,
@@ -21,7 +22,7 @@ import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
 import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import type { Gateway } from '../../../subsystems/gateway/index.ts';
-import type { MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
+import type { MessageTrace, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
 import {
   createHttpServer,
   type HttpServerNeeds,
@@ -342,6 +343,20 @@ export class CounterCanisters implements ServedCanisters {
 
   historyOf(canister: Canister, after = -1): Iterable<HistoryEntry> {
     return this.resolve(canister.name).history.filter(({ seq }) => seq > after);
+  }
+
+  newTrace(): MessageTrace | undefined {
+    return undefined;
+  }
+
+  messageIdOf(number: number): string {
+    return `test-${number}`;
+  }
+
+  /** Every message of every canister. */
+  async messagesAround(id: string): Promise<readonly CausedMessage[] | undefined> {
+    const all = this.list().flatMap((canister) => [...this.historyOf(canister)].map((entry) => ({ canister, entry })));
+    return all.some(({ entry }) => this.messageIdOf(entry.trace.number) === id) ? all : undefined;
   }
 
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {

@@ -61,6 +61,9 @@ function entry(seq: number): HistoryEntry {
     instructions: 1,
     cycles: 1,
     ms: 1,
+    trace: { number: seq, cause: 0, root: seq },
+    reply: Uint8Array.of(),
+    isReplyCut: false,
   };
 }
 

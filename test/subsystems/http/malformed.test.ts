@@ -9,7 +9,7 @@ function assertRefusal(answer: string, status: number, text: RegExp, isJson = fa
   assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
   assert.match(answer, /\r\nsvc-version: 9\.8\.7\r\n/);
   assert.match(answer, /\r\naccess-control-allow-origin: \*\r\n/);
-  assert.match(answer, /\r\naccess-control-expose-headers: svc-version, retry-after, /);
+  assert.match(answer, /\r\naccess-control-expose-headers: svc-version, svc-message, retry-after, /);
   const type = isJson
     ? /\r\ncontent-type: application\/json; charset=utf-8\r\n/
     : /\r\ncontent-type: text\/plain; charset=utf-8\r\n/;

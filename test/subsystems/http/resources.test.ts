@@ -265,6 +265,9 @@ suite('resources', () => {
       instructions: 10,
       cycles: 590_004,
       ms: 1.23456,
+      trace: { number: 12, cause: 11, root: 3 },
+      reply: Buffer.from('[1]'),
+      isReplyCut: true,
     };
     const argument = Buffer.from([0xff, 0]);
     canisters.resolve('counter').history = [
@@ -275,10 +278,41 @@ suite('resources', () => {
     const answer = await send(origin, 'GET', '/history/counter');
     const common = { time: '2026-01-02T03:04:05.678Z', kind: 'update', method: 'inc', caller: '2vxsx-fae' };
     const numbers = { instructions: 10, cycles: 590_004, ms: 1.235 };
+    const place = { id: 'test-12', cause: 'test-11', root: 'test-3' };
     assert.deepEqual(answer.json(), [
-      { seq: 8, ...common, args: '(1, "a")', outcome: 'reply', code: null, message: null, ...numbers },
-      { seq: 9, ...common, args: 'ff00', outcome: 'out_of_cycles', code: 2, message: 'dry', ...numbers },
-      { seq: 10, ...common, args: 'ff00…', outcome: 'reject', code: 5, message: 'silent', ...numbers },
+      {
+        seq: 8,
+        ...place,
+        ...common,
+        args: '(1, "a")',
+        reply: '([1])',
+        outcome: 'reply',
+        code: null,
+        message: null,
+        ...numbers,
+      },
+      {
+        seq: 9,
+        ...place,
+        ...common,
+        args: 'ff00',
+        reply: null,
+        outcome: 'out_of_cycles',
+        code: 2,
+        message: 'dry',
+        ...numbers,
+      },
+      {
+        seq: 10,
+        ...place,
+        ...common,
+        args: 'ff00…',
+        reply: null,
+        outcome: 'reject',
+        code: 5,
+        message: 'silent',
+        ...numbers,
+      },
     ]);
     const job = log.events.at(-1)?.fields;
     assert.deepEqual([job?.['kind'], job?.['actor'], job?.['ok']], ['history', '80000000001000010101', 'true']);

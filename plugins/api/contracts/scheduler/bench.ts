@@ -233,6 +233,7 @@ export class Bench {
       {
         stepEnded: (handle, { step }, count) => void heard.ended.push({ handle, step, count }),
         answered: (handle, noted, outcome) => void heard.answered.push({ handle, noted, outcome }),
+        traceOf: () => undefined,
         remembersCalls: true,
         changed: () => undefined,
         credited: () => undefined,
