@@ -11,7 +11,7 @@ import { resolve } from 'node:path';
 import { cruise, type IForbiddenRuleType, type IModule } from 'dependency-cruiser';
 import { always, atRunTime } from './import-rules.ts';
 
-const ROOMS = ['kernel', 'subsystems', 'plugins', 'config', 'test', 'benchmarks', '.ci'];
+const ROOMS = ['kernel', 'subsystems', 'plugins', 'config', 'client', 'test', 'benchmarks', '.ci'];
 
 interface Item {
   readonly type: string;

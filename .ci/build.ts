@@ -21,6 +21,7 @@ import {
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import packageJson from '../package.json' with { type: 'json' };
 import { buildBundle } from './build-bundle.ts';
+import { buildClient, CLIENT_FILE } from './build-client.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /**
@@ -51,6 +52,7 @@ try {
   for (const file of published()) put(join(declared, file), file);
   for (const file of ASSETS) put(join(ROOT, file), file);
   await bundle();
+  writeFileSync(join(FRESH, CLIENT_FILE), await buildClient());
   rmSync(DIST, { recursive: true, force: true });
   renameSync(FRESH, DIST);
 } finally {

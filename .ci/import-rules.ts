@@ -194,6 +194,19 @@ export const always: readonly IForbiddenRuleType[] = [
     to: { path: '^(kernel|subsystems|plugins|config)/', pathNot: PAGE },
   },
   {
+    name: 'client-stands-alone',
+    comment:
+      'svc/client is one file for browsers and Node: it knows the server by its routes, and imports neither packages nor modules of Node.',
+    from: { path: '^client/' },
+    to: { pathNot: '^client/' },
+  },
+  {
+    name: 'client-is-for-others',
+    comment: 'Programs of others import svc/client; the server has no use for it.',
+    from: { pathNot: ['^client/', TESTS] },
+    to: { path: '^client/' },
+  },
+  {
     name: 'no-circles',
     comment:
       'Files that import each other, be it for types, cannot be read apart: move what both need into a third, or pass it as an argument.',

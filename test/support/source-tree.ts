@@ -4,7 +4,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 export const ROOT = resolve(import.meta.dirname, '../..');
 /** Rooms of the server itself. */
-export const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
+export const SERVER = ['kernel', 'subsystems', 'plugins', 'config', 'client'];
 /** Rooms with source files. */
 export const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
 

@@ -88,7 +88,7 @@ test('the tarball has what a server needs, and nothing else', async () => {
     /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/[\w-]+\.md|share\/(completions|man)\/[\w.]+)$/,
     /^config\/(svc|manifest\.schema\.json|(examples|observability|proxies|systemd)\/.+)$/,
     /^dist\/(bundle\/.+\.(mjs|mjs\.map)|bundle\/LICENSES\.txt|config\/(svc|bundle)\.js)$/,
-    /^dist\/(subsystems\/inspector\/page\.html|.+\.d\.ts)$/,
+    /^dist\/(subsystems\/inspector\/page\.html|client\/svc-client\.mjs|.+\.d\.ts)$/,
     /^dist\/subsystems\/assets\/site\/(\w+\.mo|mops\.toml|build\/[0-9a-f]{64}\.motoko)$/,
   ];
   assert.deepEqual(
@@ -131,6 +131,25 @@ test('installed under another name it is svc, for itself and for plugins', async
   const [name, place] = JSON.parse((await server.get('/x/here/place')).body) as [string, string];
   assert.equal(name, 'ServerError');
   assert.match(place, /my%20first%20app\/node_modules\/svc\/dist\/bundle\/plugins-api-plugin\.mjs$/);
+  assert.equal(await server.stop(), 0);
+});
+
+test('svc/client is one file that imports nothing, with declarations for pages and for Node', async (t) => {
+  const file = join(app, 'node_modules/svc/dist/client/svc-client.mjs');
+  assert.doesNotMatch(await readFile(file, 'utf8'), /\b(?:import\s*[({*\w]|require\()|from\s*["']/);
+  const server = await startServer(t, { command: [SVC], directory: app, args: ['--manifest', 'actors.json'] });
+  const program = `import { Client, NotFoundError } from 'svc/client';
+    interface Counter { inc: { kind: 'update'; args: []; results: [number | string] } }
+    const client = new Client({ url: '${server.origin}' });
+    const [count] = await client.actor<Counter>('counter').call('inc');
+    const told = await client.query('counter', 'none').catch((error: unknown) => error instanceof NotFoundError);
+    console.log(JSON.stringify([count, told]));`;
+  await writeFile(join(app, 'client.ts'), program);
+  const { stdout } = await run(process.execPath, ['client.ts'], { cwd: app });
+  assert.deepEqual(JSON.parse(stdout), [1, true]);
+  const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2024'];
+  const tsc = join(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
+  await run(process.execPath, [tsc, ...flags, '--lib', 'es2024,dom', '--types', '', 'client.ts'], { cwd: app });
   assert.equal(await server.stop(), 0);
 });
 
