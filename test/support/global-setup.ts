@@ -1,17 +1,21 @@
 /**
- * Runs once, before all files of `npm test`.
+ * Runs once, before all files of `npm test` and of `npm run test:system`.
  *
  * The tests start some hundreds of processes, and each of their threads would strip the types of the same sources and
  * compile them: half of a server's start. Node keeps compiled sources only when a process ends by itself, and most
  * servers here are killed. So one server is started and stopped first, and all later ones find its compiled sources.
- * All tests share one Motoko compiler, which stays warm.
+ * All tests share one Motoko compiler, which stays warm: a compiler that has just been started takes three to five
+ * times as long for an actor as one that has compiled a few. They share one package, too, packed when the first asks.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { NODE_CACHE } from './caches.ts';
-import { startCompileServer } from './compile-server.ts';
+import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
+import { MOTOKO_CACHE, NODE_CACHE } from './caches.ts';
+import { pack } from './packages.ts';
+import { shareWork } from './shared-work.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
 
-let endCompileServer: (() => Promise<void>) | undefined;
+let end: (() => Promise<void>) | undefined;
 
 export async function globalSetup(): Promise<void> {
   // For the processes of all test files, and those that they start.
@@ -19,9 +23,21 @@ export async function globalSetup(): Promise<void> {
   const entry = fileURLToPath(new URL('./first-server.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [entry], { encoding: 'utf8' });
   if (status !== 0) throw new Error(`the first server failed:\n${stderr}`);
-  endCompileServer = await startCompileServer();
+  const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 600_000 });
+  let packed: Promise<string> | undefined;
+  const endSharing = await shareWork({
+    async compile({ files, ...options }) {
+      await compiler.compileText(new Map(files), options).catch(() => undefined);
+      return null;
+    },
+    packServer: () => (packed ??= temporaryDirectory().then((into) => pack(into))),
+  });
+  end = async () => {
+    endSharing();
+    await compiler.close();
+  };
 }
 
 export async function globalTeardown(): Promise<void> {
-  await endCompileServer?.();
+  await end?.();
 }

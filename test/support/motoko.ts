@@ -1,14 +1,14 @@
 /**
  * Motoko for tests: source text in, module out, through the real compiler. Modules are kept (`caches.ts`), so only the
  * first test with a source ever waits for the compiler; in `npm test` all tests share one compiler
- * (`compile-server.ts`).
+ * (`shared-work.ts`).
  */
 import { fileURLToPath } from 'node:url';
 import type { CompiledActor } from '../../subsystems/compiler/index.ts';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE } from './caches.ts';
-import { compileAhead } from './compile-server.ts';
+import { sharedWork } from './shared-work.ts';
 
 const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 200 });
 
@@ -23,7 +23,7 @@ export async function compileMotoko(
   options: { readonly persistence?: Persistence } = {},
 ): Promise<CompiledActor> {
   const files = Object.entries(typeof source === 'string' ? { 'Main.mo': source } : source);
-  await compileAhead({ files, ...options });
+  await sharedWork('compile', { files, ...options });
   return compiler.compileText(new Map(files), options);
 }
 

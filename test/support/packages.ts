@@ -2,35 +2,43 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { copyFile, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { sharedWork } from './shared-work.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 /** npm install as a user would call it, from npm's cache where that has the package. */
 export const INSTALL = ['install', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', '--no-save'];
 
-/** Environment without the variables of the npm that runs the tests. */
+/** Environment without the variables of the npm that runs the tests, and without what a run of tests sets. */
 export function plainEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
-  const entries = Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_TEST_CONTEXT$/i.test(name));
+  const entries = Object.entries(process.env).filter(
+    ([name]) => !/^npm_|^NODE_TEST_CONTEXT$|^NODE_COMPILE_CACHE$|^SVC_TEST_/i.test(name),
+  );
   return { ...Object.fromEntries(entries), ...more };
 }
 
-/** Runs `npm run package` under a name; returns the tarball's path. */
+/** Runs `npm run package` under a name; returns the tarball's path. A run of tests packs once under the usual name. */
 export async function packServer(into: string, name = 'svc'): Promise<string> {
-  return packed(into, ['--name', name]);
+  const shared = name === 'svc' ? await sharedWork('packServer', null) : undefined;
+  if (shared === undefined) return pack(into, ['--name', name]);
+  const own = join(into, basename(shared));
+  await copyFile(shared, own);
+  return own;
 }
 
 /** Does the same for create-svc, whose projects ask for a server of this name. */
 export async function packCreate(into: string, name: string): Promise<string> {
-  return packed(into, ['--create', '--name', name]);
+  return pack(into, ['--create', '--name', name]);
 }
 
-async function packed(into: string, flags: readonly string[]): Promise<string> {
+/** Runs `npm run package`; returns the tarball's path. */
+export async function pack(into: string, flags: readonly string[] = []): Promise<string> {
   const args = ['run', '--silent', 'package', '--', ...flags, '--to', into];
   const { stdout } = await run('npm', args, { cwd: ROOT, env: plainEnvironment() });
   return join(into, stdout.trim().split('\n').at(-1) ?? '');
