@@ -28,6 +28,7 @@ export const PARTS: readonly PartName[] = [
   optional('metrics'),
   optional('openapi'),
   optional('mops-closure'),
+  optional('variables'),
   optional('gateway'),
   optional('inspector'),
   needed('hot-reload'),

@@ -11,6 +11,7 @@ import { Metrics } from '../subsystems/metrics/index.ts';
 import { MopsClosures } from '../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../subsystems/openapi/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
+import { Variables } from '../subsystems/variables/index.ts';
 
 export const httpPlugin = definePlugin({
   name: 'http',
@@ -25,6 +26,7 @@ export const httpPlugin = definePlugin({
     metering: Metering,
     metrics: Metrics,
     openApi: OpenApi,
+    variables: Variables,
     mopsClosures: MopsClosures,
     inspector: Inspector,
     clock: Clock,

@@ -18,6 +18,7 @@ import { openApiPlugin } from './openapi.ts';
 import { outcallsPlugin } from './outcalls.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
+import { variablesPlugin } from './variables.ts';
 
 /** The built-in plugins, in the order in which they start if their requirements leave a choice. */
 export const builtinPlugins: readonly Plugin[] = [
@@ -36,6 +37,7 @@ export const builtinPlugins: readonly Plugin[] = [
   metricsPlugin,
   openApiPlugin,
   mopsClosurePlugin,
+  variablesPlugin,
   gatewayPlugin,
   inspectorPlugin,
   hotReloadPlugin,

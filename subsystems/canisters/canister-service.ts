@@ -41,6 +41,7 @@ import type {
   OutputFollowing,
   OutputReader,
   RemoveOptions,
+  StateCopy,
   UpgradeOptions,
   UpgradeReport,
 } from './index.ts';
@@ -54,6 +55,7 @@ import { SharedBudget } from './shared-budget.ts';
 import { SharedControllers } from './shared-values.ts';
 import { StartedActors } from './started-actors.ts';
 import { type LoggedCanister, STEP_NUMBERS } from './step-accounting.ts';
+import { StateCopies } from './state-copies.ts';
 import { StoredCanisterLoader } from './stored-canister-loader.ts';
 
 interface CanisterServiceDependencies {
@@ -96,6 +98,7 @@ export class CanisterService implements Canisters {
   readonly #deployments: Deployments;
   readonly #loader: StoredCanisterLoader;
   readonly #prepared: PreparedModules;
+  readonly #copies: StateCopies;
   readonly #watches = new CanisterWatches();
 
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
@@ -129,6 +132,7 @@ export class CanisterService implements Canisters {
     this.#messages = new ClientMessages({ ...dependencies, traces, accounting: this.#accounting });
     this.#deployments = new Deployments(parts);
     this.#loader = new StoredCanisterLoader(parts);
+    this.#copies = new StateCopies({ ...parts, loader: this.#loader });
     const { followsFiles } = options;
     const deployments = this.#deployments;
     const settled = (): Promise<void> => storage.settled();
@@ -271,6 +275,10 @@ export class CanisterService implements Canisters {
 
   takeLogs(canister: Canister): readonly DebugLine[] {
     return recordOf(canister).outputIfAny?.take() ?? [];
+  }
+
+  copyState(canister: Canister): Promise<StateCopy> {
+    return this.#copies.copyOf(recordOf(canister));
   }
 
   watch(canister: Canister, watcher: CanisterWatcher): Disposable {

@@ -12,7 +12,7 @@ import {
 import { defineCapability, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { CandidFindings, StableFindings } from '../compatibility/index.ts';
-import type { ModuleInfo } from '../execution/index.ts';
+import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { IngressMessage } from '../scheduler/index.ts';
 
@@ -340,6 +340,12 @@ export interface OperatorRequests {
   deleteSnapshot(canister: Canister, id: string): Promise<void>;
 }
 
+/**
+ * A copy of an actor's state as its upgrade hook leaves it; `heap` is empty if an upgrade does not keep the heap. The
+ * buffers are the copy's own.
+ */
+export type StateCopy = CanisterImage & { readonly module: ModuleInfo };
+
 export interface Canisters {
   readonly operator: OperatorRequests;
   /** Seconds that wakes took, from when there was a place for the canister to when its executor had it. */
@@ -384,6 +390,12 @@ export interface Canisters {
    * does.
    */
   ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome>;
+  /**
+   * Copies the actor's state and runs `canister_pre_upgrade` on the copy, for at most a second. The actor, which may
+   * sleep, is only read: its own messages wait while a large state is copied, others take turns with that. Rejects with
+   * ServerError: `variables-none` (no code), `variables-hook-failed`, `variables-replay`, `memory-full`.
+   */
+  copyState(canister: Canister): Promise<StateCopy>;
   /**
    * Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is
    * refused, or its init failed (`InstallError`).

@@ -3,6 +3,7 @@ import { areNumbersReached, LARGE_HEAP_BYTES, NS_PER_MS, WASM_PAGE_BYTES, hexOf 
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type {
   CanisterLifecycle,
+  CanisterSpec,
   PackedFacts,
   ModuleStore,
   SharedMemory,
@@ -113,6 +114,22 @@ export class StoredCanisterLoader implements Loader {
     }
   }
 
+  /**
+   * Brings a copy of a sleeping canister to life under another handle; the canister goes on sleeping. Rejects as `wake`
+   * does, and with ServerError `variables-replay` if a log has to be run again first.
+   */
+  async wakeCopy(record: StoredRecord, handle: number, spec: CanisterSpec): Promise<void> {
+    const { execution } = this.#needs;
+    if (record.damage !== undefined) throw damaged(record, record.damage);
+    await this.#falling.get(record);
+    await this.#complete(record);
+    const stored = await this.#read(record);
+    throwIfRemoved(record);
+    if (stored.records.ends.length > 0) throw replayFirst(record);
+    const facts = this.#factsOf(record, { status: 'running', timerMs: undefined, openCounts: [] });
+    await execution.wake(handle, { ...asStored({ ...facts, spec }, stored), log: undefined });
+  }
+
   /** Makes the code of its module, if nobody has needed that since the start. */
   async #complete({ module }: StoredRecord): Promise<void> {
     if (module === undefined) return;
@@ -137,7 +154,10 @@ export class StoredCanisterLoader implements Loader {
     }
   }
 
-  #factsOf(record: StoredRecord, { status, timerMs, openCounts }: AsScheduled): PackedFacts {
+  #factsOf(
+    record: StoredRecord,
+    { status, timerMs, openCounts }: Pick<AsScheduled, 'status' | 'timerMs' | 'openCounts'>,
+  ): PackedFacts {
     const { directory } = this.#needs;
     const { settings, controllers, module, steps } = record;
     const { numbers, heapBytes, stableBytes, instantMs } = steps;
@@ -183,6 +203,14 @@ function asStored(
 
 function throwIfRemoved({ isRemoved, name }: StoredRecord): void {
   if (isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${name} has been deleted`);
+}
+
+function replayFirst({ name }: Pick<StoredRecord, 'name'>): ServerError {
+  return new ServerError(
+    'unavailable',
+    'variables-replay',
+    `the log of actor ${name} has to be run again before its variables can be read: call the actor once`,
+  );
 }
 
 function damaged(record: Pick<StoredRecord, 'id' | 'name'>, reason: string): ServerError {

@@ -18,7 +18,7 @@ import {
   signatureText,
   type SignatureType,
   UnreadableSignature,
-} from './signature.ts';
+} from './signature/index.ts';
 
 /** Nodes of types that are compared at most. */
 const WORK_MAX = 1_000_000;

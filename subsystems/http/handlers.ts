@@ -20,6 +20,7 @@ import { openApiHandlers } from './routes/openapi.ts';
 import { settingsHandlers } from './routes/settings.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
+import { variablesHandlers } from './routes/variables.ts';
 import { watchHandlers } from './routes/watch.ts';
 import { versionHandlers, type VersionInfo } from './routes/version.ts';
 
@@ -46,6 +47,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...healthHandlers(host),
     ...settingsHandlers(host),
     ...snapshotHandlers(host),
+    ...variablesHandlers(host),
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));

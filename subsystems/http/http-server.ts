@@ -10,6 +10,7 @@ import type { Inspector } from '../inspector/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Metrics, RequestTally } from '../metrics/index.ts';
 import type { MopsClosures } from '../mops-closure/index.ts';
+import type { Variables } from '../variables/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { Broadcast } from './broadcast.ts';
@@ -85,6 +86,7 @@ export interface HttpServerNeeds {
   readonly metering: Metering;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
+  readonly variables: Variables;
   readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly clock: Clock;

@@ -22,7 +22,8 @@ export type JobKind =
   | 'snapshots'
   | 'take-snapshot'
   | 'load-snapshot'
-  | 'delete-snapshot';
+  | 'delete-snapshot'
+  | 'variables';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */
 export class JobLog {

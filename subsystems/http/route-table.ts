@@ -289,6 +289,15 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/actors/:actor/variables',
+    access: 'token',
+    query: { path: undefined, from: undefined, count: undefined, copy: undefined },
+    job: 'variables',
+    request: '`path`: the value of that variable; `from`, `count`: a part of it',
+    answer: 'JSON (`docs/variables.md`)',
+  },
+  {
+    method: 'GET',
     path: '/inspect',
     access: 'token',
     query: { after: undefined, limit: undefined, name: undefined, actor: undefined },

@@ -9,6 +9,7 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import type { Variables } from '../variables/index.ts';
 import type { Broadcast } from './broadcast.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { JobLog } from './job-log.ts';
@@ -78,6 +79,7 @@ export interface RouteHost {
   readonly openApi: OpenApi;
   readonly typeTables: Pick<TypeTables, 'tableOf'>;
   readonly mopsClosures: MopsClosures;
+  readonly variables: Variables;
   readonly inspector: Inspector;
   readonly readiness: Readiness;
   readonly clock: Clock;

@@ -25,6 +25,7 @@ const GONE: Readonly<Record<string, readonly [path: string, status: number, reas
   metrics: ['/metrics', 404, /GET \/metrics is turned off \(--no-metrics\)/],
   openapi: ['/openapi/off', 404, /--no-openapi/],
   'mops-closure': ['/mops/closure/Main.mo', 404, /--no-mops-closure/],
+  variables: ['/x/actors/off/variables', 404, /--no-variables/],
   gateway: ['/site/off/', 404, /turned off \(--no-gateway\)/],
   inspector: ['/inspector', 404, /turned off \(--no-inspector\)/],
 };
@@ -53,7 +54,7 @@ describe('parts that are turned off', { timeout: 300_000 }, () => {
         if (second === first) await installActor(server);
         for (const name of off) {
           const gone = GONE[name];
-          if (gone === undefined || (first !== second && gone[0].endsWith('/off'))) continue;
+          if (gone === undefined || (first !== second && /\/off$|\/actors\/off\//.test(gone[0]))) continue;
           const [path, expected, reason] = gone;
           const answer = await server.get(path);
           assert.equal(answer.status, expected, `${what}: ${path} ${answer.body}`);

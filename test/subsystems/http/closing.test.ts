@@ -20,6 +20,7 @@ import { Storage } from '../../../subsystems/storage/index.ts';
 import { MopsClosures } from '../../../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../../../subsystems/openapi/index.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
+import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { Gateway } from '../../../subsystems/gateway/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
@@ -49,6 +50,7 @@ suite('opening and closing', () => {
         metering: counterMetering,
         metrics: new NoMetrics(),
         openApi: new NoOpenApi(),
+        variables: new NoVariables(),
         mopsClosures: new NoMopsClosures(),
         clock: systemClock,
         log: new RecordingLog(),

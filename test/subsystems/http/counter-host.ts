@@ -34,6 +34,7 @@ import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { createMetering } from '../../../subsystems/metering/create-metering.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
+import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { CounterOperator } from './counter-operator.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
@@ -447,6 +448,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       metering,
       metrics,
       openApi,
+      variables: new NoVariables(),
       mopsClosures,
       inspector,
       clock,

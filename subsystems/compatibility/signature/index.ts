@@ -25,6 +25,8 @@ export type SignatureType = readonly SignatureNode[];
 export interface Signature {
   /** Types that names stand for. */
   readonly definitions: ReadonlyMap<string, SignatureType>;
+  /** Names of the parameters that some of these types have. */
+  readonly parameters: ReadonlyMap<string, readonly string[]>;
   /** The variables after all migrations: `{ stable var n : Nat }`. */
   readonly variables: SignatureGroup;
 }
@@ -43,6 +45,7 @@ export class UnreadableSignature extends Error {}
 export function readSignature(text: string): Signature {
   const nodes = treeOf(text);
   const definitions = new Map<string, SignatureType>();
+  const parameters = new Map<string, readonly string[]>();
   let variables: SignatureGroup | undefined;
   for (let at = 0; at < nodes.length; at++) {
     const node = nodes[at];
@@ -52,13 +55,23 @@ export function readSignature(text: string): Signature {
       const equals = nodes.indexOf('=', at);
       if (equals < 0 || equals > end) throw unreadable(`the type ${name} has no definition`);
       definitions.set(name, nodes.slice(equals + 1, end));
+      const named = parametersIn(nodes.slice(at + 2, equals));
+      if (named.length > 0) parameters.set(name, named);
       at = end;
     } else if (node === 'actor' && typeof name === 'object') {
       variables = name.open === '{' ? name : lastGroup(name);
     }
   }
   if (variables === undefined) throw unreadable('it names no actor');
-  return { definitions, variables };
+  return { definitions, parameters, variables };
+}
+
+/** Returns the names in `<K, V <: Any>`. */
+function parametersIn(nodes: readonly SignatureNode[]): readonly string[] {
+  return nodes.filter(
+    (node, k): node is string =>
+      typeof node === 'string' && (nodes[k - 1] === '<' || nodes[k - 1] === ',') && node !== '>',
+  );
 }
 
 /** Returns the parts between separators: fields between `;`, elements between `,`. */
@@ -74,19 +87,20 @@ export function partsOf({ items }: SignatureGroup, separator: ';' | ','): readon
 
 /** Longest type in a report for people; longer ones are cut. */
 const CHARACTERS_MAX = 160;
-const TIGHT_AFTER = /[({[?.#]$/;
-const TIGHT_BEFORE = /^[)}\],;.]/;
+const TIGHT_AFTER = /[({[?.#<]$/;
+const TIGHT_BEFORE = /^(?:[)}\],;.>]|<$)/;
 
-export function signatureText(type: SignatureType): string {
-  const text = textOf(type);
-  return text.length > CHARACTERS_MAX ? `${text.slice(0, CHARACTERS_MAX)}…` : text;
+export function signatureText(type: SignatureType, charactersMax = CHARACTERS_MAX): string {
+  const text = textOf(type, charactersMax);
+  return text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
 }
 
-function textOf(type: SignatureType): string {
+function textOf(type: SignatureType, charactersMax: number): string {
   let text = '';
   for (const node of type) {
-    if (text.length > CHARACTERS_MAX) break;
-    const next = typeof node === 'string' ? node : `${node.open}${textOf(node.items)}${CLOSING[node.open]}`;
+    if (text.length > charactersMax) break;
+    const next =
+      typeof node === 'string' ? node : `${node.open}${textOf(node.items, charactersMax)}${CLOSING[node.open]}`;
     text += text === '' || TIGHT_AFTER.test(text) || TIGHT_BEFORE.test(next) ? next : ` ${next}`;
   }
   return text;
