@@ -21,7 +21,8 @@ import type { Admission, AsScheduled } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterOutput, type OutputNeeds } from './canister-output.ts';
 import type { CanisterStore } from './canister-store.ts';
-import type { ActorFiles, Canister } from './index.ts';
+import type { ActorFiles, Canister, OpenMethods } from './index.ts';
+import { NO_OPEN_METHODS, openMethodsOf, openMethodsToStore, openUnder } from './open-methods.ts';
 import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './shared-values.ts';
 import { type AccountedCanister, StepAccounting, type StepAccountingNeeds } from './step-accounting.ts';
 import type { StoredIdentity, StoredNumbers } from './stored-values.ts';
@@ -56,6 +57,8 @@ export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
   readonly store: CanisterStore;
   readonly metering: Metering;
   readonly sharedControllers: SharedControllers;
+  /** Number of canisters that have open methods. */
+  readonly opened: { count: number };
 }
 
 /** Code as it was installed, with its interface, and where it came from. */
@@ -93,6 +96,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   #environment: ReadonlyMap<string, string>;
   /** Without controllers and variables. */
   #settings: EnforcedSettings = NO_LIMITS;
+  #openMethods: OpenMethods = NO_OPEN_METHODS;
   historyEntries = 0;
   /** Why its stored state cannot be used; undefined: it can. */
   damage: string | undefined = undefined;
@@ -179,10 +183,28 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   }
 
   set code(code: RecordedCode | undefined) {
+    const before = this.#code?.module;
     this.#code = code;
     if (this.#presence === 'unfinished') this.#presence = 'present';
+    const open = openUnder(this.#openMethods, this, before, this.#context.log);
     this.#context.store.identityChanged(this);
+    if (open !== this.#openMethods) this.openMethods = open;
     this.#context.watches.codeChanged(this.handle);
+  }
+
+  get openMethods(): OpenMethods {
+    return this.#openMethods;
+  }
+
+  set openMethods(open: OpenMethods) {
+    this.#open(open);
+    this.#context.store.identityChanged(this);
+    this.#context.watches.openMethodsChanged(this.handle);
+  }
+
+  #open(open: OpenMethods): void {
+    this.#context.opened.count += Math.sign(open.names.size) - Math.sign(this.#openMethods.names.size);
+    this.#openMethods = open;
   }
 
   get isUnfinished(): boolean {
@@ -256,7 +278,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   get identity(): StoredIdentity {
     const { name, controllers, environment, settings, givenCandid } = this;
     const moduleHash = this.#code?.module.hash;
-    return { name, controllers, environment, settings, givenCandid, moduleHash, ...factsToStore(this.#facts) };
+    const open = openMethodsToStore(this.#openMethods);
+    return { name, controllers, environment, settings, givenCandid, moduleHash, ...open, ...factsToStore(this.#facts) };
   }
 
   get numbers(): StoredNumbers {
@@ -283,6 +306,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.settings = identity.settings;
     this.givenCandid = identity.givenCandid;
     this.#facts = factsAmong(identity) ?? NO_FACTS;
+    if (identity.openMethods !== undefined) this.#open(openMethodsOf(identity.openMethods));
     // The code's own string: thousands may share it.
     this.#context.store.recovered(this, code?.module.hash ?? identity.moduleHash);
     this.steps.recovered(numbers);
@@ -341,6 +365,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   /** Notes the deletion: nobody knows the canister's status any more. */
   removed(): void {
     this.#presence = 'removed';
+    this.#open(NO_OPEN_METHODS);
     this.#context.watches.removed(this.handle);
     this.steps.end();
   }

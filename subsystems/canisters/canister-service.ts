@@ -48,6 +48,7 @@ import type {
 import { MessageHistories } from './message-histories.ts';
 import { MessageTraces } from './message-traces.ts';
 import { NumberRows } from './number-rows.ts';
+import { openMethods } from './open-methods.ts';
 import { OperatedCanisters } from './operator-requests.ts';
 import { PreparedModules } from './prepared-modules.ts';
 import type { ReplayBudget } from './replay-budget.ts';
@@ -100,6 +101,7 @@ export class CanisterService implements Canisters {
   readonly #prepared: PreparedModules;
   readonly #copies: StateCopies;
   readonly #watches = new CanisterWatches();
+  readonly #opened = { count: 0 };
 
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#needs = dependencies;
@@ -119,6 +121,7 @@ export class CanisterService implements Canisters {
       numberRows: new NumberRows(STEP_NUMBERS),
       forwardDebugOutput: options.forwardDebugOutput,
       watches: this.#watches,
+      opened: this.#opened,
       outputBudget: new SharedBudget(OUTPUT_BYTES_MAX),
     };
     const directory = new CanisterDirectory({ ...dependencies, ...options, ids, store, recordContext });
@@ -192,6 +195,20 @@ export class CanisterService implements Canisters {
   async giveInterface(canister: Canister, did: string): Promise<void> {
     const record = recordOf(canister);
     await this.#deployments.inTurn(record, () => this.#interfaces.give(record, did));
+    await this.#needs.storage.settled();
+  }
+
+  // ---- open methods
+
+  get haveOpenMethods(): boolean {
+    return this.#opened.count > 0;
+  }
+
+  async setOpenMethods(canister: Canister, names: readonly string[]): Promise<void> {
+    const record = recordOf(canister);
+    // A module may tell its interface only when it is asked.
+    await this.#interfaces.ask(record);
+    await this.#deployments.inTurn(record, () => Promise.resolve(openMethods(record, names)));
     await this.#needs.storage.settled();
   }
 

@@ -29,6 +29,11 @@ export class CanisterWatches {
     for (const watcher of this.#byHandle.get(handle) ?? []) watcher.codeChanged();
   }
 
+  openMethodsChanged(handle: number): void {
+    if (this.#byHandle.size === 0) return;
+    for (const watcher of this.#byHandle.get(handle) ?? []) watcher.openMethodsChanged?.();
+  }
+
   removed(handle: number): void {
     const watchers = this.#byHandle.get(handle);
     this.#byHandle.delete(handle);

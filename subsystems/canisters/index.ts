@@ -40,6 +40,8 @@ export interface Canister {
   readonly candid: CandidInterface | undefined;
   /** Why the interface that the module carries was not understood, with line and column. */
   readonly candidProblem: string | undefined;
+  /** The methods that answer requests without the token. */
+  readonly openMethods: OpenMethods;
   /** Cycles; 0 when metering is off. */
   readonly balance: bigint;
   readonly heapBytes: number;
@@ -62,6 +64,13 @@ export interface Canister {
   readonly trapsByName: number;
   readonly messagesById: number;
   readonly trapsById: number;
+}
+
+/** Methods of an actor that answer requests without the token. */
+export interface OpenMethods {
+  readonly names: ReadonlySet<string>;
+  /** True if the manifest has named them last, and not the operator. */
+  readonly isOfManifest: boolean;
 }
 
 /** A client's call of a method. */
@@ -252,6 +261,8 @@ export interface CanisterWatcher {
   changed(): void;
   /** Called when the canister has other code. */
   codeChanged(): void;
+  /** Called when other methods are open than before. */
+  openMethodsChanged?(): void;
   /** Called when the canister is deleted. */
   removed(): void;
 }
@@ -348,6 +359,8 @@ export type StateCopy = CanisterImage & { readonly module: ModuleInfo };
 
 export interface Canisters {
   readonly operator: OperatorRequests;
+  /** True if any canister has open methods. */
+  readonly haveOpenMethods: boolean;
   /** Seconds that wakes took, from when there was a place for the canister to when its executor had it. */
   readonly wakeSeconds: HistogramFigures;
   /** About how long a start would take to run all logs again if the process were killed now. */
@@ -380,6 +393,11 @@ export interface Canisters {
    * needed.
    */
   giveInterface(canister: Canister, did: string): Promise<void>;
+  /**
+   * Opens these methods to requests without the token, and closes all others. Resolves when that is durable. Rejects
+   * with ServerError `bad-public` if one of them cannot be open: the interface lacks it, or it is internal.
+   */
+  setOpenMethods(canister: Canister, names: readonly string[]): Promise<void>;
   /**
    * Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a
    * guest's fault is in the outcome. With a key (updates only), as `Scheduler.deliver` says.

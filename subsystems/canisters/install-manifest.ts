@@ -7,6 +7,7 @@ import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
 import { hashOf, ManifestFiles } from './manifest-files.ts';
 import { installerOf, type ManifestAssets } from './manifest-assets.ts';
+import { followManifest } from './open-methods.ts';
 import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
 /** Where another actor of the manifest is, as tools of the Internet Computer name it. */
@@ -74,7 +75,8 @@ export async function installManifest(
     const principal = principalOf(name);
     const id = principal === undefined ? undefined : principalFromText(principal);
     const facts = { argument, caller: installerOf(actor), cycles, candidText, env, hasCertificate };
-    await canisters.place(name, module, { ...facts, id, readFiles });
+    const record = await canisters.place(name, module, { ...facts, id, readFiles });
+    if (actor.openMethods !== undefined) followManifest(record, actor.openMethods, log);
   };
   for (const [index, actor] of actors.entries()) {
     if (signal.aborted) break;
@@ -85,8 +87,7 @@ export async function installManifest(
       known.readFiles = readFiles;
       there.push(at(sources, index, 'source'));
       if (known.damage !== undefined) continue;
-      // The operator's to say, as the file is; nothing of the actor's state depends on it.
-      if (actor.hasCertificate) canisters.giveFacts(known, { hasCertificate: true });
+      takeFacts({ canisters, log }, known, actor);
       await deployFolder({ assets, log, progress }, actor, place);
       continue;
     }
@@ -120,6 +121,16 @@ export async function installManifest(
     },
   });
   return { compare: comparison({ canisters, log }, modules, there), files };
+}
+
+/** Gives an actor that is there what is the operator's to say, as the file is: its state does not depend on it. */
+function takeFacts(
+  { canisters, log }: Pick<InstallManifestDependencies, 'canisters' | 'log'>,
+  known: CanisterRecord,
+  { hasCertificate, openMethods }: ManifestActor,
+): void {
+  if (hasCertificate) canisters.giveFacts(known, { hasCertificate: true });
+  followManifest(known, openMethods, log);
 }
 
 /** Gives all ids first, in the manifest's order: an actor may name one that comes after it. */

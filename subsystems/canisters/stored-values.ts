@@ -16,6 +16,7 @@ import {
 } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import type { EnforcedSettings } from '../management/index.ts';
+import { areOpenMethods, type StoredOpenMethods } from './open-methods.ts';
 import { deserialize, serialize } from 'node:v8';
 
 /** With the facts that are not the default. */
@@ -25,6 +26,8 @@ export interface StoredIdentity extends Partial<GivenFacts> {
   readonly environment: ReadonlyMap<string, string>;
   readonly settings: EnforcedSettings;
   readonly givenCandid: string | undefined;
+  /** Left out where none are open. */
+  readonly openMethods?: StoredOpenMethods;
   /** SHA-256 of its module, hex; undefined: it is empty. */
   readonly moduleHash: string | undefined;
 }
@@ -127,6 +130,7 @@ export function readIdentity(bytes: Uint8Array, key: Uint8Array): StoredIdentity
       Array.isArray(identity.controllers) &&
       identity.environment instanceof Map &&
       typeof identity.settings === 'object' &&
+      areOpenMethods(identity.openMethods) &&
       factsAmong(identity) !== undefined
     )
       return identity as StoredIdentity;

@@ -3,8 +3,8 @@ import { ServerError } from '../../kernel/index.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Bytes that the bodies of website requests in hand may have together: anybody may send them, and a request to a slow
- * actor waits with its body.
+ * Bytes that the bodies of website requests and open calls in hand may have together: anybody may send them, and a
+ * request to a slow actor waits with its body.
  */
 const SITE_BODY_BYTES_MAX = 256 * MIB;
 
@@ -45,7 +45,7 @@ export class BodyBudget {
 
   /** Returns the error that says why a body is not taken. */
   full(): ServerError {
-    const text = `the bodies of all website requests together fill ${this.#bytesMax / MIB} MiB: try again later`;
+    const text = `the bodies of all website requests and open calls together fill ${this.#bytesMax / MIB} MiB: try again later`;
     return new ServerError('unavailable', 'website-bodies-full', text);
   }
 }

@@ -24,6 +24,10 @@ export class CanisterCall {
   #trace: MessageTrace | undefined;
   /** Headers of the answer that are this call's own, names and values by turns. */
   #headers = NO_HEADERS;
+  /** False if the answer must not have the message's id, which counts the messages of all. */
+  tellsMessage = true;
+  /** Called when the call has ended and been answered, also if its client has left before. May be called twice. */
+  ended: (() => void) | undefined = undefined;
 
   constructor(
     host: RouteHost,
@@ -105,7 +109,8 @@ export class CanisterCall {
 
   /** Names the message, where this call has become one that a history has. */
   #headersOf({ kind, isRepeat }: Outcome): readonly string[] {
-    if (this.#trace === undefined || kind === 'unavailable' || isRepeat === true) return NO_HEADERS;
+    if (!this.tellsMessage || this.#trace === undefined || kind === 'unavailable' || isRepeat === true)
+      return NO_HEADERS;
     return ['svc-message', this.#host.canisters.messageIdOf(this.#trace.number)];
   }
 
@@ -127,10 +132,12 @@ export class CanisterCall {
   }
 
   #done(): void {
+    this.ended?.();
     this.#host.jobs.done(this.#job, this.#canister, this.#method, this.#startedMs);
   }
 
   #failedJob(reason: unknown): void {
+    this.ended?.();
     this.#host.jobs.failed(this.#job, this.#canister, this.#method, this.#startedMs, reason);
   }
 }

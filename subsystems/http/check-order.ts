@@ -3,9 +3,10 @@ import type { Readiness } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import { prefersJson } from './accept.ts';
 import { isEventSource } from './event-source.ts';
-import type { Responder } from './responder.ts';
+import { CHALLENGE, type Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
 import type { BrowserGuard } from './browser-guard.ts';
+import { OpenTarget, type OpenTargets } from './open-targets.ts';
 import { preflightHeaders } from './preflight.ts';
 import { BODY_BYTES_MIN, bodyBytesMaxOf, isHealthProbe, isOpenTarget } from './request-target.ts';
 import { GATEWAY_BYTES_MAX } from './route-table.ts';
@@ -37,7 +38,8 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
  *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names
  *      two, or what is none; HTTP/1.0 has no transfer coding
  *   1. `OPTIONS` on a path that is no website's: 204
- *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
+ *   2. bearer token, unless the exact target is open, or asks for an open method without `Authorization`: 401; where
+ *      there is no token, `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the
  *      path: 413; a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
  *   4. readiness, for anything but a health probe: 503; an `EventSource` is told to come back (event-source.ts)
@@ -51,23 +53,33 @@ export class CheckOrder {
   readonly #responder: Responder;
   /** Undefined if everybody who reaches the server may use it, or if the token says who may. */
   readonly #guard: BrowserGuard | undefined;
+  readonly #open: Pick<OpenTargets, 'find'>;
   /** The last one that was looked at and is as it should be: most requests name the same. */
   #host: string | undefined = undefined;
 
-  constructor(auth: Auth, readiness: Readiness, responder: Responder, guard?: BrowserGuard) {
+  constructor(
+    auth: Auth,
+    readiness: Readiness,
+    responder: Responder,
+    open: Pick<OpenTargets, 'find'>,
+    guard?: BrowserGuard,
+  ) {
+    this.#open = open;
     this.#auth = auth;
     this.#readiness = readiness;
     this.#responder = responder;
     this.#guard = guard;
   }
 
-  /** True if the request may go on to the router, or to the website; otherwise it has been answered. */
+  /**
+   * Returns what the request may go on to: the router, a website, or an open method. Undefined: it has been answered.
+   */
   admit(
     request: IncomingMessage,
     response: ServerResponse,
     expectation: Expectation,
     target: Target | undefined,
-  ): target is Target {
+  ): Target | OpenTarget | undefined {
     const { headers, method, url = '' } = request;
     // The parser takes a request line that says so, but what follows is read as HTTP/1.1.
     if (request.httpVersionMajor !== 1) {
@@ -101,20 +113,14 @@ export class CheckOrder {
 
     if (method === 'OPTIONS' && isBuiltIn) {
       this.#responder.empty(response, 204, preflightHeaders(url, headers['access-control-request-headers']));
-      return false;
+      return undefined;
     }
-    if (isBuiltIn && !isOpenTarget(method, url)) {
-      if (!this.#auth.allows(headers.authorization)) {
-        const challenge = ['www-authenticate', 'Bearer'];
-        return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
-      }
-      const refusal = this.#guard?.refusal(request);
-      if (refusal !== undefined)
-        return this.#refuse(request, response, expectation, 403, refusal, [], prefersJson(headers.accept));
-    }
+    const needsToken = isBuiltIn && !isOpenTarget(method, url);
+    const admitted = needsToken ? this.#admitted(request, response, expectation) : target;
+    if (admitted === undefined) return undefined;
     const length = headers['content-length'];
     if (length !== undefined && Number(length) > BODY_BYTES_MIN) {
-      const bytesMax = isBuiltIn ? bodyBytesMaxOf(method, url) : GATEWAY_BYTES_MAX;
+      const bytesMax = bytesMaxOf(request, admitted);
       if (Number(length) > bytesMax)
         return this.#refuse(request, response, expectation, 413, bodyTooLarge(bytesMax).message);
     }
@@ -127,35 +133,59 @@ export class CheckOrder {
     if ((!this.#readiness.isReady || this.#responder.isClosing) && !(isBuiltIn && isHealthProbe(method, url))) {
       return this.#refuseNow(request, response, expectation, isBuiltIn);
     }
-    return true;
+    return admitted;
+  }
+
+  /** Returns what a request for a target that is not open to everybody may ask for; undefined: it has been answered. */
+  #admitted(
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectation: Expectation,
+  ): typeof BUILT_IN | OpenTarget | undefined {
+    const { authorization, accept } = request.headers;
+    if (!this.#auth.allows(authorization)) {
+      const open = this.#open.find(request);
+      if (open !== undefined) return open;
+      return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', CHALLENGE);
+    }
+    const refusal = this.#guard?.refusal(request);
+    if (refusal === undefined) return BUILT_IN;
+    const open = this.#open.find(request);
+    if (open !== undefined) return open;
+    return this.#refuse(request, response, expectation, 403, refusal, [], prefersJson(accept));
   }
 
   /** Refuses a request while the server takes no work. */
-  #refuseNow(request: IncomingMessage, response: ServerResponse, expectation: Expectation, isBuiltIn: boolean): false {
+  #refuseNow(
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectation: Expectation,
+    isBuiltIn: boolean,
+  ): undefined {
     const { method, url = '' } = request;
     const text = notReadyText(this.#readiness, this.#responder.isClosing);
     if (isBuiltIn && isEventSource(request)) {
       this.#responder.comeBackLater(response, 503, text);
-      return false;
+      return undefined;
     }
     const isPage = method === 'GET' && PAGES.has(url) && text.startsWith('starting: ');
     return this.#refuse(request, response, expectation, 503, text, isPage ? REFRESH_HEADERS : RETRY_HEADERS);
   }
 
-  #malformed(request: IncomingMessage, response: ServerResponse, text: string): false {
+  #malformed(request: IncomingMessage, response: ServerResponse, text: string): undefined {
     return this.#refuseUnread(request, response, 400, text);
   }
 
-  #refuseUnread({ headers }: IncomingMessage, response: ServerResponse, status: number, text: string): false {
+  #refuseUnread({ headers }: IncomingMessage, response: ServerResponse, status: number, text: string): undefined {
     this.#responder.refuseUnread(response, status, text, [], prefersJson(headers.accept));
-    return false;
+    return undefined;
   }
 
   /**
    * Refuses a transfer coding. A body whose last coding is not `chunked` has no end that can be found: the request is
    * malformed (RFC 9112, 6.3).
    */
-  #refuseCoding(request: IncomingMessage, response: ServerResponse, coding: string): false {
+  #refuseCoding(request: IncomingMessage, response: ServerResponse, coding: string): undefined {
     const shown = JSON.stringify(coding.slice(0, SHOWN_CHARACTERS_MAX));
     const hasEnd = /(?:^|,)\s*chunked\s*$/i.test(coding);
     if (!hasEnd)
@@ -172,15 +202,21 @@ export class CheckOrder {
     text: string,
     more: readonly string[] = [],
     isJson = false,
-  ): false {
+  ): undefined {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     const isSmall = length === undefined ? encoding === undefined : Number(length) <= SKIPPED_BYTES_MAX;
     // A client that waits to be told to send a body may or may not send it now: nobody could tell it from the next
     // request.
     if (isSmall && expectation === 'nothing') this.#responder.refuse(response, status, text, more, isJson);
     else this.#responder.refuseUnread(response, status, text, more, isJson);
-    return false;
+    return undefined;
   }
+}
+
+/** Returns the number of bytes that the body of a request may have. */
+function bytesMaxOf({ method, url = '' }: IncomingMessage, admitted: Target | OpenTarget): number {
+  if (admitted === BUILT_IN) return bodyBytesMaxOf(method, url);
+  return admitted instanceof OpenTarget ? Math.min(bodyBytesMaxOf(method, url), GATEWAY_BYTES_MAX) : GATEWAY_BYTES_MAX;
 }
 
 /** Node keeps the first one; a proxy in front may go by another (RFC 9112, 3.2). */

@@ -9,6 +9,8 @@ const LOOKS_MAX = 64;
  * call.
  */
 const STREAMS_SHARE = 3 / 4;
+/** The same of connections that have not shown the token: strangers leave room for streams of others. */
+const STRANGERS_STREAMS_SHARE = 3 / 8;
 /** A connection that has used the token must have been silent for so long before it has to go. */
 const KNOWN_SILENCE_MS = 10_000;
 
@@ -39,6 +41,8 @@ export class Connections {
   readonly #streaming = new Set<Connection>();
   /** Number of open answers that have no end. */
   #streams = 0;
+  /** Number of those on connections that had not shown the token. */
+  #strangersStreams = 0;
   readonly #idleMaxMs: number;
   #stallMaxMs: number;
   readonly #receivingMaxMs: number;
@@ -94,8 +98,10 @@ export class Connections {
       queueMicrotask(gone);
       return () => undefined;
     }
-    const { streams } = connection;
+    const { streams, isKnown } = connection;
+    if (!isKnown && this.#strangersStreams >= Math.floor(this.max * STRANGERS_STREAMS_SHARE)) return undefined;
     this.#streams++;
+    if (!isKnown) this.#strangersStreams++;
     this.#strangers.delete(connection);
     this.#known.delete(connection);
     this.#streaming.add(connection);
@@ -103,6 +109,7 @@ export class Connections {
     return () => {
       if (!streams.delete(gone)) return;
       this.#streams--;
+      if (!isKnown) this.#strangersStreams--;
       if (streams.size > 0 || !this.#streaming.delete(connection)) return;
       (connection.isKnown ? this.#known : this.#strangers).add(connection);
     };

@@ -17,6 +17,7 @@ import { logsHandlers } from './routes/logs.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
+import { publicHandlers } from './routes/public.ts';
 import { settingsHandlers } from './routes/settings.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
@@ -46,6 +47,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...inspectorHandlers(host),
     ...healthHandlers(host),
     ...settingsHandlers(host),
+    ...publicHandlers(host),
     ...snapshotHandlers(host),
     ...variablesHandlers(host),
     ...versionHandlers(host, info),

@@ -13,6 +13,7 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Variables } from '../variables/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { BodyBudget } from './body-budget.ts';
 import { Broadcast } from './broadcast.ts';
 import { AccessLog } from './access-log.ts';
 import { BrowserGuard } from './browser-guard.ts';
@@ -31,6 +32,8 @@ import type { Gateway } from '../gateway/index.ts';
 import type { HttpServer, PluginRouteSpec } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { createServer } from './node-http.ts';
+import { OpenCalls } from './open-calls.ts';
+import { OpenTarget, OpenTargets } from './open-targets.ts';
 import { RefusedTokens } from './refused-tokens.ts';
 import { ServedRequest } from './served-request.ts';
 import { notFound } from './not-found.ts';
@@ -161,6 +164,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #gateway: Gateway;
   readonly #targets: Targets;
   readonly #websites: Websites;
+  readonly #openTargets: OpenTargets;
+  readonly #openCalls: OpenCalls;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
   readonly #streams: EventStreams;
@@ -201,7 +206,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     // Where a token is asked for, a client that sends it is let in.
     const { browserGuard } = options;
     const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
-    this.#checks = new CheckOrder(auth, readiness, this.#responder, guard);
+    this.#openTargets = new OpenTargets(needs.canisters);
+    this.#checks = new CheckOrder(auth, readiness, this.#responder, this.#openTargets, guard);
     this.#gateway = gateway;
     this.#pluginAnswers = new PluginAnswers(log);
     this.#pluginSpecs = (options.pluginRoutes ?? []).map(pluginRouteSpec);
@@ -217,13 +223,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     });
     this.#descriptors = options.descriptors ?? systemDescriptors();
     this.#jobs = new JobLog(clock, log);
-    this.#websites = new Websites({
-      gateway,
-      responder: this.#responder,
-      jobs: this.#jobs,
-      log,
-      bodyBytesMax: options.siteBodyBytesMax,
-    });
+    const bodies = new BodyBudget(options.siteBodyBytesMax);
+    this.#websites = new Websites({ gateway, responder: this.#responder, jobs: this.#jobs, log, bodies });
     this.#metrics = metrics;
     this.#preflights = metrics.requestsOf('preflight');
     this.#refused = metrics.requestsOf('refused');
@@ -239,11 +240,13 @@ class FastifyHttpServer implements OpenableHttpServer {
       typeTables: this.#typeTables,
     };
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
-    this.#showConnections();
+    this.#showNumbers();
+    const host = { ...granted, ...answers };
+    this.#openCalls = new OpenCalls(host, bodies);
     this.#server = this.#createServer();
     this.#app = createRouter({
       server: this.#server,
-      host: { ...granted, ...answers },
+      host,
       options,
       pluginAnswers: this.#pluginAnswers,
       unknown: this.#unknown,
@@ -370,19 +373,21 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#refusedTokens.tell(Number.POSITIVE_INFINITY);
   }
 
-  #showConnections(): void {
+  #showNumbers(): void {
     const connections = this.#connections;
     const gauge = (name: `svc_${string}`, help: string, read: () => number): void =>
       this.#metrics.show({ name, type: 'gauge', help, read });
     gauge('svc_http_connections', 'Open connections.', () => connections.size);
     gauge('svc_http_connections_max', 'Connections that may be open at once.', () => connections.max);
     gauge('svc_http_event_streams', 'Open event streams.', () => this.#streams.size);
-    this.#metrics.show({
-      name: 'svc_http_connections_displaced_total',
-      type: 'counter',
-      help: 'Connections that were closed, or not taken, because there were too many.',
-      read: () => connections.displaced,
-    });
+    const counter = (name: `svc_${string}`, help: string, read: () => number): void =>
+      this.#metrics.show({ name, type: 'counter', help, read });
+    const displaced = 'Connections that were closed, or not taken, because there were too many.';
+    counter('svc_http_connections_displaced_total', displaced, () => connections.displaced);
+    const open = this.#openTargets;
+    counter('svc_http_open_requests_total', 'Requests for open methods.', () => open.admitted);
+    const refused = 'Calls without credentials that were refused, as what they asked for is not open.';
+    counter('svc_http_open_refused_total', refused, () => open.refused);
   }
 
   #createServer(): Server {
@@ -443,24 +448,25 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (connection !== undefined) this.#flow.began(connection, response);
     this.#accessLog?.began(request, response);
     const target = this.#targets.read(request);
-    const isAdmitted = this.#checks.admit(request, response, expectation, target);
+    const admitted = this.#checks.admit(request, response, expectation, target);
     if (connection?.isKnown === false && this.#showsToken(request, target)) this.#connections.know(connection);
-    if (!isAdmitted) {
+    if (admitted === undefined) {
       if (response.statusCode === 401) this.#refusedTokens.note(request);
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
       tally.value++;
       tally.answered(response.statusCode, this.#clock.nowMs() - response.startedMs);
       return;
     }
-    if (target === BUILT_IN && this.#targets.isDisguised(request.url ?? '')) {
+    if (admitted === BUILT_IN && this.#targets.isDisguised(request.url ?? '')) {
       this.#notFound(request, response);
       return;
     }
     if (expectation === 'continue') response.writeContinue();
-    if (target === BUILT_IN) this.#app.routing(request, response);
+    if (admitted === BUILT_IN) this.#app.routing(request, response);
+    else if (admitted instanceof OpenTarget) this.#openCalls.serve(request, response, admitted);
     else {
       countedBy(this.#sites, response);
-      this.#websites.serve(request, response, target);
+      this.#websites.serve(request, response, admitted);
     }
   }
 

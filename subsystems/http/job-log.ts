@@ -19,6 +19,8 @@ export type JobKind =
   | 'messages'
   | 'settings'
   | 'change-settings'
+  | 'public'
+  | 'change-public'
   | 'snapshots'
   | 'take-snapshot'
   | 'load-snapshot'

@@ -30,6 +30,8 @@ const RETRY_AFTER_SECONDS = 1;
 const STALL_CHECK_MS = 250;
 
 const NO_HEADERS: readonly string[] = [];
+/** Headers of a 401. */
+export const CHALLENGE: readonly string[] = ['www-authenticate', 'Bearer'];
 const RETRY_HEADERS: readonly string[] = ['retry-after', String(RETRY_AFTER_SECONDS)];
 const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
 const ALLOW_ORIGIN = 'access-control-allow-origin';
@@ -322,8 +324,13 @@ export class Responder {
       this.json(response, 500, { code: 500, message: 'internal error; the cause is in the server log' });
       return;
     }
-    if (error.kind === 'tooLarge') {
-      this.refuseUnread(response, HTTP_STATUS.tooLarge, error.message, NO_HEADERS, true);
+    if (error.kind === 'tooLarge' || error.code === 'website-bodies-full') {
+      const headers = error.kind === 'tooLarge' ? NO_HEADERS : RETRY_HEADERS;
+      this.refuseUnread(response, HTTP_STATUS[error.kind], error.message, headers, true);
+      return;
+    }
+    if (error.kind === 'unauthenticated') {
+      this.refuse(response, HTTP_STATUS.unauthenticated, error.message, CHALLENGE, false);
       return;
     }
     const { outcome, logs } = error as { outcome?: { code?: unknown }; logs?: unknown };

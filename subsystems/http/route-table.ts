@@ -256,6 +256,22 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/actors/:actor/public',
+    access: 'token',
+    job: 'public',
+    request: '',
+    answer: 'JSON array of the methods that answer without the token (*Open methods*)',
+  },
+  {
+    method: 'PUT',
+    path: '/x/actors/:actor/public',
+    access: 'token',
+    job: 'change-public',
+    request: 'JSON array of those that are to be open; all others are closed; 64 KiB',
+    answer: 'the same',
+  },
+  {
+    method: 'GET',
     path: '/x/actors/:actor/snapshots',
     access: 'token',
     job: 'snapshots',

@@ -47,6 +47,9 @@ export type Handlers = { readonly [K in RouteKey]: Handler };
 export type ServedCanisters = Pick<
   Canisters,
   | 'resolve'
+  | 'resolveIfAny'
+  | 'haveOpenMethods'
+  | 'setOpenMethods'
   | 'list'
   | 'interfaceOf'
   | 'giveInterface'

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { Canister } from '../canisters/index.ts';
 import type { Gateway, SiteOutcome } from '../gateway/index.ts';
-import { BodyBudget } from './body-budget.ts';
+import type { BodyBudget } from './body-budget.ts';
 import type { JobLog } from './job-log.ts';
 import { readBody } from './request-body.ts';
 import { cutAnswer, type Responder } from './responder.ts';
@@ -17,18 +17,16 @@ interface WebsitesNeeds {
   readonly responder: Responder;
   readonly jobs: JobLog;
   readonly log: Logger;
-  /** Bytes that the bodies in hand may have; see BodyBudget. */
-  readonly bodyBytesMax?: number | undefined;
+  /** The room for the bodies in hand. */
+  readonly bodies: BodyBudget;
 }
 
 /** Website routes, any method: the request goes to the actor, and its answer to the client. Errors are plain text. */
 export class Websites {
   readonly #needs: WebsitesNeeds;
-  readonly #bodies: BodyBudget;
 
   constructor(needs: WebsitesNeeds) {
     this.#needs = needs;
-    this.#bodies = new BodyBudget(needs.bodyBytesMax);
   }
 
   serve(request: IncomingMessage, response: ServerResponse, target: SiteTarget): void {
@@ -45,7 +43,7 @@ export class Websites {
       responder.empty(response, 308, ['location', target.slashed, 'content-length', '0']);
       return;
     }
-    const held = this.#bodies.begin(request);
+    const held = this.#needs.bodies.begin(request);
     readBody(
       request,
       GATEWAY_BYTES_MAX,

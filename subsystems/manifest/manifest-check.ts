@@ -30,7 +30,7 @@ export const SMALLEST_MANIFEST = '{ "actors": { "counter": { "main": "Counter.mo
 const ACTOR_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/u;
 const TOP_KEYS = ['$schema', 'actors'];
 const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
-const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env', 'certificate', 'assets'];
+const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env', 'certificate', 'assets', 'public'];
 const ENV_VARIABLES_MAX = 20;
 const ENV_BYTES_MAX = 128;
 const HOST_VARIABLE_PREFIX = 'PUBLIC_CANISTER_ID:';
@@ -109,9 +109,36 @@ class ManifestChecker {
     const env = this.#env(members.get('env'), `${path}.env`);
     const hasCertificate = this.#certificate(members.get('certificate'), `${path}.certificate`);
     const assets = this.#assets(members, `${path}.assets`);
+    const openMethods = this.#public(members, `${path}.public`);
     return source === undefined
       ? undefined
-      : { name, source, candidFile, args, cycles, env, hasCertificate, ...(assets && { assets }) };
+      : {
+          name,
+          source,
+          candidFile,
+          args,
+          cycles,
+          env,
+          hasCertificate,
+          ...(assets && { assets }),
+          ...(openMethods && { openMethods }),
+        };
+  }
+
+  /** Reads the list of open methods. The actor's methods are not known yet: names that it lacks are told later. */
+  #public(members: Members, path: string): readonly string[] | undefined {
+    const node = members.get('public')?.value;
+    if (node === undefined) return undefined;
+    if (node.kind !== 'array')
+      return this.#report(node, path, `expected an array of methods, such as ["get"], not ${nameOf(node)}`);
+    const names = new Set<string>();
+    for (const [index, item] of node.items.entries()) {
+      const at = `${path}[${index}]`;
+      if (item.kind !== 'string') this.#report(item, at, `expected a method's name as text, not ${nameOf(item)}`);
+      else if (names.has(item.value)) this.#report(item, at, `names ${quote(item.value)} again; remove one`);
+      else names.add(item.value);
+    }
+    return [...names];
   }
 
   #assets(members: Members, path: string): ManifestActor['assets'] {

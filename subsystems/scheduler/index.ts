@@ -19,6 +19,19 @@ export type { AsScheduled, Listener, Loader, StepCount } from './canister-port.t
 export type { ScheduledExecution } from './scheduled-execution.ts';
 export { TextIndex } from './text-index.ts';
 
+/** First character of keys whose clients have shown no token; no header can have it. */
+const OPEN_KEY = '\u0001';
+
+/** Returns a client's key as one of a client that has shown no token: another one than the same with the token. */
+export function openKey(key: string): string {
+  return OPEN_KEY + key;
+}
+
+/** Returns true if the client of a key has shown no token. */
+export function isOpenKey(key: string): boolean {
+  return key.startsWith(OPEN_KEY);
+}
+
 /** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
 export interface DeliveredMessage {
   readonly kind: RunKind;
@@ -27,7 +40,7 @@ export interface DeliveredMessage {
   readonly argument: Uint8Array;
   /**
    * The client's name for an update: a call with the same name is answered, not executed again. 1 to 255 visible ASCII
-   * characters.
+   * characters; made by `openKey` if the client has shown no token.
    */
   readonly idempotencyKey?: string | undefined;
   /**

@@ -1,9 +1,9 @@
 import type { CallKind } from '../../ic/index.ts';
+import { type Access, accessWithToken } from '../access.ts';
 import { CanisterCall } from '../canister-call.ts';
-import { idempotencyKeyOf } from '../idempotency-key.ts';
 import { type JsonForm, jsonFormOf, mustAsk } from '../json-form.ts';
+import { notOpen } from '../open-targets.ts';
 import { readBody } from '../request-body.ts';
-import { GUARDED_BYTES_MAX } from '../route-table.ts';
 import type { Handler, Handlers, RouteHost } from '../route.ts';
 
 type CallRoutes = `POST /${'call' | 'query' | 'call-json' | 'query-json'}/:actor/:method`;
@@ -11,29 +11,36 @@ type CallRoutes = `POST /${'call' | 'query' | 'call-json' | 'query-json'}/:actor
 /**
  * Calls of clients. `POST /call/<ACTOR>/<METHOD>` and `/query/…` take Candid and answer with Candid: the body is the
  * argument as it is, also when it is empty. `/call-json/…` and `/query-json/…` take a JSON array of arguments, where
- * no body means `[]`, and answer with one of results.
+ * no body means `[]`, and answer with one of results. `access`: the rights of who calls.
  */
-export function callHandlers(host: RouteHost): Pick<Handlers, CallRoutes> {
+export function callHandlers(host: RouteHost, access = accessWithToken(host)): Pick<Handlers, CallRoutes> {
   return {
-    'POST /call/:actor/:method': callHandler(host, 'update', false),
-    'POST /query/:actor/:method': callHandler(host, 'query', false),
-    'POST /call-json/:actor/:method': callHandler(host, 'update', true),
-    'POST /query-json/:actor/:method': callHandler(host, 'query', true),
+    'POST /call/:actor/:method': callHandler(host, access, 'update', false),
+    'POST /query/:actor/:method': callHandler(host, access, 'query', false),
+    'POST /call-json/:actor/:method': callHandler(host, access, 'update', true),
+    'POST /query-json/:actor/:method': callHandler(host, access, 'query', true),
   };
 }
 
-function callHandler(host: RouteHost, kind: CallKind, isJson: boolean): Handler {
-  const { canisters, callers, codec, jobs } = host;
+function callHandler(host: RouteHost, access: Access, kind: CallKind, isJson: boolean): Handler {
+  const { canisters, codec, jobs } = host;
+  const { bodyBytesMax, bodies } = access;
   return (request, response, { actor, method }, query) => {
     const startedMs = jobs.nowMs();
-    const canister = canisters.resolve(actor);
-    const { headers } = request;
-    const caller = callers.callerOf(headers['x-caller']);
+    const canister = access.resolve(actor, method);
+    const caller = access.callerOf(request);
     // A query has no effect that could come twice.
-    const key = kind === 'update' ? idempotencyKeyOf(headers['idempotency-key']) : undefined;
+    const key = kind === 'update' ? access.keyOf(request) : undefined;
     const start = (form: JsonForm | undefined): void => {
       const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, key, startedMs);
-      readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
+      call.tellsMessage = access.tellsMessages;
+      const held = bodies?.begin(request);
+      if (held !== undefined) call.ended = () => held.free();
+      const received = (body: Uint8Array): void => {
+        if (access.mayCall(canister, method)) call.start(body);
+        else call.failed(notOpen());
+      };
+      readBody(request, bodyBytesMax, received, call.failed, held);
     };
     if (!isJson) return start(undefined);
     const isLossless = query.has('lossless');

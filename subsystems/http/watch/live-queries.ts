@@ -7,15 +7,12 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
+import type { Access } from '../access.ts';
+import { notOpen } from '../open-targets.ts';
 import type { RouteHost } from '../route.ts';
 import { LiveQuery, type LiveQueryHost, type PreparedCall, preparedCall, type WatchedQuery } from './live-query.ts';
 import { Viewer } from './viewers.ts';
 import { WatchedCanister } from './watched-canister.ts';
-
-/** Different queries that are watched at once. */
-const LIVE_QUERIES_MAX = 10_000;
-/** Answers that are kept for those that come later, all together. */
-const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 
 interface Watched {
   readonly watched: WatchedCanister;
@@ -28,11 +25,18 @@ export class LiveQueries {
   readonly #byKey = new Map<string, LiveQuery>();
   readonly #byCanister = new Map<Canister, Watched>();
   #answerBytes = 0;
+  #listed = 0;
+  readonly access: Access;
 
-  constructor(host: RouteHost) {
+  constructor(host: RouteHost, access: Access) {
     this.#host = host;
+    this.access = access;
     const { canisters, codec, clock, broadcast } = host;
-    this.#queryHost = { canisters, codec, clock, broadcast, hold: (bytes) => this.#hold(bytes) };
+    const parts = { canisters, codec, clock, broadcast, hold: (bytes: number) => this.#hold(bytes) };
+    this.#queryHost = {
+      ...parts,
+      refusal: ({ canister, method }) => (access.mayCall(canister, method) ? undefined : notOpen()),
+    };
   }
 
   /**
@@ -64,11 +68,21 @@ export class LiveQueries {
       try {
         refuseUnlessQuery(query);
         const call = await preparedCall(this.#host, query);
+        if (!this.access.mayCall(query.canister, query.method)) throw notOpen();
         if (!isPast()) return call;
       } catch (error) {
         if (!isPast()) throw error;
       }
     }
+  }
+
+  /** Counts the queries of a stream that shows several. Throws ServerError `too-many-watches`. */
+  list(count: number): Disposable {
+    const { listedMax } = this.access.watches;
+    if (this.#listed + count > listedMax)
+      throw tooManyWatches(`${listedMax} queries are watched in streams of several`);
+    this.#listed += count;
+    return { [Symbol.dispose]: () => void (this.#listed -= count) };
   }
 
   #join(live: LiveQuery, request: IncomingMessage, response: ServerResponse): void {
@@ -82,10 +96,8 @@ export class LiveQueries {
   }
 
   #begin(key: string, query: WatchedQuery, call: PreparedCall): LiveQuery {
-    if (this.#byKey.size >= LIVE_QUERIES_MAX) {
-      const text = `${LIVE_QUERIES_MAX} different queries are watched, and this server watches no more: try again later`;
-      throw new ServerError('unavailable', 'too-many-watches', text);
-    }
+    const { queriesMax } = this.access.watches;
+    if (this.#byKey.size >= queriesMax) throw tooManyWatches(`${queriesMax} different queries are watched`);
     const { watched } = this.#watchedOf(query.canister);
     const live = new LiveQuery(
       this.#queryHost,
@@ -119,8 +131,9 @@ export class LiveQueries {
   }
 
   #hold(bytes: number): void {
-    if (bytes > 0 && this.#answerBytes + bytes > ANSWER_BYTES_MAX) {
-      const mib = ANSWER_BYTES_MAX / 1024 / 1024;
+    const { answerBytesMax } = this.access.watches;
+    if (bytes > 0 && this.#answerBytes + bytes > answerBytesMax) {
+      const mib = answerBytesMax / 1024 / 1024;
       throw new ServerError(
         'unavailable',
         'watches-full',
@@ -138,6 +151,11 @@ export class LiveQueries {
 function keyOf({ canister, method, caller, isLossless }: WatchedQuery, argument: Uint8Array): string {
   const hash = createHash('sha256').update(argument).digest('base64');
   return [canister.idHex, method, Buffer.from(caller).toString('hex'), isLossless ? '1' : '0', hash].join('\0');
+}
+
+function tooManyWatches(what: string): ServerError {
+  const text = `${what}, and this server watches no more: try again later`;
+  return new ServerError('unavailable', 'too-many-watches', text);
 }
 
 function refuseUnlessQuery({ canister, method }: WatchedQuery): void {

@@ -36,6 +36,8 @@ export interface PreparedCall {
 export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock' | 'broadcast'> & {
   /** Counts what all answers hold together. Throws ServerError `unavailable` where that is too much. */
   hold(bytes: number): void;
+  /** Returns the error that ends a query whose method is not open any more; undefined: it goes on. */
+  refusal(query: WatchedQuery): ServerError | undefined;
 };
 
 /** One query that is asked again whenever its actor has changed, as long as anybody watches. */
@@ -114,6 +116,12 @@ export class LiveQuery {
     const { module } = this.#query.canister;
     this.#codeFrame = eventFrame({ event: 'upgrade', data: JSON.stringify({ moduleHash: module?.hash ?? null }) });
     this.#changed();
+  }
+
+  /** Ends the query if those who watch it may not call its method any more. */
+  openMethodsChanged(): void {
+    const refusal = this.#host.refusal(this.#query);
+    if (refusal !== undefined) this.end(refusal);
   }
 
   /**

@@ -16,7 +16,7 @@ import { type ListedWatch, seenAnswers } from './watch-list.ts';
 /** Bytes up to which a frame is copied behind its id, so that both leave in one write. */
 const COPIED_BYTES_MAX = 16 * 1024;
 
-type WatchGroupHost = Pick<RouteHost, 'streams' | 'canisters' | 'clock' | 'log'>;
+type WatchGroupHost = Pick<RouteHost, 'streams' | 'clock' | 'log'>;
 
 export class WatchGroup {
   readonly #host: WatchGroupHost;
@@ -39,19 +39,10 @@ export class WatchGroup {
     watches: readonly ListedWatch[],
     asked: Pick<WatchedQuery, 'caller' | 'isLossless'>,
   ): void {
+    const listed = this.#queries.list(watches.length);
     const { 'last-event-id': lastEventId } = request.headers;
     const seen = seenAnswers(typeof lastEventId === 'string' ? lastEventId : undefined);
-    const stream = this.#host.streams.open(request, response, {
-      drained: () => {
-        for (const part of this.#parts) part.drained();
-      },
-      closed: () => {
-        this.#stream = undefined;
-        const left = [...this.#parts];
-        this.#parts.clear();
-        for (const part of left) part.close();
-      },
-    });
+    const stream = this.#openStream(request, response, listed);
     this.#stream = stream;
     for (const watch of watches) this.#parts.add(new Part(watch.id, seen.get(watch.id), this));
     for (const [at, part] of [...this.#parts].entries()) {
@@ -60,9 +51,30 @@ export class WatchGroup {
     }
   }
 
+  #openStream(request: IncomingMessage, response: ServerResponse, listed: Disposable): EventStream {
+    const events = {
+      drained: (): void => {
+        for (const part of this.#parts) part.drained();
+      },
+      closed: (): void => {
+        listed[Symbol.dispose]();
+        this.#stream = undefined;
+        const left = [...this.#parts];
+        this.#parts.clear();
+        for (const part of left) part.close();
+      },
+    };
+    try {
+      return this.#host.streams.open(request, response, events);
+    } catch (error) {
+      listed[Symbol.dispose]();
+      throw error;
+    }
+  }
+
   async #begin(part: Part, watch: ListedWatch, asked: Pick<WatchedQuery, 'caller' | 'isLossless'>): Promise<void> {
     try {
-      const canister = this.#host.canisters.resolve(watch.actor);
+      const canister = this.#queries.access.resolve(watch.actor, watch.method);
       const json = Buffer.from(watch.json, 'utf8');
       await this.#queries.watch({ canister, method: watch.method, json, ...asked }, (live) => {
         if (this.#parts.has(part)) part.join(live);

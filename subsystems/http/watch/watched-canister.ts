@@ -60,6 +60,10 @@ export class WatchedCanister implements CanisterWatcher {
     this.changed();
   }
 
+  openMethodsChanged(): void {
+    for (const query of Array.from(this.#queries)) query.openMethodsChanged();
+  }
+
   removed(): void {
     const gone = new ServerError('missing', 'actor-missing', `actor ${this.#canister.name} has been deleted`);
     for (const query of Array.from(this.#queries)) query.end(gone);

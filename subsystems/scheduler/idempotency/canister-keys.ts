@@ -7,6 +7,7 @@ import type { DeliveredMessage } from '../index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
 import { latin1Of } from './argument-digest.ts';
 import { type Chained, HashChains } from './hash-chains.ts';
+import { KeyCount } from './key-bounds.ts';
 import { KeyIndex } from './key-index.ts';
 
 /** The canister that keys belong to. */
@@ -22,23 +23,27 @@ export class CanisterKeys {
   readonly #underWay = new HashChains<UnderWay>();
   /** Calls that ask, by `identityOf`, for keys of which nobody knows yet whether they are new. */
   readonly looking = new Map<string, Asked[]>();
-  /** Bytes of stored records and their entries. */
-  bytes = 0;
+  /** All of its keys, and those of clients that have shown no token. */
+  readonly all = new KeyCount();
+  readonly open = new KeyCount();
   /** Number of the newest row. */
   lastRow = 0;
   /** The row that takes records now. */
   row: AnswerRow | undefined;
 
-  constructor(canister: KeyOwner) {
+  /** Counts that each key is in, and those of keys of clients that have shown no token. */
+  readonly counts: readonly KeyCount[];
+  readonly openCounts: readonly KeyCount[];
+
+  /** `all`, `open`: the counts of all canisters. */
+  constructor(canister: KeyOwner, all = new KeyCount(), open = new KeyCount()) {
     this.canister = canister;
+    this.counts = [this.all, all];
+    this.openCounts = [this.all, all, this.open, open];
   }
 
   get isEmpty(): boolean {
     return this.index.count === 0 && this.#underWay.count === 0 && this.looking.size === 0;
-  }
-
-  get underWayCount(): number {
-    return this.#underWay.count;
   }
 
   /** The call of that key that is under way, if there is one. */

@@ -17,35 +17,28 @@
  *
  * Main thread; what it does in one go takes a millisecond or two, but for the growth of an index (key-index.ts).
  */
-import { type Clock, ServerError, TimeSlices } from '../../../kernel/index.ts';
+import { type Clock, type ServerError, TimeSlices } from '../../../kernel/index.ts';
 import { type Outcome, REJECT_CODE, sameBytes } from '../../ic/index.ts';
 import type { PackedRecords } from '../../storage/index.ts';
 import type { CallJournal } from '../call-journal.ts';
-import type { IdempotencyFigures } from '../index.ts';
+import { type IdempotencyFigures, isOpenKey } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
 import { type Asked, CanisterKeys, identityOf, type KeyOwner, UnderWay } from './canister-keys.ts';
+import {
+  fullness,
+  isKept,
+  KEY_BOUNDS,
+  type KeyBounds,
+  KeyCount,
+  openBounds,
+  reused,
+  tooManyRepeats,
+  WAITING_REPEATS_MAX,
+} from './key-bounds.ts';
 import { KeyHashes } from './key-hash.ts';
 import { INDEX_BYTES_PER_KEY, type KeyEntry } from './key-index.ts';
 import { NO_BYTES } from '../../bytes/index.ts';
-
-/** Bounds of all keys, and of one canister's: half of that, so that no canister takes everything. */
-export interface KeyBounds {
-  /** Keys that are answered or under way. */
-  readonly keysMax: number;
-  /** Bytes of answers, with what they are kept by; on disk as well. */
-  readonly bytesMax: number;
-}
-
-export const KEY_BOUNDS: KeyBounds = { keysMax: 1_000_000, bytesMax: 256 * 2 ** 20 };
-const CANISTER_SHARE = 2;
-/** Room that is kept for the answer of a call under way. Most are far smaller. */
-const RESERVED_BYTES = 2048;
-/**
- * Answers that turn out larger may take the bytes beyond their bound, up to this factor; then it is kept that the call
- * was executed, and not what it answered.
- */
-const OVERDRAFT_FACTOR = 2;
 
 /** Expired keys that a new one takes the place of: more than one, so that they become fewer. */
 const EXPIRED_WITH_EACH = 2;
@@ -54,11 +47,6 @@ const SWEEP_EVERY_MS = 100;
 const SWEPT_AT_ONCE = 2000;
 /** Canisters whose rows a start has asked for before it needs them. */
 const READ_AHEAD = 16;
-/**
- * Repeats that wait for one answer. A client that repeats what takes long adds one with every try; this many are not in
- * earnest.
- */
-const WAITING_REPEATS_MAX = 100;
 /** Rows that have ended and are used again. */
 const SPARE_ROWS_MAX = 64;
 
@@ -91,11 +79,11 @@ export class Idempotency {
   readonly #hashes: Pick<KeyHashes, 'hashOf'>;
   readonly #canisters = new Map<KeyOwner, CanisterKeys>();
   /** Canisters whose rows end with this turn. */
-  #open: CanisterKeys[] = [];
+  #openRows: CanisterKeys[] = [];
   readonly #spare: AnswerRow[] = [];
-  #keys = 0;
-  #underWay = 0;
-  #bytes = 0;
+  /** All keys, and those of clients that have shown no token. */
+  readonly #all = new KeyCount();
+  readonly #open = new KeyCount();
   #repeats = 0;
   /** As `#expiredUntil` said last: with each answer, and in each sweep. A new call does not ask the clock for it. */
   #expired = Number.NEGATIVE_INFINITY;
@@ -115,7 +103,7 @@ export class Idempotency {
   }
 
   get figures(): IdempotencyFigures {
-    return { keys: this.#keys + this.#underWay, bytes: this.#bytes, repeats: this.#repeats };
+    return { keys: this.#all.all, bytes: this.#all.bytes, repeats: this.#repeats };
   }
 
   // ---- a call comes
@@ -198,8 +186,9 @@ export class Idempotency {
 
   #begin(keys: CanisterKeys, asked: Asked, hash: number): void {
     this.#forgetExpired(keys, this.#expired);
-    let problem = this.#fullness(keys);
-    if (problem !== undefined && this.#forgetExpired(keys, this.#expiredUntil()) > 0) problem = this.#fullness(keys);
+    let problem = this.#fullness(keys, asked.key);
+    if (problem !== undefined && this.#forgetExpired(keys, this.#expiredUntil()) > 0)
+      problem = this.#fullness(keys, asked.key);
     if (problem !== undefined) {
       this.#tidy(keys);
       asked.refuse(problem);
@@ -213,31 +202,13 @@ export class Idempotency {
 
   #enter(keys: CanisterKeys, underWay: UnderWay): void {
     keys.enter(underWay);
-    this.#underWay++;
+    for (const count of countsOf(keys, underWay.key)) count.underWay++;
   }
 
-  #fullness(keys: CanisterKeys): ServerError | undefined {
-    const { keysMax, bytesMax } = this.#bounds;
-    const own = keys.index.count + keys.underWayCount;
-    const ownBytes = keys.bytes + keys.underWayCount * RESERVED_BYTES;
-    const all = this.#keys + this.#underWay;
-    const allBytes = this.#bytes + this.#underWay * RESERVED_BYTES;
-    if (
-      own < keysMax / CANISTER_SHARE &&
-      ownBytes < bytesMax / CANISTER_SHARE &&
-      all < keysMax &&
-      allBytes < bytesMax
-    ) {
-      return undefined;
-    }
-    const isOwn = own >= keysMax / CANISTER_SHARE || ownBytes >= bytesMax / CANISTER_SHARE;
-    const [who, count, bytes, share] = isOwn ? ['actor', own, ownBytes, CANISTER_SHARE] : ['server', all, allBytes, 1];
-    return new ServerError(
-      'unavailable',
-      'idempotency-full',
-      `the ${who} knows ${count} of at most ${keysMax / share} idempotency keys, with ${bytes} of at most ${bytesMax / share} ` +
-        'bytes, and forgets none before its time: try again later, or let them expire sooner (--idempotency-secs)',
-    );
+  #fullness(keys: CanisterKeys, key: string): ServerError | undefined {
+    const problem = fullness(this.#bounds, keys.all, this.#all);
+    if (problem !== undefined || !isOpenKey(key)) return problem;
+    return fullness(openBounds(this.#bounds), keys.open, this.#open, ' of clients without the token');
   }
 
   // ---- an answer is known
@@ -248,7 +219,7 @@ export class Idempotency {
     if (keys === undefined) return;
     this.#ended(underWay);
     if (!underWay.hasRun || !this.#knows(keys)) return;
-    this.#keep(keys, underWay, this.#fitting(keys, outcome));
+    this.#keep(keys, underWay, this.#fitting(keys, underWay.key, outcome));
   }
 
   readonly #ended = (underWay: UnderWay): void => {
@@ -256,17 +227,14 @@ export class Idempotency {
     if (keys === undefined) return;
     underWay.keys = undefined;
     if (!keys.leave(underWay)) return;
-    this.#underWay--;
+    for (const count of countsOf(keys, underWay.key)) count.underWay--;
     if (!underWay.hasRun) this.#tidy(keys);
   };
 
-  #fitting(keys: CanisterKeys, outcome: Outcome): Outcome {
+  #fitting(keys: CanisterKeys, key: string, outcome: Outcome): Outcome {
     const bytes = outcome.kind === 'reply' ? outcome.data.length : Buffer.byteLength(outcome.message);
-    const { bytesMax } = this.#bounds;
-    const isTooMuch =
-      this.#bytes + bytes > bytesMax * OVERDRAFT_FACTOR ||
-      keys.bytes + bytes > (bytesMax / CANISTER_SHARE) * OVERDRAFT_FACTOR;
-    if (!isTooMuch) return outcome;
+    const isOpenKept = !isOpenKey(key) || isKept(openBounds(this.#bounds), keys.open, this.#open, bytes);
+    if (isOpenKept && isKept(this.#bounds, keys.all, this.#all, bytes)) return outcome;
     const message =
       `the call was executed, and its answer of ${bytes} bytes was not kept: ` +
       'there was no room among the answers that are kept for idempotency keys';
@@ -279,21 +247,30 @@ export class Idempotency {
     const row = (keys.row ??= this.#beginRow(keys));
     const offset = row.bytes;
     row.add(call, outcome, givenMs);
-    this.#index(keys, call.hash, row.number, offset, row.bytes - offset, givenMs);
+    this.#index(keys, call.key, call.hash, row.number, offset, row.bytes - offset, givenMs);
     if (row.bytes >= ROW_BYTES) this.#endRow(keys, row);
     this.#sweepFromNow();
   }
 
-  #index(keys: CanisterKeys, hash: number, row: number, offset: number, bytes: number, givenMs: number): void {
-    keys.index.add(hash, row >>> 0, offset, bytes, Math.ceil(givenMs / 1000));
-    keys.bytes += bytes + INDEX_BYTES_PER_KEY;
-    this.#bytes += bytes + INDEX_BYTES_PER_KEY;
-    this.#keys++;
+  #index(
+    keys: CanisterKeys,
+    key: string,
+    hash: number,
+    row: number,
+    offset: number,
+    bytes: number,
+    givenMs: number,
+  ): void {
+    keys.index.add(hash, row >>> 0, offset, bytes, Math.ceil(givenMs / 1000), isOpenKey(key));
+    for (const count of countsOf(keys, key)) {
+      count.keys++;
+      count.bytes += bytes + INDEX_BYTES_PER_KEY;
+    }
   }
 
   #beginRow(keys: CanisterKeys): AnswerRow {
     if (this.#rows.endWithTurn) {
-      this.#open.push(keys);
+      this.#openRows.push(keys);
       this.#needs.storage.markDirty();
     }
     return (this.#spare.pop() ?? new AnswerRow()).begin(++keys.lastRow);
@@ -311,9 +288,9 @@ export class Idempotency {
 
   /** Before the turn's unit is sealed. */
   #endRows(): void {
-    if (this.#open.length === 0) return;
-    const open = this.#open;
-    this.#open = [];
+    if (this.#openRows.length === 0) return;
+    const open = this.#openRows;
+    this.#openRows = [];
     for (const keys of open) if (keys.row !== undefined) this.#endRow(keys, keys.row);
   }
 
@@ -339,10 +316,12 @@ export class Idempotency {
     const { index } = keys;
     const row = index.oldestRow;
     const bytes = index.oldestBytes + INDEX_BYTES_PER_KEY;
+    const counts = index.isOldestOpen ? keys.openCounts : keys.counts;
     index.removeOldest();
-    this.#keys--;
-    keys.bytes -= bytes;
-    this.#bytes -= bytes;
+    for (const count of counts) {
+      count.keys--;
+      count.bytes -= bytes;
+    }
     if (index.oldestRow === row) return;
     const number = keys.rowNumber(row);
     if (keys.row?.number === number) this.#dropRow(keys, keys.row);
@@ -381,7 +360,7 @@ export class Idempotency {
       for (; left > 0 && keys.index.oldestSeconds < expired; left--) this.#forgetOldest(keys);
       this.#tidy(keys);
     }
-    if (this.#keys === 0) this.#rest();
+    if (this.#all.keys === 0) this.#rest();
   };
 
   #tidy(keys: CanisterKeys): void {
@@ -399,9 +378,8 @@ export class Idempotency {
     if (keys === undefined) return;
     this.#canisters.delete(canister);
     this.#rows.forget(canister);
-    this.#keys -= keys.index.count;
-    this.#underWay -= keys.underWayCount;
-    this.#bytes -= keys.bytes;
+    this.#all.subtract(keys.all);
+    this.#open.subtract(keys.open);
     keys.leaveAll();
     keys.row = undefined;
   }
@@ -439,7 +417,7 @@ export class Idempotency {
       if (next !== undefined) asked.push(ask(next));
       if (packed !== undefined) await this.#readRows(this.#keysOf(canister), packed, nowMs, slices);
     }
-    if (this.#keys > 0) this.#sweepFromNow();
+    if (this.#all.keys > 0) this.#sweepFromNow();
   }
 
   async #readRows(
@@ -464,33 +442,22 @@ export class Idempotency {
     keys.lastRow = number;
     // The clock may have been ahead when they were given.
     for (const { caller, key, offset, bytes, givenMs } of reader.places()) {
-      this.#index(keys, this.#hashes.hashOf(caller, key), number, offset, bytes, Math.min(givenMs, nowMs));
+      this.#index(keys, key, this.#hashes.hashOf(caller, key), number, offset, bytes, Math.min(givenMs, nowMs));
     }
   }
 
   #keysOf(canister: KeyOwner): CanisterKeys {
     let keys = this.#canisters.get(canister);
-    if (keys === undefined) this.#canisters.set(canister, (keys = new CanisterKeys(canister)));
+    if (keys === undefined) this.#canisters.set(canister, (keys = new CanisterKeys(canister, this.#all, this.#open)));
     return keys;
   }
 }
 
+/** Returns the counts that a key is in. */
+function countsOf(keys: CanisterKeys, key: string): readonly KeyCount[] {
+  return isOpenKey(key) ? keys.openCounts : keys.counts;
+}
+
 function nameOf({ idText }: KeyOwner, number: number): string {
   return `${Buffer.from(idText, 'latin1').toString('hex')}/${number}`;
-}
-
-function tooManyRepeats(): ServerError {
-  return new ServerError(
-    'unavailable',
-    'idempotency-busy',
-    `${WAITING_REPEATS_MAX} repeats of this call wait for its answer already: wait for one of them, or try again later`,
-  );
-}
-
-function reused(what: string): ServerError {
-  return new ServerError(
-    'unprocessable',
-    'idempotency-key-reused',
-    `the idempotency key was used for a call with ${what}: give each call a key of its own, and repeat a call as it was`,
-  );
 }

@@ -2,7 +2,7 @@
  * Which keys of one actor have been answered, and where the answers are, in the order in which they came: 24 bytes an
  * entry and 4 for its bucket, half of them in use at least, and nothing for V8 to look through.
  *
- *     entries   a ring: hash · row · offset · bytes · seconds · link to the next one in its bucket
+ *     entries   a ring: hash · row · offset · bytes · 2 + open · seconds · link to the next one in its bucket
  *     buckets   link to the newest entry
  *     link      the number of an entry, as it was added, + 1; 0: none. The ring's mask makes a place of it
  *
@@ -63,7 +63,8 @@ export class KeyIndex {
     return this.#count;
   }
 
-  add(hash: number, row: number, offset: number, bytes: number, seconds: number): void {
+  /** `bytes` are below 2^31; `isOpen`: the client had shown no token. */
+  add(hash: number, row: number, offset: number, bytes: number, seconds: number, isOpen = false): void {
     if (this.#count > this.#mask) this.#growRing();
     const number = (this.#first + this.#count++) & LINK_MASK;
     const entries = this.#entries;
@@ -71,7 +72,7 @@ export class KeyIndex {
     entries[at + HASH] = hash;
     entries[at + ROW] = row;
     entries[at + OFFSET] = offset;
-    entries[at + BYTES] = bytes;
+    entries[at + BYTES] = bytes * 2 + (isOpen ? 1 : 0);
     entries[at + SECONDS] = seconds;
     const bucket = this.#bucketOf(hash);
     entries[at + NEXT] = this.#buckets[bucket] ?? 0;
@@ -85,7 +86,12 @@ export class KeyIndex {
   }
 
   get oldestBytes(): number {
-    return this.#count === 0 ? 0 : this.#oldest(BYTES);
+    return this.#count === 0 ? 0 : this.#oldest(BYTES) >>> 1;
+  }
+
+  /** True if the client of the oldest entry had shown no token. */
+  get isOldestOpen(): boolean {
+    return this.#count > 0 && (this.#oldest(BYTES) & 1) === 1;
   }
 
   /** When the oldest entry was given, s since 1970; Infinity: there is none. */
@@ -130,7 +136,7 @@ export class KeyIndex {
       hash: entries[at + HASH] ?? 0,
       row: entries[at + ROW] ?? 0,
       offset: entries[at + OFFSET] ?? 0,
-      bytes: entries[at + BYTES] ?? 0,
+      bytes: (entries[at + BYTES] ?? 0) >>> 1,
       seconds: entries[at + SECONDS] ?? 0,
     };
   }

@@ -12,7 +12,7 @@ import type { CallKind, Outcome } from '../../../subsystems/ic/index.ts';
 import type { Compiler } from '../../../subsystems/compiler/index.ts';
 import type { Manifest } from '../../../subsystems/manifest/index.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
-import { KEY_BOUNDS } from '../../../subsystems/scheduler/idempotency/idempotency.ts';
+import { KEY_BOUNDS } from '../../../subsystems/scheduler/idempotency/key-bounds.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import type { FakeClock } from '../../support/fake-clock.ts';

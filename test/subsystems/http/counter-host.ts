@@ -178,6 +178,7 @@ export class CounterCanister implements Canister {
     candid: undefined,
     candidArgs: undefined,
   };
+  openMethods: Canister['openMethods'] = { names: new Set(), isOfManifest: false };
   balance = 10n ** 20n;
   count = 0;
   /** Kind of the answers of `moody`. */
@@ -227,6 +228,21 @@ export class CounterCanisters implements ServedCanisters {
     const found = this.canisters.find(({ name, idHex }) => name === reference || idHex === reference);
     if (found === undefined) throw new ServerError('missing', 'no-such-actor', `no such actor: ${reference}`);
     return found;
+  }
+
+  resolveIfAny(reference: string): CounterCanister | undefined {
+    return this.canisters.find(({ name, idHex }) => name === reference || idHex === reference);
+  }
+
+  get haveOpenMethods(): boolean {
+    return this.canisters.some(({ openMethods }) => openMethods.names.size > 0);
+  }
+
+  async setOpenMethods(canister: Canister, names: readonly string[]): Promise<void> {
+    const found = this.resolve(canister.name);
+    if (names.includes('@own')) throw new ServerError('invalid', 'bad-public', '"@own" is an internal method');
+    found.openMethods = { names: new Set(names), isOfManifest: false };
+    this.#tell(found, (watcher) => watcher.openMethodsChanged?.());
   }
 
   list(): readonly CounterCanister[] {

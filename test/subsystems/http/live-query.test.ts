@@ -47,6 +47,7 @@ class Scenario {
     codec: { untyped: jsonTextCodec, previewText: () => undefined },
     broadcast: new Broadcast(this.clock),
     hold: () => undefined,
+    refusal: () => undefined,
     canisters: {
       ask: (_canister: Canister, _method: string, _caller: Uint8Array, argument: Uint8Array) => {
         this.asked.push(Buffer.from(argument).toString());

@@ -43,7 +43,10 @@ suite('bodies of website requests in hand', () => {
       assert.equal(over.status, 503);
       assert.equal(over.headers['retry-after'], '1');
       assert.equal(over.headers['content-type'], 'text/plain; charset=utf-8');
-      assert.match(over.text, /the bodies of all website requests together fill 0\.25 MiB: try again later/);
+      assert.match(
+        over.text,
+        /the bodies of all website requests and open calls together fill 0\.25 MiB: try again later/,
+      );
     }
     assert.equal(gateway.requests.length, 1, 'the actor was not asked');
     assert.equal((await post(origin, 56 * KIB)).status, 200, 'what fits goes on');

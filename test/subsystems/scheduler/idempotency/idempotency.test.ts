@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../../../kernel/index.ts';
 import { idToText, type Outcome, type Step } from '../../../../subsystems/ic/index.ts';
+import { openKey } from '../../../../subsystems/scheduler/index.ts';
 import { Idempotency } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
 import type { Asked, UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { applyWriteBatch } from '../../../../subsystems/storage/write-batch.ts';
@@ -30,8 +31,8 @@ function codeOf({ refusal, outcome }: Told): string {
 }
 
 /** Makes one call under that key, executed to its end with this step. */
-async function executed(host: KeyedHost, key: string, step: Step): Promise<Told> {
-  const told = host.call(key);
+async function executed(host: KeyedHost, key: string, step: Step, handle = 0): Promise<Told> {
+  const told = host.call(key, { handle });
   host.execution.endOne(step);
   await host.settle();
   return told;
@@ -200,6 +201,42 @@ for (const [where, options] of [
     host.clock.advance(11_100);
     assert.equal(toldData(await call('d', 0)), 'hello');
     assert.equal(host.keys, 1);
+  });
+
+  test(`${where}: keys of clients without the token have a tenth, and take no room from others`, async () => {
+    const keyBounds = { keysMax: 40, bytesMax: 1 << 20 };
+    let host = new KeyedHost({ ...options, idempotencySecs: 10, keyBounds });
+    const call = (key: string, handle = 0): Promise<Told> => executed(host, key, replyOf(HELLO), handle);
+    for (const key of ['a', 'b']) assert.equal(toldData(await call(openKey(key))), 'hello');
+    assert.match(
+      String((await call(openKey('c'))).refusal),
+      /the actor knows 2 of at most 2 idempotency keys of clients without the token/,
+    );
+    assert.equal((await call('a')).outcome?.isRepeat, undefined, 'the same key with the token is another');
+    for (const key of ['a', 'b']) assert.equal((await call(openKey(key))).outcome?.isRepeat, true);
+    await call(openKey('a'), 1);
+    host.call(openKey('under way'), { handle: 1 });
+    const full = async (): Promise<void> =>
+      assert.match(
+        String((await call(openKey('d'), 2)).refusal),
+        /the server knows 4 of at most 4 idempotency keys of clients without the token/,
+      );
+    await full();
+    for (let n = 0; n < 15; n++) assert.equal(toldData(await call(`k${n}`)), 'hello');
+    await full();
+    host.execution.endOne(replyOf(HELLO));
+    await host.settle();
+    if (host.storage !== undefined) {
+      host = await host.restart();
+      await full();
+      assert.equal((await call(openKey('a'))).outcome?.isRepeat, true);
+    }
+    host.scheduler.withdraw(1);
+    assert.equal(toldData(await call(openKey('d'), 2)), 'hello', 'a deleted actor gives its room back');
+    host.clock.advance(11_100);
+    await host.settle();
+    for (const key of ['x', 'y']) assert.equal(toldData(await call(openKey(key))), 'hello', 'what expires does, too');
+    assert.equal(codeOf(await call(openKey('z'))), 'idempotency-full');
   });
 
   test(`${where}: bytes of answers are bounded, also those that are larger than was to be expected`, async () => {

@@ -5,7 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type NotedMessage, type Outcome, idToText } from '../../../../subsystems/ic/index.ts';
 import { NO_LISTENER } from '../../../../subsystems/scheduler/canister-port.ts';
-import type { KeyBounds } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
+import type { KeyBounds } from '../../../../subsystems/scheduler/idempotency/key-bounds.ts';
 import { RoundScheduler } from '../../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
