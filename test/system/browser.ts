@@ -6,8 +6,12 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 
 const EXECUTABLE = '/usr/bin/chromium';
 
-/** Launches the system's own Chromium, because it gets security updates, without its background traffic. */
-export async function launchBrowser(): Promise<Browser> {
+/**
+ * Launches the system's own Chromium, because it gets security updates, without its background traffic.
+ *
+ * @param more Further switches.
+ */
+export async function launchBrowser(more: readonly string[] = []): Promise<Browser> {
   accessSync(EXECUTABLE); // Debian's package chromium, which .ci/run installs.
   return chromium.launch({
     executablePath: EXECUTABLE,
@@ -20,6 +24,7 @@ export async function launchBrowser(): Promise<Browser> {
       '--disable-background-networking',
       '--disable-component-update',
       '--disable-sync',
+      ...more,
     ],
   });
 }
