@@ -1,6 +1,6 @@
 /**
- * Tabs of a real Chromium that share one stream by `svc/client`: with its SharedWorker, with a lock where there is none,
- * and alone. Tabs are closed, crash, go and come back; the others miss nothing and are told nothing twice.
+ * Tabs of a real Chromium that share one stream by `svc/client`: with its SharedWorker, with a lock, and
+ * alone. Tabs are closed, crash, go and come back; the others miss nothing and are told nothing twice.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
@@ -168,10 +168,10 @@ for (const [mode, client] of Object.entries(MODES)) {
       await crash(goes);
       await until(
         async () => {
-          const before = await queries();
+          const asked = await queries();
           await host.set(0, Math.floor(performance.now()));
           await sleep(200);
-          return (await queries()) === before;
+          return (await queries()) === asked;
         },
         () => 'the query is still asked',
       );

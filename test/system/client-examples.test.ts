@@ -1,0 +1,118 @@
+/** The pages of docs/client.md in a real Chromium, served by the server as folders, as the document says. */
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { after, before, suite, test, type TestContext } from 'node:test';
+import { build } from 'esbuild';
+import type { Browser, Page } from 'playwright-core';
+import { buildClient } from '../../.ci/build-client.ts';
+import { listingsOf } from '../support/doc-listings.ts';
+import { freePort } from '../support/free-port.ts';
+import { compileCounter } from '../support/motoko.ts';
+import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { launchBrowser, openPage } from './browser.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+let browser: Browser;
+before(async () => {
+  browser = await launchBrowser();
+});
+after(() => browser.close());
+
+/** Returns the text of the one listing of a section. */
+async function listing(section: string): Promise<string> {
+  const [found] = (await listingsOf('client')).get(section) ?? [];
+  return found?.text ?? assert.fail(`docs/client.md has no listing in ${section}`);
+}
+
+/** A project as its developer has it: the folder `dist`, a manifest and a counter. */
+class Project {
+  readonly folder: string;
+  readonly #state: string;
+  readonly #port: number;
+  readonly #t: TestContext;
+
+  constructor(t: TestContext, folder: string, state: string, port: number) {
+    this.#t = t;
+    this.folder = folder;
+    this.#state = state;
+    this.#port = port;
+  }
+
+  static async make(t: TestContext): Promise<Project> {
+    const folder = await temporaryDirectory();
+    await mkdir(join(folder, 'dist'));
+    await writeFile(join(folder, 'svc-client.mjs'), await buildClient());
+    await writeFile(join(folder, 'counter.wasm'), await compileCounter());
+    const actors = { app: { assets: 'dist' }, counter: { wasm: 'counter.wasm' } };
+    await writeFile(join(folder, 'actors.json'), JSON.stringify({ actors }));
+    return new Project(t, folder, await temporaryDirectory(), await freePort());
+  }
+
+  start(): Promise<RunningServer> {
+    const args = ['--state', this.#state, '--browser-guard'];
+    return startServer(this.#t, { manifestFile: join(this.folder, 'actors.json'), port: this.#port, args });
+  }
+}
+
+async function shows(page: Page, output: string, note: string): Promise<void> {
+  const expected = `document.querySelector('output').textContent === ${JSON.stringify(output)} &&
+    document.querySelector('[role=status]').textContent === ${JSON.stringify(note)}`;
+  try {
+    await page.waitForFunction(expected, undefined, { timeout: 30_000 });
+  } catch {
+    assert.fail(await page.evaluate<string>('document.body.innerText'));
+  }
+}
+
+/** Walks through the page: it counts, tells that the server is away, and goes on when it is back. */
+async function walk(t: TestContext, project: Project): Promise<void> {
+  const server = await project.start();
+  const url = `${server.origin}/site/app/`;
+  // The requests that fail while the server is away.
+  const { page } = await openPage(t, browser, url, { isAttacked: true });
+  const { page: other } = await openPage(t, browser, url, { isAttacked: true });
+  await shows(page, '0', '');
+  await page.click('button');
+  await shows(page, '1', '');
+  await shows(other, '1', '');
+  await server.kill();
+  await shows(page, '1', 'The server is away; this is the last count.');
+  const again = await project.start();
+  await shows(page, '1', '');
+  await other.click('button');
+  await shows(page, '2', '');
+  assert.equal((await again.post('/stop/counter')).body, 'stopped');
+  await page.click('button');
+  await page.waitForFunction(`/stopped/.test(document.querySelector('[role=status]').textContent)`);
+}
+
+suite('the pages of docs/client.md', () => {
+  test('the plain page', { timeout: 180_000 }, async (t) => {
+    const project = await Project.make(t);
+    await writeFile(join(project.folder, 'dist/index.html'), await listing('A plain page'));
+    await writeFile(join(project.folder, 'dist/svc-client.mjs'), await buildClient());
+    await walk(t, project);
+  });
+
+  test('the page with React, made by a bundler', { timeout: 180_000 }, async (t) => {
+    const project = await Project.make(t);
+    await writeFile(join(project.folder, 'app.jsx'), await listing('React'));
+    const page = '<!doctype html><meta charset="utf-8"><title>app</title><div id="app"></div>';
+    await writeFile(join(project.folder, 'dist/index.html'), `${page}<script type="module" src="app.js"></script>`);
+    await build({
+      absWorkingDir: project.folder,
+      entryPoints: ['app.jsx'],
+      alias: { 'svc/client': join(project.folder, 'svc-client.mjs') },
+      nodePaths: [join(ROOT, 'node_modules')],
+      bundle: true,
+      format: 'esm',
+      jsx: 'automatic',
+      outfile: 'dist/app.js',
+      logLevel: 'error',
+    });
+    await walk(t, project);
+  });
+});
