@@ -1,8 +1,10 @@
 /** The pages of docs/client.md in a real Chromium, served by the server as folders, as the document says. */
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import type { Browser, Page } from 'playwright-core';
 import { buildClient } from '../../.ci/build-client.ts';
@@ -13,6 +15,7 @@ import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { launchBrowser, openPage } from './browser.ts';
 
+const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../..');
 
 let browser: Browser;
@@ -116,3 +119,62 @@ suite('the pages of docs/client.md', () => {
     await walk(t, project);
   });
 });
+
+suite('the path of docs/websites.md from a bundler to a site', () => {
+  test('made, served, upgraded, on a server with a token, with live data', { timeout: 180_000 }, async (t) => {
+    const listings = (await listingsOf('websites')).get('From a bundler to a site with live data') ?? [];
+    const folder = await temporaryDirectory();
+    for (const { file, text } of listings) if (file !== undefined) await writeFile(join(folder, file), text);
+    const [made = '', changed = ''] = listings.filter(({ language }) => language === 'sh').map(({ text }) => text);
+    // The packages as npm puts them there.
+    await mkdir(join(folder, 'node_modules/svc'), { recursive: true });
+    await mkdir(join(folder, 'node_modules/.bin'));
+    await writeFile(join(folder, 'node_modules/svc/client.mjs'), await buildClient());
+    const packageJson = { name: 'svc', version: '0.0.0', exports: { './client': './client.mjs' } };
+    await writeFile(join(folder, 'node_modules/svc/package.json'), JSON.stringify(packageJson));
+    await symlink(join(ROOT, 'node_modules/esbuild/bin/esbuild'), join(folder, 'node_modules/.bin/esbuild'));
+    const shell = async (script: string): Promise<string> => (await run('sh', ['-ec', script], { cwd: folder })).stdout;
+
+    const served = made.trim().split('\n').at(-1) ?? '';
+    await shell(made.replace(served, ''));
+    const [npx, svc, ...args] = served.split(' ');
+    assert.deepEqual([npx, svc], ['npx', 'svc']);
+    const server = await startServer(t, {
+      command: [process.execPath, join(ROOT, 'config/svc.js')],
+      directory: folder,
+      args,
+    });
+    const { port } = new URL(server.origin);
+    const url = `http://app.localhost:${port}/`;
+    const { page } = await openPage(t, browser, url);
+    const { page: other } = await openPage(t, browser, url);
+    await shows(page, '0', '');
+    await page.click('button');
+    await shows(page, '1', '');
+    await shows(other, '1', '');
+    const open = ['/call-json/counter/inc', '/upgrade/app', '/install/more'];
+    const statuses = await Promise.all(open.map(async (path) => (await server.post(path, '')).status));
+    assert.deepEqual(statuses, [200, 401, 401]);
+    await shows(other, '2', '');
+
+    await writeFile(join(folder, 'index.html'), listingFile(listings, 'index.html').replace('so far', 'by now'));
+    assert.equal(await shell(changed.replace('127.0.0.1:7000', `127.0.0.1:${port}`)), 'upgraded');
+    await page.reload();
+    await shows(page, '2', '');
+    assert.equal(await page.textContent('h1'), 'Counted by now');
+    await other.click('button');
+    await shows(page, '3', '');
+    const token = (await shell('cat token')).trim();
+    const streams = await server.get('/metrics', { authorization: `Bearer ${token}` });
+    // Two contexts are two browsers: each has a stream.
+    assert.match(streams.body, /^svc_http_event_streams 2$/m);
+    assert.equal(await server.stop(), 0);
+  });
+});
+
+function listingFile(
+  listings: readonly { readonly file: string | undefined; readonly text: string }[],
+  name: string,
+): string {
+  return listings.find(({ file }) => file === name)?.text ?? assert.fail(name);
+}
