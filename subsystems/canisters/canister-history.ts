@@ -95,8 +95,8 @@ export class CanisterHistory implements BudgetMember {
     return this.#methods.length;
   }
 
-  /** `method`: its name, as a string of its own. */
-  add(ended: EndedMessage, outcome: Outcome, timeMs: number, method: string): void {
+  /** `method`: its name, as a string of its own. Returns the number of the entry. */
+  add(ended: EndedMessage, outcome: Outcome, timeMs: number, method: string): number {
     const { kind } = outcome;
     assert(kind !== 'unavailable', 'what nobody executed is in no history');
     const { caller, argument, argumentBytes } = ended;
@@ -111,7 +111,7 @@ export class CanisterHistory implements BudgetMember {
     if (place >= capacity) place -= capacity;
     if (this.#count < capacity) this.#count++;
     else this.#oldest = place + 1 === capacity ? 0 : place + 1;
-    this.#nextSeq++;
+    const seq = this.#nextSeq++;
     this.isRecent = true;
 
     const rows = this.#rows;
@@ -144,6 +144,7 @@ export class CanisterHistory implements BudgetMember {
     if (hasMessage) this.#putMessage(place, isReply ? undefined : outcome.message);
     // Last: if this is too much for all together, it may be this one that has to give something up.
     if (isTight || hasMessage) this.#tell();
+    return seq;
   }
 
   #putMessage(place: number, message: string | undefined): void {

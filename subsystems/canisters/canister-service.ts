@@ -31,6 +31,7 @@ import { Deployments, refuseUnmetered } from './deployments.ts';
 import { HostBackend } from './host-backend.ts';
 import type {
   Canister,
+  CanisterFailure,
   Canisters,
   CanisterWatcher,
   CausedMessage,
@@ -288,6 +289,13 @@ export class CanisterService implements Canisters {
       const canister = this.#directory.ifAny(handle);
       return canister === undefined ? [] : [{ canister, entry }];
     });
+  }
+
+  *latestFailures(): Iterable<CanisterFailure> {
+    for (const { handle, entry } of this.#histories.failures()) {
+      const canister = this.#directory.ifAny(handle);
+      if (canister !== undefined) yield { canister, entry };
+    }
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {

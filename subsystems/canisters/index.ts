@@ -131,6 +131,12 @@ export interface CausedMessage {
   readonly entry: HistoryEntry;
 }
 
+/** A message of a history that did not end with a reply. */
+export interface CanisterFailure {
+  readonly canister: Canister;
+  readonly entry: HistoryEntry;
+}
+
 /** Somebody who follows what a canister prints. */
 export interface OutputReader {
   /** Lines may be written now. */
@@ -455,6 +461,8 @@ export interface Canisters {
    * first CAUSED_MESSAGES_MAX that histories still have. Undefined: no history has that message.
    */
   messagesAround(id: string): Promise<readonly CausedMessage[] | undefined>;
+  /** Yields the latest messages of all canisters that did not end with a reply, newest first: 50 at most. */
+  latestFailures(): Iterable<CanisterFailure>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
   /**

@@ -12,6 +12,8 @@ const HISTORIES_BYTES_MAX = 64 * 1024 * 1024;
 /** Shorter strings are never parts of others. */
 const PARTIAL_LENGTH_MIN = 13;
 const METHOD_CHARACTERS_MAX = 256;
+/** Failures of all canisters together that are remembered. */
+const FAILURES_MAX = 50;
 /** Names of methods that are kept apart from the targets of requests that they came in. */
 const METHODS_MAX = 4096;
 /** Messages that are found before those with the greatest numbers are dropped. */
@@ -29,6 +31,8 @@ export class MessageHistories {
   readonly #budget: SharedBudget;
   readonly #byHandle = new Map<number, CanisterHistory>();
   readonly #methods = new Map<string, string>();
+  /** Places of the latest failures, oldest first: the entries themselves are in the histories. */
+  readonly #failures: { readonly handle: number; readonly seq: number }[] = [];
 
   /** `entriesMax`: of one canister; 0: nothing is recorded. */
   constructor(entriesMax: number, bytesMax = HISTORIES_BYTES_MAX) {
@@ -53,7 +57,18 @@ export class MessageHistories {
       history = new CanisterHistory(this.#entriesMax, this.#budget);
       this.#byHandle.set(handle, history);
     }
-    history.add(ended, outcome, timeMs, this.#ownName(ended.method));
+    const seq = history.add(ended, outcome, timeMs, this.#ownName(ended.method));
+    if (outcome.kind === 'reply') return;
+    this.#failures.push({ handle, seq });
+    if (this.#failures.length > FAILURES_MAX) this.#failures.shift();
+  }
+
+  /** Yields the latest failures of all canisters, newest first, as far as the histories still have them. */
+  *failures(): Iterable<{ readonly handle: number; readonly entry: HistoryEntry }> {
+    for (const { handle, seq } of this.#failures.toReversed()) {
+      const entry = this.#byHandle.get(handle)?.entryAt(seq);
+      if (entry !== undefined) yield { handle, entry };
+    }
   }
 
   /** Returns the entries behind the one with the number `after`; all of them if that is 0. */

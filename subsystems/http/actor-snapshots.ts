@@ -37,24 +37,8 @@ export class ActorSnapshots {
   /** Returns the JSON text of an actor; undefined for one that is not shown. */
   textOf(canister: Canister | undefined): string | undefined {
     if (canister === undefined) return undefined;
-    const { clock, metering } = this.#host;
-    const text = JSON.stringify({
-      id: canister.idHex,
-      principal: canister.principal,
-      name: canister.name,
-      status: canister.status,
-      live: canister.isLive,
-      // A balance may pass 2^53: decimal text, as everywhere else.
-      cycles: String(canister.balance),
-      dry: isDry(metering.policy, canister.balance),
-      heapBytes: canister.heapBytes,
-      stableBytes: canister.stableBytes,
-      messages: canister.messages,
-      traps: canister.traps,
-      queued: canister.queued,
-    });
-    const idleMs = Math.max(0, Math.round(clock.nowMs() - canister.lastMessageMs));
-    return `${text.slice(0, -1)},${this.#codeText(canister)},"idleMs":${idleMs}}`;
+    const facts = JSON.stringify(actorFacts(canister, this.#host.metering));
+    return `${facts.slice(0, -1)},${this.#codeText(canister)},"idleMs":${idleMsOf(canister, this.#host.clock)}}`;
   }
 
   /** Returns the text that actors of one module share. */
@@ -74,6 +58,45 @@ export class ActorSnapshots {
     this.#codeTexts.set(key, text);
     return text;
   }
+}
+
+/** Facts of an actor that change with each message, for JSON. */
+interface ActorFacts {
+  readonly id: string;
+  readonly principal: string;
+  readonly name: string;
+  readonly status: Canister['status'];
+  readonly live: boolean;
+  readonly cycles: string;
+  readonly dry: boolean;
+  readonly heapBytes: number;
+  readonly stableBytes: number;
+  readonly messages: number;
+  readonly traps: number;
+  readonly queued: number;
+}
+
+export function actorFacts(canister: Canister, { policy }: Pick<RouteHost['metering'], 'policy'>): ActorFacts {
+  return {
+    id: canister.idHex,
+    principal: canister.principal,
+    name: canister.name,
+    status: canister.status,
+    live: canister.isLive,
+    // A balance may pass 2^53: decimal text, as everywhere else.
+    cycles: String(canister.balance),
+    dry: isDry(policy, canister.balance),
+    heapBytes: canister.heapBytes,
+    stableBytes: canister.stableBytes,
+    messages: canister.messages,
+    traps: canister.traps,
+    queued: canister.queued,
+  };
+}
+
+/** Returns how long ago a client had an answer of the actor, in whole ms. */
+export function idleMsOf({ lastMessageMs }: Canister, clock: Pick<RouteHost['clock'], 'nowMs'>): number {
+  return Math.max(0, Math.round(clock.nowMs() - lastMessageMs));
 }
 
 function firstAfter(canisters: readonly Canister[], idHex: string): number {

@@ -9,6 +9,7 @@ import { cyclesHandlers } from './routes/cycles.ts';
 import { eventsHandlers } from './routes/events.ts';
 import { healthHandlers } from './routes/health.ts';
 import { historyHandlers } from './routes/history.ts';
+import { hostHandlers } from './routes/host.ts';
 import { inspectHandlers } from './routes/inspect.ts';
 import { inspectorHandlers } from './routes/inspector.ts';
 import { installHandlers } from './routes/install.ts';
@@ -38,6 +39,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...eventsHandlers(host),
     ...historyHandlers(host),
     ...inspectHandlers(host),
+    ...hostHandlers(host),
     ...candidHandlers(host),
     ...openApiHandlers(host),
     ...mopsClosureHandlers(host),

@@ -85,7 +85,7 @@ export interface HttpServerNeeds {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly gateway: Gateway;
-  readonly storage: Pick<Storage, 'backup'>;
+  readonly storage: Pick<Storage, 'backup' | 'figures'>;
   readonly metering: Metering;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;

@@ -17,6 +17,7 @@ export type JobKind =
   | 'inspect'
   | 'history'
   | 'messages'
+  | 'host'
   | 'settings'
   | 'change-settings'
   | 'public'

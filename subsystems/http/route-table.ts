@@ -323,6 +323,24 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/host',
+    access: 'token',
+    query: {
+      find: undefined,
+      state: undefined,
+      sort: undefined,
+      order: undefined,
+      offset: undefined,
+      limit: undefined,
+      actor: undefined,
+    },
+    job: 'host',
+    request: '`actor`: with `Accept: text/event-stream` alone',
+    answer:
+      'the host in figures, a page of its actors, the latest failures; with `Accept: text/event-stream` again and again',
+  },
+  {
+    method: 'GET',
     path: '/metrics',
     access: 'token',
     request: '',

@@ -68,6 +68,7 @@ export type ServedCanisters = Pick<
   | 'newTrace'
   | 'messageIdOf'
   | 'messagesAround'
+  | 'latestFailures'
   | 'followOutput'
   | 'operator'
 >;
@@ -76,7 +77,7 @@ export type ServedCanisters = Pick<
 export interface RouteHost {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
-  readonly storage: Pick<Storage, 'backup'>;
+  readonly storage: Pick<Storage, 'backup' | 'figures'>;
   readonly metering: Metering;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;

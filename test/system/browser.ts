@@ -31,7 +31,7 @@ export async function launchBrowser(more: readonly string[] = []): Promise<Brows
 
 export interface WatchedPage {
   readonly page: Page;
-  /** Paths that the page has asked for so far, with their method: `GET /inspect?limit=51`. */
+  /** Paths that the page has asked for so far, with their method: `GET /x/host?limit=50`. */
   readonly requests: string[];
   /** Messages of the console so far. */
   readonly console: string[];

@@ -144,10 +144,10 @@ test('what a page shows fills no log: a stream is one job', { timeout: 180_000 }
   await page.getByRole('tab', { name: 'History' }).click();
   await page.getByRole('row').filter({ hasText: 'fail update' }).nth(2).waitFor();
   const jobsOf = (kind: string): number => server.output.stderr.split(`"event":"job","kind":"${kind}"`).length - 1;
-  assert.deepEqual([jobsOf('inspect'), jobsOf('history'), jobsOf('call')], [0, 0, 3]);
+  assert.deepEqual([jobsOf('host'), jobsOf('history'), jobsOf('call')], [0, 0, 3]);
   await page.close();
   await attempts(50, async () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
-    assert.deepEqual([jobsOf('inspect'), jobsOf('history')], [1, 0]);
+    assert.deepEqual([jobsOf('host'), jobsOf('history')], [1, 0]);
   });
 });

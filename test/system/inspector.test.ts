@@ -69,7 +69,7 @@ async function inspect(t: TestContext, hash = '', options: PageOptions = {}): Pr
   const watched = await openPage(t, browser, `${server.origin}/inspector${hash}`, options);
   await watched.page.getByLabel('bearer token').fill(TOKEN);
   await watched.page.keyboard.press('Enter');
-  await watched.page.getByRole('option').first().waitFor();
+  await watched.page.getByRole('listbox').getByRole('option').first().waitFor();
   return watched;
 }
 
@@ -91,7 +91,8 @@ async function isHacked(page: Page): Promise<boolean> {
   return page.evaluate('"hacked" in window || document.querySelector("#app img, #app script, #app a") !== null');
 }
 
-const option = (page: Page, name: string): Locator => page.getByRole('option').filter({ hasText: name });
+const option = (page: Page, name: string): Locator =>
+  page.getByRole('listbox').getByRole('option').filter({ hasText: name });
 
 suite('the token', { timeout: 120_000 }, () => {
   test('is asked for, refused when it is wrong, and kept for the tab until it is forgotten', async (t) => {
@@ -184,6 +185,7 @@ suite('calls', { timeout: 120_000 }, () => {
     await page.getByLabel('Tree').selectOption('node');
     for (const [index, leaf] of ['40', '2'].entries()) {
       await page
+        .getByRole('tabpanel')
         .getByRole('combobox')
         .nth(index + 1)
         .selectOption('leaf');
@@ -294,7 +296,7 @@ suite('calls', { timeout: 120_000 }, () => {
     await field.focus();
     await page.keyboard.press('Escape');
     await page.keyboard.press('Escape');
-    await page.getByText('Choose an actor.').waitFor();
+    await page.getByRole('heading', { name: 'This host' }).waitFor();
     await page.goBack();
     assert.equal(await field.inputValue(), '7');
   });
@@ -341,7 +343,7 @@ suite('calls', { timeout: 120_000 }, () => {
 suite('what actors do', { timeout: 120_000 }, () => {
   test('numbers move on the screen, and not while the tab is hidden', async (t) => {
     const { page, requests } = await inspect(t, '#/orders/overview');
-    const streams = (): number => requests.filter((request) => /\/inspect(?:\?|$)/.test(request)).length;
+    const streams = (): number => requests.filter((request) => /\/x\/host\?/.test(request)).length;
     const opened = streams();
     const messages = page.locator('dt:text-is("Messages") + dd');
     const shown = async (): Promise<number> => Number((await messages.textContent())?.replaceAll(/\D/g, ''));
@@ -360,7 +362,7 @@ suite('what actors do', { timeout: 120_000 }, () => {
     await until(async () => (await page.locator('.chart path.stroke').count()) >= 4);
 
     assert.equal(streams(), opened, 'all of this came by one request');
-    const hidden = page.waitForEvent('requestfailed', (request) => request.url().includes('/inspect?'));
+    const hidden = page.waitForEvent('requestfailed', (request) => request.url().includes('/x/host?'));
     await page.evaluate(
       `Object.defineProperty(document, 'hidden', { value: true, configurable: true });
       document.dispatchEvent(new Event('visibilitychange'))`,
@@ -403,7 +405,7 @@ suite('what actors do', { timeout: 120_000 }, () => {
     const { page, requests } = await inspect(t, '#/orders/overview');
     const versions = (): number => requests.filter((request) => request === 'GET /version').length;
     assert.equal(versions(), 1);
-    await page.route(/\/inspect\b(?!or)/, (route) => route.abort());
+    await page.route(/\/x\/host/, (route) => route.abort());
     await page.getByLabel('Search actors by name').fill('o');
     await page.getByText('the server cannot be reached — trying again').waitFor();
     await page.unrouteAll();
@@ -414,11 +416,11 @@ suite('what actors do', { timeout: 120_000 }, () => {
   test('a server that takes questions and answers none is told of; what nobody waits for is given up', async (t) => {
     const { page } = await inspect(t, '#/orders/history');
     await page.clock.install();
-    await page.route(/\/inspect\b(?!or)/, () => undefined);
-    const asked = page.waitForEvent('request', (request) => request.url().includes('name=y'));
+    await page.route(/\/x\/host/, () => undefined);
+    const asked = page.waitForEvent('request', (request) => request.url().includes('find=y'));
     await page.getByLabel('Search actors by name').fill('y');
     await asked;
-    const another = page.waitForEvent('requestfailed', (request) => request.url().includes('name=y'));
+    const another = page.waitForEvent('requestfailed', (request) => request.url().includes('find=y'));
     await page.getByLabel('Search actors by name').fill('x');
     assert.equal((await another).failure()?.errorText, 'net::ERR_ABORTED');
     await page.clock.runFor(16_000);
@@ -555,7 +557,7 @@ suite('changing actors', { timeout: 120_000 }, () => {
     await until(async () => (await blob.inputValue()) === 'AQEB');
     await file.setInputFiles(bytes(1024 * 1024 + 1));
     await page.getByText('the file has more than 1 MiB').waitFor();
-    await page.getByRole('combobox').last().selectOption('no');
+    await page.getByRole('tabpanel').getByRole('combobox').last().selectOption('no');
     await query.click();
     await page.getByText('no value of this type exists').waitFor();
     await page.getByText('the file has more than 1 MiB').waitFor();
@@ -572,7 +574,7 @@ suite('many actors', { timeout: 240_000 }, () => {
 
   test('are shown by pages, and found by their names', async (t) => {
     const { page } = await inspect(t);
-    const options = page.getByRole('option');
+    const options = page.getByRole('listbox').getByRole('option');
     await until(async () => (await options.count()) === 50);
     await page.getByRole('button', { name: 'Next →' }).click();
     await until(async () => (await options.first().textContent())?.includes('crowd-047') ?? false);
@@ -585,13 +587,13 @@ suite('many actors', { timeout: 240_000 }, () => {
     await page.getByLabel('Search actors by name').fill('d-10');
     await until(async () => (await options.count()) === 10);
     await page.getByLabel('Search actors by name').fill('nobody');
-    await page.getByText("No actor's name has “nobody”.").waitFor();
+    await page.getByText("No actor's name, id or principal has “nobody”.").waitFor();
   });
 
   test('Enter and a second click wait for the list that they are about', async (t) => {
     const { page } = await inspect(t);
     const pages = page.locator('.pages span');
-    await page.route(/\/inspect\?/, async (route) => {
+    await page.route(/\/x\/host\?/, async (route) => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       await route.continue();
     });
@@ -599,8 +601,8 @@ suite('many actors', { timeout: 240_000 }, () => {
     await next.dispatchEvent('click');
     await page.locator('.list[aria-busy=true]').waitFor();
     await next.dispatchEvent('click');
-    await page.getByRole('option').filter({ hasText: 'crowd-047' }).waitFor();
-    assert.equal(await pages.textContent(), 'Page 2');
+    await page.getByRole('listbox').getByRole('option').filter({ hasText: 'crowd-047' }).waitFor();
+    assert.equal(await pages.textContent(), `51–100 of ${CROWD + OTHERS}`);
     await page.getByLabel('Search actors by name').fill('d-109');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'crowd-109' }).waitFor();
@@ -618,7 +620,7 @@ suite('many actors', { timeout: 240_000 }, () => {
     const { page } = await inspect(t);
     await page.keyboard.press('/');
     await page.keyboard.type('crowd-00');
-    await until(async () => (await page.getByRole('option').count()) === 10);
+    await until(async () => (await page.getByRole('listbox').getByRole('option').count()) === 10);
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('ArrowDown');
@@ -631,7 +633,7 @@ suite('many actors', { timeout: 240_000 }, () => {
     await page.keyboard.press('ArrowLeft');
     await page.getByRole('tab', { name: 'Code', selected: true }).waitFor();
     await page.keyboard.press('Escape');
-    await page.getByText('Choose an actor.').waitFor();
+    await page.getByRole('heading', { name: 'This host' }).waitFor();
     await page.keyboard.press('ArrowUp');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'crowd-001' }).waitFor();

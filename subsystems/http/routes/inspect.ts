@@ -1,7 +1,7 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { preferredType } from '../accept.ts';
 import { ActorSnapshots, type Page } from '../actor-snapshots.ts';
-import { InspectStream } from '../inspect-stream.ts';
+import { inspectStream } from '../inspect-stream.ts';
 import { answerJsonArray } from '../json-array.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
@@ -21,7 +21,7 @@ export function inspectHandlers(host: RouteHost): Pick<Handlers, 'GET /inspect'>
       const page = pageOf(query);
       const open = query.get('actor');
       if (preferredType(request.headers.accept, ['application/json', 'text/event-stream']) === 'text/event-stream') {
-        new InspectStream(host, page, open).answer(request, response);
+        inspectStream(host, page, open).answer(request, response);
         return;
       }
       if (open !== undefined) throw badParameter('actor', 'it beside Accept: text/event-stream alone');

@@ -1,9 +1,9 @@
 import type { ComponentChildren, RefObject } from 'preact';
 import { stateOf } from './actor-state.ts';
-import type { Actor } from './api.ts';
+import type { ListedActor } from './api.ts';
 import { bytesText, largeText, rateText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
-import type { ListPlace } from './list-place.ts';
+import { isLargestFirst, type ListPlace, PAGE_ACTORS, SORT_TITLES, type Sort } from './list-place.ts';
 import type { ShownActors } from './shown-actors.ts';
 import { rates, type Samples } from './samples.ts';
 import { Line } from './sparkline.tsx';
@@ -15,7 +15,7 @@ interface ActorListProps {
   readonly list: ListPlace;
   readonly searchRef: RefObject<HTMLInputElement | null>;
   readonly listRef: RefObject<HTMLDivElement | null>;
-  readonly open: (actor: Actor) => void;
+  readonly open: (actor: ListedActor) => void;
   /** Opens the first actor that the search finds, once it is known. */
   readonly openFirst: () => void;
 }
@@ -28,6 +28,7 @@ export function ActorList(props: ActorListProps) {
   return (
     <nav class="actors" aria-label="Actors">
       <Search {...props} />
+      <Order list={list} />
       <div
         ref={listRef}
         class="list"
@@ -55,9 +56,11 @@ export function ActorList(props: ActorListProps) {
           <p class="empty">
             {isLoading
               ? 'Asking for actors …'
-              : filter === ''
-                ? 'No actors yet. POST /install/<name> installs one.'
-                : `No actor's name has “${inertText(shortText(filter, 40))}”.`}
+              : filter !== ''
+                ? `No actor's name, id or principal has “${inertText(shortText(filter, 40))}”.`
+                : list.state === ''
+                  ? 'No actors yet.'
+                  : `No actor is ${list.state}.`}
           </p>
         )}
       </div>
@@ -73,12 +76,12 @@ function Search({ list, searchRef, listRef, openFirst }: ActorListProps) {
         ref={searchRef}
         type="search"
         placeholder="Search actors"
-        aria-label="Search actors by name"
+        aria-label="Search actors by name, id or principal"
         aria-keyshortcuts="/"
         spellcheck={false}
         autocomplete="off"
         value={list.filter}
-        onInput={(event) => list.search(event.currentTarget.value)}
+        onInput={(event) => list.choose({ filter: event.currentTarget.value })}
         onKeyDown={(event) => {
           if (event.key === 'ArrowDown') {
             event.preventDefault();
@@ -114,17 +117,63 @@ function moveOrOpen(event: KeyboardEvent, { shown, list, searchRef, open }: Acto
   if (event.key === 'Enter' && actor !== undefined) open(actor);
 }
 
-function Pages({ shown: { actors, hasMore, isLoading }, list }: ActorListProps) {
+const STATES = ['running', 'asleep', 'dry', 'stopping', 'stopped'] as const;
+
+/** States that are shown, and the order. */
+function Order({ list }: Pick<ActorListProps, 'list'>) {
+  return (
+    <div class="order">
+      <select
+        aria-label="Actors of this state"
+        value={list.state}
+        onChange={(event) => list.choose({ state: event.currentTarget.value })}
+      >
+        <option value="">All states</option>
+        {STATES.map((state) => (
+          <option key={state} value={state}>
+            {state}
+          </option>
+        ))}
+      </select>
+      <select
+        aria-label="Sort actors by"
+        value={list.sort}
+        onChange={(event) => {
+          const sort = event.currentTarget.value as Sort;
+          list.choose({ sort, isDescending: isLargestFirst(sort) });
+        }}
+      >
+        {Object.entries(SORT_TITLES).map(([sort, title]) => (
+          <option key={sort} value={sort}>
+            {title}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={list.isDescending ? 'Order: descending' : 'Order: ascending'}
+        onClick={() => list.choose({ isDescending: !list.isDescending })}
+      >
+        {list.isDescending ? '↓' : '↑'}
+      </button>
+    </div>
+  );
+}
+
+function Pages({ shown: { actors, matching, hasMore, isLoading }, list }: ActorListProps) {
   const turn = (by: 1 | -1): void => {
-    // While another page is loading, the shown one does not tell where the next one begins.
-    if (!isLoading) list.turnPage(by, actors.at(-1));
+    if (!isLoading) list.turnPage(by);
   };
+  const first = (list.pageNumber - 1) * PAGE_ACTORS + 1;
   return (
     <div class="pages">
       <TurnButton isEnd={list.pageNumber === 1} isLoading={isLoading} turn={() => turn(-1)}>
         ← Previous
       </TurnButton>
-      <span>Page {list.pageNumber}</span>
+      <span>
+        {first}–{first + actors.length - 1} of {matching.toLocaleString('en')}
+      </span>
       <TurnButton isEnd={!hasMore} isLoading={isLoading} turn={() => turn(1)}>
         Next →
       </TurnButton>
@@ -158,7 +207,7 @@ function Row({
   isAtCursor,
   open,
 }: {
-  readonly actor: Actor;
+  readonly actor: ListedActor;
   readonly samples: Samples;
   readonly isOpen: boolean;
   readonly isAtCursor: boolean;
@@ -176,7 +225,9 @@ function Row({
       onClick={open}
     >
       <span class={`dot ${state}`} title={state} />
-      <span class="name">{inertText(shortText(actor.name, 80))}</span>
+      <span class="name" title={inertText(actor.name)}>
+        {inertText(shortText(actor.name, 80))}
+      </span>
       <Line points={points} isFromZero label={`messages: ${rate}`} />
       <span class="facts">
         <span>{state}</span>

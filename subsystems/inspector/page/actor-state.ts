@@ -1,10 +1,10 @@
-import type { Actor } from './api.ts';
+import type { ListedActor } from './api.ts';
 
 /**
  * Returns the actor's state. `dry`: running, but with too few cycles for a message; `asleep`: running, but not in
  * memory.
  */
-export function stateOf({ status, live, dry }: Pick<Actor, 'status' | 'live' | 'dry'>): string {
+export function stateOf({ status, live, dry }: Pick<ListedActor, 'status' | 'live' | 'dry'>): string {
   if (status !== 'running') return status;
   return dry ? 'dry' : live ? 'running' : 'asleep';
 }

@@ -3,8 +3,8 @@ import type { DidInterface } from './candid/did-types.ts';
 import { readInterface, type TypeTable } from './candid/read-interface.ts';
 import { EventStream, type StreamEvent } from './event-stream.ts';
 
-/** An actor as `/inspect` shows it. */
-export interface Actor {
+/** An actor in the list, as `/x/host` shows it. */
+export interface ListedActor {
   readonly id: string;
   readonly principal: string;
   readonly name: string;
@@ -18,15 +18,21 @@ export interface Actor {
   readonly messages: number;
   readonly traps: number;
   readonly queued: number;
+  readonly idleMs: number;
+}
+
+/** An actor with its code, as `/inspect` shows it. */
+export interface Actor extends ListedActor {
   readonly moduleHash: string | null;
   readonly methods: readonly { readonly name: string; readonly kind: string }[];
   readonly candid: string | null;
   readonly candidProblem: string | null;
-  readonly idleMs: number;
 }
 
 export interface HistoryEntry {
   readonly seq: number;
+  /** Id of the message. */
+  readonly id: string;
   readonly time: string;
   readonly kind: string;
   readonly method: string;
@@ -38,6 +44,26 @@ export interface HistoryEntry {
   readonly instructions: number | string;
   readonly cycles: number | string;
   readonly ms: number;
+}
+
+/** A message of any actor that did not end with a reply. */
+export interface ActorFailure extends HistoryEntry {
+  /** Id and name of the actor. */
+  readonly actor: string;
+  readonly name: string;
+}
+
+/** The host in figures; sums are those of all actors. */
+interface HostFigures {
+  readonly uptimeMs: number;
+  readonly processBytes: number;
+  readonly stateBytes: number | null;
+  readonly actors: number;
+  readonly states: Readonly<Record<string, number>>;
+  readonly messages: number;
+  readonly traps: number;
+  readonly queued: number;
+  readonly memoryBytes: number;
 }
 
 export interface CallRequest {
@@ -127,20 +153,28 @@ export class UnreachableError extends Error {
   }
 }
 
-interface InspectionRequest {
-  /** Id after which the page of actors begins; undefined: the first page. */
-  readonly after: string | undefined;
+/** Choice of actors for the list. */
+interface HostRequest {
+  /** Part of a name, id or principal; empty: all actors. */
+  readonly find: string;
+  /** Empty: all states. */
+  readonly state: string;
+  readonly sort: string;
+  readonly isDescending: boolean;
+  readonly offset: number;
   readonly limit: number;
-  /** Part of the name; empty: all actors. */
-  readonly name: string;
   /** The open actor; undefined: none is open. */
   readonly open: string | undefined;
 }
 
-/** A page of actors and the open one, as the server has just shown them. */
-interface Inspection {
-  readonly actors: readonly Actor[];
-  readonly hasMore: boolean;
+/** The host, a page of its actors and the open one, as the server has just shown them. */
+export interface HostRound {
+  readonly host: HostFigures;
+  /** Number of actors that the search leaves. */
+  readonly matching: number;
+  readonly actors: readonly ListedActor[];
+  /** Newest first. */
+  readonly failures: readonly ActorFailure[];
   /** Undefined if none is open, or the server has none of that name. */
   readonly opened: Actor | undefined;
   /** Messages of the open actor, oldest first. */
@@ -161,28 +195,28 @@ export class Api {
     this.#token = token;
   }
 
-  /**
-   * Follows `/inspect`, which shows the actors every 2 s; ends when the server ends the stream. Asks for one actor more
-   * than is shown, which tells if there is a next page.
-   */
-  async *inspections(
-    { after, limit, name, open }: InspectionRequest,
-    signal: AbortSignal,
-  ): AsyncGenerator<Inspection, undefined> {
-    const query = [`limit=${limit + 1}`];
-    if (after !== undefined) query.push(`after=${after}`);
-    if (name !== '') query.push(`name=${encodeURIComponent(name)}`);
-    if (open !== undefined) query.push(`actor=${encodeURIComponent(open)}`);
+  /** Follows `/x/host`, which shows host and actors every 2 s; ends when the server ends the stream. */
+  async *hostRounds(request: HostRequest, signal: AbortSignal): AsyncGenerator<HostRound, undefined> {
+    const { find, state, sort, isDescending, offset, limit, open } = request;
+    const query = new URLSearchParams({ sort, order: isDescending ? 'desc' : 'asc', limit: String(limit) });
+    if (offset > 0) query.set('offset', String(offset));
+    if (find !== '') query.set('find', find);
+    if (state !== '') query.set('state', state);
+    if (open !== undefined) query.set('actor', open);
     let opened: Actor | undefined;
     let history: readonly HistoryEntry[] = [];
-    for await (const { type, data } of this.#follow(`/inspect?${query.join('&')}`, {}, signal)) {
+    for await (const { type, data } of this.#follow(`/x/host?${query.toString()}`, {}, signal)) {
       if (type === 'actor') opened = (JSON.parse(data) as Actor | null) ?? undefined;
       else if (type === 'history') history = JSON.parse(data) as readonly HistoryEntry[];
       else if (type === 'message') {
-        const found = JSON.parse(data) as readonly Actor[];
-        yield { actors: found.slice(0, limit), hasMore: found.length > limit, opened, history };
+        yield { ...(JSON.parse(data) as Omit<HostRound, 'opened' | 'history'>), opened, history };
       }
     }
+  }
+
+  /** Reads what the server answers there as text. */
+  async text(path: '/metrics' | '/version', signal: AbortSignal): Promise<string> {
+    return (await this.#send('GET', path, { signal })).text;
   }
 
   /** Reads `{"version","build","node","v8"}`, which needs no token. */

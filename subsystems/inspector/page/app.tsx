@@ -1,8 +1,10 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ActorList } from './actor-list.tsx';
-import { type Actor, Api } from './api.ts';
+import { Api, type ListedActor } from './api.ts';
 import { CallDrafts } from './call-drafts.ts';
 import { Detail } from './detail.tsx';
+import { Home } from './home.tsx';
 import { useHash } from './hooks.ts';
 import { inertText } from './inert-text.ts';
 import { useListFocus } from './list-focus.ts';
@@ -70,14 +72,13 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
     refused,
   });
 
-  const open = (actor: Actor): void => {
+  const open = (actor: ListedActor): void => {
     list.opensFirst.current = false;
     // The actor is open: its address may hold more than its name, and forms may be half-filled.
     if (actor.name === place.actor) return;
-    shown.setOpened({ name: actor.name, actor, history: undefined });
     go(hashOf(actor.name, place.tab));
   };
-  const openFirst = ([first]: readonly Actor[]): void => {
+  const openFirst = ([first]: readonly ListedActor[]): void => {
     list.opensFirst.current = false;
     if (first !== undefined) open(first);
   };
@@ -91,9 +92,8 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   useTitle(place.actor);
 
   return (
-    <div class={`app${place.actor === undefined ? '' : ' has-open'}`}>
-      <Top version={shown.version} hasToken={hasToken} forget={forget} />
-      {shown.error !== undefined && <Banner error={shown.error} />}
+    <Frame version={shown.version} error={shown.error} hasOpen={place.actor !== undefined} {...{ hasToken, forget }}>
+      {place.actor === undefined && <Home shown={shown} list={list} listRef={listRef} api={api} go={go} />}
       <ActorList
         shown={shown}
         selected={place.actor}
@@ -106,19 +106,22 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
           else openFirst(shown.actors);
         }}
       />
-      <Detail
-        place={place}
-        actor={opened?.actor}
-        isLoading={opened === undefined}
-        samples={shown.samples}
-        history={opened?.history}
-        api={api}
-        drafts={drafts.current}
-        hasToken={hasToken}
-        go={go}
-        close={close}
-      />
-    </div>
+      {place.actor !== undefined && (
+        <Detail
+          place={place}
+          name={place.actor}
+          actor={opened?.actor}
+          isLoading={opened === undefined}
+          samples={shown.samples}
+          history={opened?.history}
+          api={api}
+          drafts={drafts.current}
+          hasToken={hasToken}
+          go={go}
+          close={close}
+        />
+      )}
+    </Frame>
   );
 }
 
@@ -126,6 +129,31 @@ function useTitle(actor: string | undefined): void {
   useEffect(() => {
     document.title = actor === undefined ? 'svc inspector' : `${inertText(actor)} · svc inspector`;
   }, [actor]);
+}
+
+/** The head of the page, an error of the stream, and below both the list and what is open. */
+function Frame({
+  version,
+  error,
+  hasOpen,
+  hasToken,
+  forget,
+  children,
+}: {
+  readonly version: ServerVersion;
+  readonly error: unknown;
+  readonly hasOpen: boolean;
+  readonly hasToken: boolean;
+  readonly forget: () => void;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <div class={`app${hasOpen ? ' has-open' : ''}`}>
+      <Top version={version} hasToken={hasToken} forget={forget} />
+      {error !== undefined && <Banner error={error} />}
+      {children}
+    </div>
+  );
 }
 
 function Banner({ error }: { readonly error: unknown }) {

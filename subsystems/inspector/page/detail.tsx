@@ -38,23 +38,21 @@ interface DetailProps {
   readonly close: () => void;
 }
 
-/** The open actor, or a hint how to open one. `actor` is undefined while it is loading, and if there is none. */
-export function Detail(props: DetailProps & { readonly actor: Actor | undefined; readonly isLoading: boolean }) {
-  const { place, actor, isLoading, close } = props;
-  if (place.actor === undefined) {
-    return (
-      <main class="detail nothing">
-        <p>Choose an actor.</p>
-        <p class="hint">
-          <kbd>/</kbd> searches, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> opens, <kbd>Esc</kbd> goes back.
-        </p>
-      </main>
-    );
-  }
+interface OpenActorProps extends DetailProps {
+  /** Name in the address. */
+  readonly name: string;
+  /** Undefined while it is loading, and if there is none. */
+  readonly actor: Actor | undefined;
+  readonly isLoading: boolean;
+}
+
+/** The open actor. */
+export function Detail(props: OpenActorProps) {
+  const { name, actor, isLoading, close } = props;
   if (actor === undefined) {
     return (
       <main class="detail nothing">
-        <p>{isLoading ? 'Asking for the actor …' : `There is no actor ${inertText(shortText(place.actor, 80))}.`}</p>
+        <p>{isLoading ? 'Asking for the actor …' : `There is no actor ${inertText(shortText(name, 80))}.`}</p>
         <button type="button" onClick={close}>
           Back to the list
         </button>

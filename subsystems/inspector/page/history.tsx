@@ -5,7 +5,7 @@ import { durationText, groupedText, largeText, timeText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { Badge, type Tone } from './pieces.tsx';
 
-const TONES: Readonly<Record<string, Tone>> = {
+export const TONES: Readonly<Record<string, Tone>> = {
   reply: 'good',
   reject: 'warn',
   trap: 'bad',

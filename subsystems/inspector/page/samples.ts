@@ -1,5 +1,5 @@
 /** Samples of actors over the last minutes, for the charts. */
-import type { Actor } from './api.ts';
+import type { ListedActor } from './api.ts';
 
 /** Milliseconds that a sample is kept: the longest time that a chart shows. */
 export const WINDOW_MS = 300_000;
@@ -24,13 +24,9 @@ export interface Sample {
 export class Samples {
   readonly #ofActors = new Map<string, Sample[]>();
 
-  add(actors: readonly Actor[], atMs: number): void {
+  add(actors: readonly ListedActor[], atMs: number): void {
     for (const actor of actors) {
-      const samples = this.#samplesOf(actor.id, atMs);
-      const last = samples.at(-1);
-      // The list and the open actor may show the same actor at the same time.
-      if (last !== undefined && atMs - last.atMs < SAME_MS) continue;
-      samples.push({
+      this.put(actor.id, {
         atMs,
         memoryBytes: actor.heapBytes + actor.stableBytes,
         cycles: Number(actor.cycles),
@@ -39,9 +35,17 @@ export class Samples {
         queued: actor.queued,
       });
     }
-    for (const id of this.#ofActors.keys()) {
+  }
+
+  /** Adds one sample of what has this id. */
+  put(id: string, sample: Sample): void {
+    const samples = this.#samplesOf(id, sample.atMs);
+    const last = samples.at(-1);
+    // The list and the open actor may show the same actor at the same time.
+    if (last === undefined || sample.atMs - last.atMs >= SAME_MS) samples.push(sample);
+    for (const oldest of this.#ofActors.keys()) {
       if (this.#ofActors.size <= ACTORS_MAX) break;
-      this.#ofActors.delete(id);
+      this.#ofActors.delete(oldest);
     }
   }
 

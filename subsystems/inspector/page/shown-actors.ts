@@ -1,11 +1,11 @@
 import { useRef, useState } from 'preact/hooks';
-import { type Actor, type Api, ApiError, type HistoryEntry } from './api.ts';
+import { type Actor, type Api, ApiError, type HistoryEntry, type HostRound, type ListedActor } from './api.ts';
 import { useFollowing } from './hooks.ts';
-import type { ListPlace } from './list-place.ts';
+import { type ListPlace, PAGE_ACTORS, PAGES_MAX } from './list-place.ts';
 import { Samples } from './samples.ts';
 
-/** Actors on one page of the list: as many as fit on a screen, and as may be shown anew every 2 s. */
-const PAGE_ACTORS = 50;
+/** Id under which the samples of the whole host are kept: no actor has it. */
+export const HOST_SAMPLES = 'host';
 
 /** The open actor. */
 interface Opened {
@@ -18,8 +18,7 @@ interface Opened {
 
 /** A page of the list, and the request that it answers. */
 interface Listed {
-  readonly actors: readonly Actor[];
-  readonly hasMore: boolean;
+  readonly round: Pick<HostRound, 'host' | 'matching' | 'actors' | 'failures'> | undefined;
   readonly key: string;
 }
 
@@ -32,19 +31,22 @@ interface Watching {
   readonly list: ListPlace;
   /** Name of the open actor. */
   readonly open: string | undefined;
-  readonly answered: (actors: readonly Actor[]) => void;
+  readonly answered: (actors: readonly ListedActor[]) => void;
   /** Called when the server refuses the token, or asks for one. */
   readonly refused: () => void;
 }
 
 export interface ShownActors {
   readonly samples: Samples;
-  readonly actors: readonly Actor[];
+  readonly actors: readonly ListedActor[];
+  /** Number of actors that the search leaves. */
+  readonly matching: number;
   readonly hasMore: boolean;
+  /** Figures and failures of the host; undefined while they are not known. */
+  readonly round: Listed['round'];
   /** True until the shown page is that of the search. */
   readonly isLoading: boolean;
   readonly opened: Opened | undefined;
-  readonly setOpened: (opened: Opened) => void;
   readonly error: unknown;
   readonly version: ServerVersion;
 }
@@ -52,13 +54,13 @@ export interface ShownActors {
 /** The actors of the list's page and the open one, as the server has shown them last. */
 export function useShownActors(api: Api, { list, open, answered, refused }: Watching): ShownActors {
   const samples = useRef(new Samples());
-  const [{ actors, hasMore, key: listedKey }, setListed] = useState<Listed>({ actors: [], hasMore: false, key: '' });
+  const [{ round, key: listedKey }, setListed] = useState<Listed>({ round: undefined, key: '' });
   const [opened, setOpened] = useState<Opened | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
   const [version, setVersion] = useState<ServerVersion>({ number: '', build: '' });
   /** True if the answering server may be another than the one whose version is shown. */
   const mayHaveRestarted = useRef(true);
-  const { key, after, filter } = list;
+  const { key, filter, state, sort, isDescending, pageNumber } = list;
   const askVersion = async (): Promise<void> => {
     mayHaveRestarted.current = false;
     try {
@@ -70,15 +72,20 @@ export function useShownActors(api: Api, { list, open, answered, refused }: Watc
   };
 
   useFollowing(`${key} ${open ?? ''}`, {
-    follow: (signal) => api.inspections({ after, limit: PAGE_ACTORS, name: filter.trim(), open }, signal),
-    told: ({ actors: found, hasMore: isMore, opened: actor, history }) => {
+    follow: (signal) => {
+      const offset = (pageNumber - 1) * PAGE_ACTORS;
+      const choice = { find: filter.trim(), state, sort, isDescending, offset, limit: PAGE_ACTORS, open };
+      return api.hostRounds(choice, signal);
+    },
+    told: ({ opened: actor, history, ...told }) => {
       const now = Date.now();
-      samples.current.add(found, now);
+      samples.current.add(told.actors, now);
       if (actor !== undefined) samples.current.add([actor], now);
-      setListed({ actors: found, hasMore: isMore, key });
+      samples.current.put(HOST_SAMPLES, { ...told.host, atMs: now, cycles: 0 });
+      setListed({ round: told, key });
       if (open !== undefined) setOpened({ name: open, actor, history: history.toReversed() });
       setError(undefined);
-      answered(found);
+      answered(told.actors);
       if (mayHaveRestarted.current) void askVersion();
     },
     failed: (failure) => {
@@ -87,6 +94,8 @@ export function useShownActors(api: Api, { list, open, answered, refused }: Watc
       else setError(failure);
     },
   });
+  const { actors = [], matching = 0 } = round ?? {};
+  const hasMore = pageNumber * PAGE_ACTORS < matching && pageNumber < PAGES_MAX;
   const isLoading = key !== listedKey;
-  return { samples: samples.current, actors, hasMore, isLoading, opened, setOpened, error, version };
+  return { samples: samples.current, round, actors, matching, hasMore, isLoading, opened, error, version };
 }

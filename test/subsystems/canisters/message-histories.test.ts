@@ -62,6 +62,26 @@ suite('histories', () => {
     assert.deepEqual(entriesOf(histories, 8), []);
   });
 
+  test('the latest failures of all canisters are those that the histories still have, newest first', () => {
+    const histories = new MessageHistories(5);
+    const trap: Outcome = { kind: 'trap', code: 5, message: 'boom', instructions: 1, charge: 2 };
+    const failures = (): string[] =>
+      Array.from(histories.failures(), ({ handle, entry }) => `${handle} ${entry.method}`);
+    for (let count = 0; count < 40; count++) histories.add(count % 20, ended(`m${count}`), trap, 1000 + count);
+    for (let count = 0; count < 4; count++) histories.add(19, ended('fine'), reply, 2000);
+    // The newer entries of canister 19 have displaced one of its two failures.
+    const expected = Array.from({ length: 40 }, (_, back) => 39 - back).filter((count) => count !== 19);
+    assert.deepEqual(
+      failures(),
+      expected.map((count) => `${count % 20} m${count}`),
+    );
+    histories.forget(3);
+    assert.ok(!failures().some((failure) => failure.startsWith('3 ')));
+    for (let count = 0; count < 200; count++) histories.add(100 + count, ended('late'), trap, 3000);
+    assert.equal(failures().length, 50);
+    assert.equal(failures()[0], '299 late');
+  });
+
   test('any sequence is kept as a list of the newest would keep it', () => {
     const random = seeded(4711);
     for (const entriesMax of [1, 2, 5, 50, 1000]) {

@@ -4,6 +4,7 @@ import { type Clock, type LogFields, type Logger, ServerError, systemClock } fro
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type Canister,
+  type CanisterFailure,
   type CanisterWatcher,
   type CausedMessage,
   type ClientMessage,
@@ -38,6 +39,7 @@ import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { CounterOperator } from './counter-operator.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
+import type { Storage } from '../../../subsystems/storage/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
 /**
@@ -151,15 +153,15 @@ export class CounterCanister implements Canister {
   readonly name: string;
   readonly id: Uint8Array;
   readonly idHex: string;
-  readonly principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
+  principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
   readonly controllers: Canister['controllers'] = [];
   status: Canister['status'] = 'running';
-  readonly isLive = true;
+  isLive = true;
   queued = 0;
-  readonly heapBytes = 65_536;
+  heapBytes = 65_536;
   readonly stableBytes = 0;
-  readonly messages = 3;
-  readonly traps = 1;
+  messages = 3;
+  traps = 1;
   messagesByName = 0;
   readonly trapsByName = 0;
   messagesById = 0;
@@ -376,6 +378,11 @@ export class CounterCanisters implements ServedCanisters {
     return all.some(({ entry }) => this.messageIdOf(entry.trace.number) === id) ? all : undefined;
   }
 
+  *latestFailures(): Iterable<CanisterFailure> {
+    for (const canister of this.canisters)
+      for (const entry of canister.history.toReversed()) if (entry.outcome !== 'reply') yield { canister, entry };
+  }
+
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {
     return this.resolve(canister.name).feed.follow(reader, lastSeq);
   }
@@ -420,7 +427,7 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
   readonly clock?: Clock;
   /** Default: no state is kept. */
-  readonly storage?: HttpServerNeeds['storage'];
+  readonly storage?: Pick<Storage, 'backup'> & Partial<Pick<Storage, 'figures'>>;
   /** Default: turned on. */
   readonly metering?: HttpServerNeeds['metering'];
   /** Default: turned off. */
@@ -460,7 +467,10 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       canisters,
       codec: counterCodec,
       gateway: websites,
-      storage,
+      storage: {
+        backup: () => storage.backup(),
+        figures: () => storage.figures?.() ?? new NoStorage().figures(),
+      },
       metering,
       metrics,
       openApi,

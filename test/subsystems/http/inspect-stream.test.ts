@@ -230,7 +230,7 @@ suite('/inspect as a stream', () => {
     });
     await round(0);
     assert.equal(await client.next(), undefined);
-    assert.deepEqual(host.log.errors, ['a stream of /inspect has ended']);
+    assert.deepEqual(host.log.errors, ['a stream of the kind inspect has ended']);
     assert.equal(host.log.events[0]?.fields['ok'], 'false');
     assert.equal((await send(host.origin, 'GET', '/health')).status, 200);
   });
