@@ -17,7 +17,7 @@ import type { MessageTraces } from './message-traces.ts';
 import { outcallText } from './outcall-text.ts';
 
 interface AccountingNeeds {
-  readonly directory: Pick<CanisterDirectory, 'ifAny' | 'get'>;
+  readonly directory: Pick<CanisterDirectory, 'ifAny'>;
   readonly store: Pick<CanisterStore, 'append' | 'numbersChanged'>;
   readonly histories: MessageHistories;
   readonly traces: MessageTraces;
@@ -101,6 +101,7 @@ export class Accounting implements Listener {
   }
 
   nameOf(handle: number): string {
-    return this.#needs.directory.get(handle).name;
+    // Copies of states (state-copies.ts) are in no directory.
+    return this.#needs.directory.ifAny(handle)?.name ?? 'a copy of an actor';
   }
 }

@@ -209,7 +209,7 @@ export class ActorVariables implements Variables {
 
 function reasonOf(persistence: string | null, layout: Uint8Array | undefined): string | undefined {
   if (persistence === null)
-    return 'the module has no section motoko:stable-types: it is not Motoko, or of a compiler before 0.6.2';
+    return 'the module has no section motoko:stable-types: it is not Motoko, or its compiler did not write one';
   if (persistence === 'classical')
     return 'the actor has classical persistence, whose stable format is not decoded: its variables have names and types only';
   const text = Buffer.from(layout ?? []).toString('latin1');

@@ -10,6 +10,7 @@ import { type InProcessServer, startInProcess } from '../support/in-process-serv
 import { ANY_ACTOR, compileMotoko } from '../support/motoko.ts';
 import type { TestOwner } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { wat } from '../support/wat.ts';
 import { EVERY_TYPE, everyValue } from '../subsystems/variables/every-type.ts';
 
 interface Value {
@@ -236,6 +237,44 @@ test('an actor that is called all the time is read all the same', async (t) => {
   isOver = true;
   await busy;
   assert.ok(last > 0);
+});
+
+test('classical persistence, other languages, empty hooks and hooks that fail say why nothing is decoded', async (t) => {
+  const server = await startInProcess(t);
+  const classical = await compileMotoko(ANY_ACTOR, { persistence: 'classical' });
+  assert.equal((await server.post('/install/old', classical.wasm)).status, 200);
+  const old = (await read(server, '', 'old')) as List;
+  assert.deepEqual([old.decoded, old.persistence], [false, 'classical']);
+  assert.match(old.reason ?? '', /classical persistence/);
+  assert.deepEqual(
+    old.variables.map(({ name, type, size }) => [name, type, size]),
+    [['n', 'Nat', null]],
+  );
+  assert.equal((await server.get('/x/actors/old/variables?path=n')).status, 400);
+
+  assert.equal((await server.post('/install/bare', wat('(module (memory 1))'))).status, 200);
+  const bare = (await read(server, '', 'bare')) as List;
+  assert.deepEqual([bare.decoded, bare.persistence, bare.variables], [false, null, []]);
+
+  const hooked = (body: string): string => `persistent actor {
+    var n = 1;
+    var isBad = false;
+    public func spoil() : async () { isBad := true };
+    public query func get() : async Nat { n };
+    system func preupgrade() { n += 1; if (isBad) { ${body} } };
+  }`;
+  for (const [name, body, why] of [
+    ['traps', 'assert false', /hook preupgrade failed: .*assertion failed/],
+    ['loops', 'loop { n += 1 }', /hook preupgrade took longer than 1000 ms|still being copied/],
+  ] as const) {
+    await install(server, name, hooked(body));
+    // The hook runs on the copy alone: the actor's variable stays.
+    assert.equal(((await read(server, '?path=n', name)) as Value).value, 2);
+    assert.equal((await server.post(`/query-json/${name}/get`)).body, '[1]');
+    assert.equal((await server.post(`/call-json/${name}/spoil`)).status, 200);
+    assert.match((await server.get(`/x/actors/${name}/variables?path=n`)).body, why);
+    assert.equal((await server.post(`/query-json/${name}/get`)).body, '[1]');
+  }
 });
 
 test('what cannot be answered says why', async (t) => {
