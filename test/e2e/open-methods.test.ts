@@ -162,3 +162,29 @@ test('a key of a stranger is another than the same key with the token, and is re
   assert.deepEqual(await stranger(server, 'inc', { ...TOKEN, ...key }), [200, '[1]']);
   assert.deepEqual(await stranger(server, 'inc'), [200, '[3]']);
 });
+
+test('open methods are in a backup, and a website at the root does not get in their way', async (t) => {
+  const directory = await temporaryDirectory();
+  const state = join(directory, 'state');
+  const manifest = '{"actors":{}}';
+  const server = await startServer(t, { args: ['--state', state, '--auth-token', 'secret'], manifest });
+  assert.equal((await asked(server, 'POST', '/install/it', await wasmOf(INC + GET)))[0], 200);
+  await asked(server, 'PUT', PUBLIC, '["inc"]');
+  const answer = await server.fetch('/backup', { headers: TOKEN });
+  const file = join(directory, 'it.backup');
+  await writeFile(file, Buffer.from(await answer.arrayBuffer()));
+  await server.stop();
+
+  const restored = ['--state', join(directory, 'restored'), '--restore', file];
+  const args = [...restored, '--auth-token', 'secret', '--web', 'it', '--site-hosts'];
+  const again = await startServer(t, { args, manifest });
+  assert.deepEqual(await asked(again, 'GET', PUBLIC), [200, '["inc"]']);
+  assert.deepEqual(await stranger(again, 'inc'), [200, '[1]']);
+  assert.deepEqual(await stranger(again, 'get'), REFUSED);
+  const { hostname, port } = new URL(again.origin);
+  assert.equal(
+    (await fetch(`http://${hostname}:${port}/nothing`)).status,
+    502,
+    'the website of an actor that has none',
+  );
+});

@@ -82,3 +82,41 @@ test('a page of another origin calls with headers of traces, and reads the heade
   const foreign = await fetchFrom(page, `${server.origin}/actors`, { ...traces, 'sentry-trace': 'x' }, 'GET');
   assert.ok('failed' in foreign, 'a header that only calls allow');
 });
+
+test('a page of another origin calls and watches open methods without the token, and nothing else', async (t) => {
+  for (const args of [['--auth-token', TOKEN], ['--browser-guard']]) {
+    const server = await startServer(t, { manifest: '{"actors":{}}', args });
+    const authorization = `Bearer ${TOKEN}`;
+    assert.equal((await server.post('/install/counter', await compileCounter(), { authorization })).status, 200);
+    const opened = await server.fetch('/x/actors/counter/public', {
+      method: 'PUT',
+      headers: { authorization },
+      body: '["inc","get"]',
+    });
+    assert.equal(opened.status, 200);
+    const page = await openForeignPage(t);
+    const plain = await fetchFrom(page, `${server.origin}/call-json/counter/inc`, {
+      'content-type': 'application/json',
+    });
+    assert.ok('body' in plain, JSON.stringify(plain));
+    assert.deepEqual([plain.status, plain.body], [200, '[1]']);
+    const events = await page.evaluate(
+      (url) =>
+        new Promise<string>((resolve) => {
+          const source = new EventSource(url);
+          source.addEventListener('message', ({ data }) => {
+            source.close();
+            resolve(String(data));
+          });
+          source.addEventListener('error', () => resolve('an error'));
+        }),
+      `${server.origin}/watch/counter/get`,
+    );
+    assert.equal(events, '[1]');
+    const claimed = await fetchFrom(page, `${server.origin}/call-json/counter/inc`, { 'x-caller': '2vxsx-fae' });
+    const other = await fetchFrom(page, `${server.origin}/stop/counter`, {});
+    const refused = args[0] === '--auth-token' ? 401 : 403;
+    assert.deepEqual(['status' in claimed && claimed.status, 'status' in other && other.status], [403, refused]);
+    await server.stop();
+  }
+});

@@ -68,6 +68,22 @@ suite("a canister's stored identity", () => {
     }
   });
 
+  test('with open methods comes back, and with anything else in their place is damaged', () => {
+    const stored = { ...identity, openMethods: { names: ['get', 'ü'], isOfManifest: true } };
+    assert.deepEqual(readIdentity(identityBytes(stored), KEY), stored);
+    for (const openMethods of [
+      null,
+      1,
+      [],
+      { names: 'get', isOfManifest: true },
+      { names: [1], isOfManifest: true },
+      { names: [] },
+    ]) {
+      const damaged = { ...identity, openMethods } as unknown as StoredIdentity;
+      assert.throws(() => readIdentity(identityBytes(damaged), KEY), CORRUPT, JSON.stringify(openMethods));
+    }
+  });
+
   test('with a fact of another type is damaged', () => {
     const damaged = { ...identity, hasCertificate: 1 } as unknown as StoredIdentity;
     assert.throws(() => readIdentity(identityBytes(damaged), KEY), CORRUPT);

@@ -50,6 +50,7 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   ],
   certificate: ['placeholder', true],
   assets: ['dist', 'nowhere/at all', '', 5, null, 'a\0', ['dist']],
+  public: [[], ['get'], ['get', 'put'], ['get', 'get'], ['get', 5], 'get', null, {}],
   unknown: [1],
 };
 const many = Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`V${index}`, 'x']));
