@@ -98,6 +98,7 @@ export async function installManifest(
       const module = await unlessAborted(signal, modules.moduleOf(actor));
       if (module === undefined) break;
       const candidText = await candidTextOf(actor);
+      if (actor.assets !== undefined) progress(`looking through the files of ${actor.name} ${place}`);
       await assets.check(actor);
       if (signal.aborted) break;
       progress(`installing ${actor.name} ${place}`);
