@@ -173,15 +173,22 @@ export class ActorVariables implements Variables {
         this.#keepOn(kept);
       },
       () => {
+        // Kept for whoever asks next, who is told why.
         kept.isFinished = true;
-        this.#drop(kept);
+        this.#keepOn(kept);
       },
     );
     return kept;
   }
 
   async #inTime(kept: KeptCopy, { name }: Canister): Promise<StateCopy> {
-    const copy = await Promise.race([kept.copy, sleep(this.#needs.clock, COPY_MS_MAX)]);
+    let copy: StateCopy | void;
+    try {
+      copy = await Promise.race([kept.copy, sleep(this.#needs.clock, COPY_MS_MAX)]);
+    } catch (error) {
+      this.#drop(kept);
+      throw error;
+    }
     if (copy === undefined)
       throw new ServerError(
         'unavailable',
