@@ -442,4 +442,54 @@ suite('what is between the client and the server', () => {
     assert.deepEqual(named, [undefined, 'q1:00', undefined]);
     assert.deepEqual(listening.told, [[7], 'UnavailableError', 'UnavailableError', [7]]);
   });
+
+  test('a query that goes is not asked for any more, while the others are', async (t) => {
+    const lists: string[] = [];
+    const { origin } = await startOtherServer(t, (response, request) => {
+      let body = '';
+      request.on('data', (chunk) => (body += String(chunk)));
+      request.on('end', () => lists.push(body));
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write('id: q1:00\ndata: [7]\n\nid: q2:00\ndata: [8]\n\n');
+    });
+    const client = clientOf(t, { url: origin });
+    const [stays, goes] = [new Listening(), new Listening()];
+    client.watch('a', 'stays', [], stays);
+    const watch = client.watch('a', 'goes', [], goes);
+    await goes.tells([8]);
+    watch.close();
+    await until(
+      () => lists.length === 2,
+      () => lists,
+      5000,
+    );
+    assert.deepEqual(
+      lists.map((list) => [list.includes('stays'), list.includes('goes')]),
+      [
+        [true, true],
+        [true, false],
+      ],
+    );
+    assert.deepEqual(stays.told, [[7]]);
+  });
+
+  test('an answer too large to be kept is told again for who comes later, and not to who has it', async (t) => {
+    const data = `["${'x'.repeat(34 * 1024 * 1024)}"]`;
+    const { origin, requests } = await startOtherServer(t, (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(`id: q1:00\ndata: ${data}\n\n`);
+    });
+    const client = clientOf(t, { url: origin });
+    const [first, second] = [new Listening(), new Listening()];
+    for (const [at, listening] of [first, second].entries()) {
+      client.watch('a', 'b', [], listening);
+      await until(
+        () => listening.told.length > 0,
+        () => `viewer ${at} was told nothing`,
+      );
+    }
+    await sleep(100);
+    assert.deepEqual([requests.length, requests[1]?.headers['last-event-id']], [2, undefined]);
+    assert.deepEqual([first.values.length, second.values.length], [1, 1]);
+  });
 });

@@ -154,30 +154,6 @@ for (const [mode, client] of Object.entries(MODES)) {
       await host.hasStreams(0);
     });
 
-    test('a query is not asked any more when the tab that watched it has gone', async (t) => {
-      const host = await startHost(t);
-      const stays = await host.tab(client, [0]);
-      const goes = await host.tab(client, [1]);
-      await tells(goes, { 1: [0] });
-      const queries = async (): Promise<number> => {
-        const history = await host.server.get('/history/cells', AUTHORIZATION);
-        return (JSON.parse(history.body) as readonly { kind: string; args: string }[]).filter(
-          ({ kind, args }) => kind === 'query' && args.includes('1'),
-        ).length;
-      };
-      await crash(goes);
-      await until(
-        async () => {
-          const asked = await queries();
-          await host.set(0, Math.floor(performance.now()));
-          await sleep(200);
-          return (await queries()) === asked;
-        },
-        () => 'the query is still asked',
-      );
-      assert.ok(((await toldIn(stays))['0']?.length ?? 0) > 1);
-    });
-
     test('tabs with other tokens, servers or callers share nothing with these', async (t) => {
       const host = await startHost(t);
       const own = await host.tab(client, [0]);
