@@ -305,7 +305,7 @@ suite('calls', { timeout: 120_000 }, () => {
     const { page } = await inspect(t, '#/orders/call/fail');
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     await page.getByText('the shelf <b>fell</b> over').waitFor();
-    await page.getByText('400 Refused').waitFor();
+    await page.getByText('Trap', { exact: true }).waitFor();
     assert.equal(await isHacked(page), false);
   });
 
@@ -450,11 +450,14 @@ suite('changing actors', { timeout: 120_000 }, () => {
     const { page } = await inspect(t, '#/box/code');
     const upgrade = page.getByRole('button', { name: 'Upgrade box' });
     assert.ok(await upgrade.isDisabled());
-    await page.locator('.drop input').setInputFiles({
-      name: 'v2.wasm',
-      mimeType: 'application/wasm',
-      buffer: Buffer.from(versioned(2)),
-    });
+    await page
+      .locator('.drop input')
+      .first()
+      .setInputFiles({
+        name: 'v2.wasm',
+        mimeType: 'application/wasm',
+        buffer: Buffer.from(versioned(2)),
+      });
     await page.getByText('v2.wasm').waitFor();
     await upgrade.click();
     await page.getByText(/^upgraded in /).waitFor();
@@ -494,7 +497,10 @@ suite('changing actors', { timeout: 120_000 }, () => {
     assert.match(await post('/install/described', described('version')), /^[0-9a-f]{20}$/);
     const { page } = await inspect(t, '#/described/code');
     const choose = async (module: Uint8Array): Promise<void> => {
-      await page.locator('.drop input').setInputFiles({ name: 'v.wasm', mimeType: '', buffer: Buffer.from(module) });
+      await page
+        .locator('.drop input')
+        .first()
+        .setInputFiles({ name: 'v.wasm', mimeType: '', buffer: Buffer.from(module) });
       await page.getByRole('button', { name: 'Upgrade described' }).click();
     };
     await choose(described('other'));
@@ -519,13 +525,16 @@ suite('changing actors', { timeout: 120_000 }, () => {
     const { page } = await inspect(t, '#/box/code');
     await page.getByRole('button', { name: "Reload the manifest's file" }).click();
     await page.getByText('no wasm recorded for that actor').waitFor();
-    await page.locator('.drop input').setInputFiles({ name: 'x.wasm', mimeType: '', buffer: Buffer.from('no module') });
+    await page
+      .locator('.drop input')
+      .first()
+      .setInputFiles({ name: 'x.wasm', mimeType: '', buffer: Buffer.from('no module') });
     await page.getByRole('button', { name: 'Upgrade box' }).click();
     await page.getByRole('alert').getByText(/400: /).waitFor();
 
     const file = join(await temporaryDirectory(), 'rebuilt.wasm');
     writeFileSync(file, 'one build');
-    await page.locator('.drop input').setInputFiles(file);
+    await page.locator('.drop input').first().setInputFiles(file);
     await page.getByText('rebuilt.wasm').waitFor();
     await new Promise((resolve) => setTimeout(resolve, 50));
     writeFileSync(file, 'another build');

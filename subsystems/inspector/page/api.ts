@@ -74,12 +74,18 @@ export interface CallRequest {
   /** Principal of the caller; empty: anonymous. */
   readonly caller: string;
   readonly json: string;
+  /** Candid bytes in hex, in place of `json`. */
+  readonly hex?: string;
 }
 
 /** Result of a call; a refusal is shown as an answer, too. */
 export interface CallAnswer {
+  /** Id of the message; undefined: nothing was executed, or no histories are kept. */
+  readonly messageId: string | undefined;
   readonly status: number;
   readonly text: string;
+  /** True if `text` is bytes in hex. */
+  readonly isHex?: boolean;
   readonly ms: number;
 }
 
@@ -121,6 +127,24 @@ interface UpgradeRequest {
   /** Argument in hex, may be empty. */
   readonly argument: string;
   readonly isForced: boolean;
+}
+
+interface InstallRequest {
+  readonly name: string;
+  readonly module: File;
+  /** Candid text or a JSON array; empty: none. */
+  readonly args: string;
+  /** Empty: the module's own. */
+  readonly did: string;
+  /** Empty: the host's default. */
+  readonly cycles: string;
+  readonly isReinstallation: boolean;
+}
+
+export interface ActorSnapshot {
+  readonly id: string;
+  readonly time: string;
+  readonly bytes: number;
 }
 
 /** Data that accompanies an error's message. */
@@ -187,6 +211,11 @@ export function callPath({ actor, method, isQuery, isLossless }: CallRequest): s
   return `/${route}/${encodeURIComponent(actor)}/${encodeURIComponent(method)}${isLossless ? '?lossless=1' : ''}`;
 }
 
+/** Path below which an actor's settings and snapshots are. */
+function operatedPath(actor: string): string {
+  return `/x/actors/${encodeURIComponent(actor)}`;
+}
+
 export class Api {
   readonly #token: string;
 
@@ -231,6 +260,72 @@ export class Api {
     return readInterface(JSON.parse(text) as TypeTable);
   }
 
+  /** Installs a module as a new actor, or as new code without state of the one that is there. */
+  async install({ name, module, args, did, cycles, isReinstallation }: InstallRequest): Promise<void> {
+    const form = new FormData();
+    form.append('wasm', module);
+    if (did !== '') form.append('candid', did);
+    if (args !== '') form.append('args', args);
+    if (cycles !== '') form.append('cycles', cycles);
+    const mode = isReinstallation ? '?mode=reinstall' : '';
+    await this.#send('POST', `/install/${encodeURIComponent(name)}${mode}`, { body: form });
+  }
+
+  /** Resolves with `started` or `stopped`. */
+  async startOrStop(actor: string, change: 'start' | 'stop'): Promise<string> {
+    return (await this.#send('POST', `/${change}/${encodeURIComponent(actor)}`, {})).text;
+  }
+
+  /** Deletes an actor; `endsCalls`: also one that is not stopped. */
+  async remove(actor: string, endsCalls: boolean): Promise<void> {
+    await this.#send('DELETE', `/actors/${encodeURIComponent(actor)}${endsCalls ? '?force=true' : ''}`, {});
+  }
+
+  async giveInterface(actor: string, did: string): Promise<void> {
+    await this.#send('PUT', `/candid/${encodeURIComponent(actor)}`, { body: did });
+  }
+
+  async settings(actor: string): Promise<unknown> {
+    return JSON.parse((await this.#send('GET', `${operatedPath(actor)}/settings`, {})).text) as unknown;
+  }
+
+  /** Changes the settings that the JSON object names, and resolves with all of them. */
+  async changeSettings(actor: string, json: string): Promise<unknown> {
+    return JSON.parse((await this.#send('PUT', `${operatedPath(actor)}/settings`, { body: json })).text) as unknown;
+  }
+
+  async snapshots(actor: string): Promise<readonly ActorSnapshot[]> {
+    return JSON.parse((await this.#send('GET', `${operatedPath(actor)}/snapshots`, {})).text) as ActorSnapshot[];
+  }
+
+  async takeSnapshot(actor: string): Promise<ActorSnapshot> {
+    return JSON.parse((await this.#send('POST', `${operatedPath(actor)}/snapshots`, {})).text) as ActorSnapshot;
+  }
+
+  async loadSnapshot(actor: string, id: string): Promise<void> {
+    await this.#send('POST', `${operatedPath(actor)}/snapshots/${encodeURIComponent(id)}/load`, {});
+  }
+
+  async deleteSnapshot(actor: string, id: string): Promise<void> {
+    await this.#send('DELETE', `${operatedPath(actor)}/snapshots/${encodeURIComponent(id)}`, {});
+  }
+
+  /** Reads an answer as a file. */
+  async file(path: string): Promise<Blob> {
+    const response = await this.#fetch('GET', path, {});
+    if (!response.ok) throw errorOf(response.status, await arrived(response.text()));
+    return arrived(response.blob());
+  }
+
+  /** Follows a query's results (`/watch`): events as docs/http.md, "Live queries", has them. */
+  watch(request: CallRequest, signal: AbortSignal): AsyncGenerator<StreamEvent, undefined> {
+    const query = new URLSearchParams({ args: request.json });
+    if (request.isLossless) query.set('lossless', '1');
+    const headers: Record<string, string> = request.caller === '' ? {} : { 'x-caller': request.caller };
+    const path = `/watch/${encodeURIComponent(request.actor)}/${encodeURIComponent(request.method)}`;
+    return this.#follow(`${path}?${query.toString()}`, headers, signal);
+  }
+
   async addCycles(actor: string, amount: string): Promise<string> {
     return (await this.#send('POST', `/cycles/${encodeURIComponent(actor)}`, { body: amount })).text;
   }
@@ -245,14 +340,43 @@ export class Api {
     return JSON.parse(text) as UpgradeReport;
   }
 
-  async call(request: CallRequest): Promise<CallAnswer> {
+  /** Makes a call; `signal` ends the waiting. */
+  async call(request: CallRequest, signal: AbortSignal): Promise<CallAnswer> {
     const startedMs = performance.now();
     const headers: Record<string, string> = {};
     if (request.caller !== '') headers['x-caller'] = request.caller;
     // A browser repeats a request by itself if the connection breaks: by the key the server recognises the repetition.
     if (!request.isQuery) headers['idempotency-key'] = freshKey();
-    const { status, text } = await this.#ask('POST', callPath(request), { body: request.json, headers });
-    return { status, text, ms: performance.now() - startedMs };
+    const response = await this.#fetch('POST', callPath(request), { body: request.json, headers, signal });
+    const messageId = response.headers.get('svc-message') ?? undefined;
+    return {
+      status: response.status,
+      messageId,
+      text: await arrived(response.text()),
+      ms: performance.now() - startedMs,
+    };
+  }
+
+  /** Calls with Candid bytes; the answer's text is hex where it is a reply. */
+  async callRaw(request: CallRequest, bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<CallAnswer> {
+    const startedMs = performance.now();
+    const headers: Record<string, string> = {};
+    if (request.caller !== '') headers['x-caller'] = request.caller;
+    if (!request.isQuery) headers['idempotency-key'] = freshKey();
+    const path = rawPath(request);
+    const response = await this.#fetch('POST', path, { body: bytes, headers, signal });
+    const messageId = response.headers.get('svc-message') ?? undefined;
+    const answer = await arrived(response.arrayBuffer());
+    const text = response.ok ? hexOf(new Uint8Array(answer)) : new TextDecoder().decode(answer);
+    return { status: response.status, messageId, text, isHex: response.ok, ms: performance.now() - startedMs };
+  }
+
+  /** Reads a message and all that it caused, over all actors; undefined: no history has it, at least not yet. */
+  async messages(id: string, signal: AbortSignal): Promise<readonly HistoryEntry[] | undefined> {
+    const { status, text } = await this.#ask('GET', `/x/messages/${encodeURIComponent(id)}`, { signal });
+    if (status === 404) return undefined;
+    if (status !== 200) throw errorOf(status, text);
+    return JSON.parse(text) as readonly HistoryEntry[];
   }
 
   /** Takes the lines that the actor has printed since they were last taken. */
@@ -333,6 +457,17 @@ async function arrived<T>(part: Promise<T>): Promise<T> {
   } catch (error) {
     throw error instanceof TypeError ? new UnreachableError(error) : error;
   }
+}
+
+/** Returns the path for a call with Candid bytes. */
+export function rawPath({ actor, method, isQuery }: CallRequest): string {
+  return `/${isQuery ? 'query' : 'call'}/${encodeURIComponent(actor)}/${encodeURIComponent(method)}`;
+}
+
+function hexOf(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  for (const byte of bytes) parts.push(byte.toString(16).padStart(2, '0'));
+  return parts.join('');
 }
 
 /** Returns 128 random bits. `randomUUID` exists only in secure contexts, which http to another machine is not. */

@@ -58,7 +58,7 @@ interface InspectorProps {
 function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   const [hash, go] = useHash();
   const place = placeOf(hash);
-  const drafts = useRef(new CallDrafts());
+  const drafts = useDrafts();
   const list = useListPlace();
   const searchRef = useRef<HTMLInputElement>(null);
   const listRef = useRef<HTMLDivElement>(null);
@@ -123,6 +123,18 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
       )}
     </Frame>
   );
+}
+
+/** Returns drafts of calls that outlive a reload. */
+function useDrafts(): { readonly current: CallDrafts } {
+  const drafts = useRef<CallDrafts | undefined>(undefined);
+  const current = (drafts.current ??= new CallDrafts());
+  useEffect(() => {
+    const leave = (): void => current.store();
+    addEventListener('pagehide', leave);
+    return () => removeEventListener('pagehide', leave);
+  }, []);
+  return { current };
 }
 
 function useTitle(actor: string | undefined): void {

@@ -1,4 +1,4 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { ActorInterface } from './actor-interface.ts';
 import type { Actor, Api } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
@@ -6,6 +6,7 @@ import { type CallableMethod, callableMethods } from './callable-methods.ts';
 import { structureOf } from './candid/structure.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { MethodCall } from './method-call.tsx';
+import type { SharedCall } from './place.ts';
 
 const SEARCHED_METHODS_MIN = 12;
 /** Methods that are listed at once; an interface may have tens of thousands. */
@@ -19,6 +20,7 @@ export function CallTab({
   drafts,
   hasToken,
   method,
+  shared,
   choose,
 }: {
   readonly actor: Actor;
@@ -27,11 +29,20 @@ export function CallTab({
   readonly drafts: CallDrafts;
   readonly hasToken: boolean;
   readonly method: string | undefined;
+  /** Call that the address brings. */
+  readonly shared: SharedCall | undefined;
   readonly choose: (method: string) => void;
 }) {
   const methods = useMemo(() => callableMethods(actor, types?.methods ?? []), [types, actor.moduleHash]);
   const chosen = methods.find(({ name }) => name === method) ?? methods[0];
   const key = useMemo(() => (chosen === undefined ? '' : draftKey(actor, chosen)), [actor.id, chosen]);
+  const text = shared === undefined || chosen?.name !== method ? '' : JSON.stringify([key, shared]);
+  const taken = useRef('');
+  if (!isLoading && chosen !== undefined && shared !== undefined && text !== taken.current) {
+    taken.current = text;
+    const parameters = chosen.described?.parameters;
+    if (text !== '') drafts.of(key, parameters).take(shared, parameters ?? []);
+  }
   if (isLoading) return <p class="empty">Asking for the interface …</p>;
   return (
     <>

@@ -1,7 +1,10 @@
 import { useMemo, useState } from 'preact/hooks';
 import { type Actor, type Api, ApiError, type UpgradeReport } from './api.ts';
-import { bytesText, durationText } from './format.ts';
+import { ConfirmButton } from './confirm.tsx';
+import { durationText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
+import { InstallForm } from './install.tsx';
+import { ModuleDrop } from './module-drop.tsx';
 import { CopyButton, Failure, Hint } from './pieces.tsx';
 import { Report } from './upgrade-report.tsx';
 
@@ -28,12 +31,53 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
         {actor.candid === null ? (
           <Hint>The module carries no Candid interface.</Hint>
         ) : (
-          <pre class="candid" tabIndex={0}>
+          <pre class="candid" tabIndex={0} aria-label="Interface">
             {candid}
           </pre>
         )}
+        <GivenInterface actor={actor} api={api} />
+      </section>
+      <section class="panel">
+        <h3>Reinstall</h3>
+        <InstallForm
+          key={actor.id}
+          api={api}
+          reinstalled={{ name: actor.name, memoryBytes: actor.heapBytes + actor.stableBytes }}
+          installed={() => undefined}
+        />
       </section>
     </>
+  );
+}
+
+/** Gives an interface to a module that carries none, or none that is understood; the server says if it fits. */
+function GivenInterface({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  const [text, setText] = useState(actor.candid ?? '');
+  return (
+    <details>
+      <summary>Give it an interface</summary>
+      <div class="flat">
+        <textarea
+          class="mono"
+          rows={4}
+          spellcheck={false}
+          aria-label="Interface to give (.did)"
+          placeholder="service : { … }"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <ConfirmButton
+          label="Give this interface"
+          tells="For a module that carries no interface that is understood. It is used at once, and kept through upgrades until another one is given; code and state stay."
+          yes="Give it"
+          isDisabled={text.trim() === ''}
+          change={async () => {
+            await api.giveInterface(actor.name, text);
+            return 'The interface is kept.';
+          }}
+        />
+      </div>
+    </details>
   );
 }
 
@@ -122,54 +166,6 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
       {outcome.error !== undefined && <Failure error={outcome.error} />}
       {outcome.report !== undefined && <Report report={outcome.report} />}
     </section>
-  );
-}
-
-/** A place to drop a module, or to choose its file. */
-function ModuleDrop({
-  file,
-  choose,
-}: {
-  readonly file: File | undefined;
-  readonly choose: (chosen: File | undefined) => void;
-}) {
-  const [isOver, setOver] = useState(false);
-  return (
-    <label
-      class={`drop${isOver ? ' over' : ''}`}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        choose(event.dataTransfer?.files[0]);
-      }}
-    >
-      <input
-        type="file"
-        class="offscreen"
-        accept=".wasm,.gz,application/wasm,application/gzip"
-        onChange={(event) => {
-          choose(event.currentTarget.files?.[0]);
-          // Reset, so that choosing the same file again, rebuilt meanwhile, is also a change.
-          event.currentTarget.value = '';
-        }}
-      />
-      {file === undefined ? (
-        <>
-          <strong>Drop a module here</strong>
-          <span class="hint">or choose a file: .wasm or .wasm.gz</span>
-        </>
-      ) : (
-        <>
-          <strong>{inertText(shortText(file.name, 80))}</strong>
-          <span class="hint">{bytesText(file.size)}</span>
-        </>
-      )}
-    </label>
   );
 }
 

@@ -8,6 +8,7 @@ import { CallTab } from './call.tsx';
 import { CodeTab } from './code.tsx';
 import { HistoryTab } from './history.tsx';
 import { inertText, shortText } from './inert-text.ts';
+import { ManageTab } from './manage.tsx';
 import { OutputTab } from './output.tsx';
 import { Overview, type TopUpOutcome } from './overview.tsx';
 import { Badge, CopyButton, type Tone } from './pieces.tsx';
@@ -19,6 +20,7 @@ const TAB_TITLES: Readonly<Record<Tab, string>> = {
   call: 'Call',
   history: 'History',
   output: 'Output',
+  manage: 'Manage',
   code: 'Code',
 };
 
@@ -100,6 +102,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
             drafts={drafts}
             hasToken={hasToken}
             method={method.current}
+            shared={place.shared}
             choose={(chosen) => go(hashOf(name, 'call', chosen))}
           />
         </Panel>
@@ -112,6 +115,11 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       {kept.current.has('output') && (
         <Panel tab="output" isOpen={place.tab === 'output'}>
           <OutputTab actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
+        </Panel>
+      )}
+      {place.tab === 'manage' && (
+        <Panel tab="manage" isOpen>
+          <ManageTab actor={actor} api={api} gone={close} />
         </Panel>
       )}
       {kept.current.has('code') && (

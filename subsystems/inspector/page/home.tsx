@@ -1,12 +1,15 @@
 import type { ComponentChildren, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ActorFailure, Api } from './api.ts';
+import { ConfirmButton } from './confirm.tsx';
 import { bytesText, durationText, largeText, rateText, timeText } from './format.ts';
 import { TONES } from './history.tsx';
 import { inertText, shortText } from './inert-text.ts';
+import { InstallForm } from './install.tsx';
 import type { ListPlace, Sort } from './list-place.ts';
 import { Badge, Failure } from './pieces.tsx';
 import { hashOf } from './place.ts';
+import { saveFile } from './save-file.ts';
 import { levels, rates } from './samples.ts';
 import { HOST_SAMPLES, type ShownActors } from './shown-actors.ts';
 import { Chart } from './sparkline.tsx';
@@ -45,6 +48,13 @@ export function Home(props: HomeProps) {
         />
       )}
       <Failures failures={shown.round.failures} go={go} />
+      <div class="columns">
+        <section class="panel" aria-label="Install an actor">
+          <h3>Install an actor</h3>
+          <InstallForm api={api} installed={(name) => go(hashOf(name))} />
+        </section>
+        <Backup api={api} stateBytes={shown.round.host.stateBytes} />
+      </div>
       <p class="hint keys">
         <kbd>/</kbd> searches, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> opens, <kbd>Esc</kbd> goes back.
       </p>
@@ -185,6 +195,25 @@ function Failures({ failures, go }: { readonly failures: readonly ActorFailure[]
         </div>
       )}
     </Section>
+  );
+}
+
+/** The state of all actors as one file. */
+function Backup({ api, stateBytes }: { readonly api: Api; readonly stateBytes: number | null }) {
+  const has = stateBytes === null || stateBytes === 0 ? '' : `, about ${bytesText(stateBytes)}`;
+  return (
+    <section class="panel" aria-label="Backup">
+      <h3>Backup</h3>
+      <ConfirmButton
+        label="Download a backup"
+        tells={`The state of all actors${has}, as of one moment, comes as one file, and with it everything that they keep secret. Messages go on meanwhile. “svc restore” makes a state of it.`}
+        yes="Download it"
+        change={async () => {
+          saveFile(await api.file('/backup'), `svc-backup-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`);
+          return 'The backup is complete.';
+        }}
+      />
+    </section>
   );
 }
 

@@ -1,18 +1,20 @@
 import type { TargetedKeyboardEvent } from 'preact';
-import { useRef } from 'preact/hooks';
-import type { Actor, Api, CallAnswer, CallRequest } from './api.ts';
-import { errorOf } from './api.ts';
+import { useRef, useState } from 'preact/hooks';
+import type { Actor, Api, CallRequest } from './api.ts';
+import { Answer, Elapsed } from './call-answer.tsx';
 import type { CallDraft } from './call-drafts.ts';
 import type { CallableMethod } from './callable-methods.ts';
 import type { DidMethod } from './candid/did-types.ts';
+import { principalProblem } from './candid/principal.ts';
 import { typeText } from './candid/type-text.ts';
-import { curlCommand } from './curl.ts';
-import { durationText } from './format.ts';
+import { curlCommand, fetchCode } from './curl.ts';
+import { bytesOfHex } from './hex.ts';
 import { FormField } from './form.tsx';
 import { useRedraw } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
-import { JsonView } from './json-view.tsx';
-import { Badge, CopyButton, Failure } from './pieces.tsx';
+import { hashOf, type SharedCall } from './place.ts';
+import { LiveQuery } from './live-query.tsx';
+import { CopyButton, Failure } from './pieces.tsx';
 
 interface MethodCallProps {
   readonly actor: Actor;
@@ -28,6 +30,8 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
   // An answer may arrive after the form was left and opened again.
   draft.changed = redraw;
   const form = useRef<HTMLFormElement>(null);
+  /** Query that is watched. */
+  const [watched, setWatched] = useState<CallRequest | undefined>(undefined);
   const isLossless = draft.wantsLossless || method.described === undefined;
 
   /** Returns undefined if the form cannot be encoded: its problems are shown, and the first one gets the focus. */
@@ -44,13 +48,10 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
   const call = (): void => {
     if (draft.isRunning) return;
     const request = write();
-    if (request !== undefined) void draft.run(() => api.call(request));
+    if (request === undefined) return;
+    const bytes = request.hex === undefined ? undefined : bytesOfHex(request.hex);
+    void draft.run((signal) => (bytes === undefined ? api.call(request, signal) : api.callRaw(request, bytes, signal)));
   };
-  const curl = (): string | undefined => {
-    const request = write();
-    return request === undefined ? undefined : curlCommand(location.origin, request, hasToken);
-  };
-
   return (
     <section class="method-call" aria-label={`Call ${inertText(method.name)}`}>
       <h3 class="mono">{inertText(shortText(method.name, 120))}</h3>
@@ -64,10 +65,12 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
         onKeyDown={submitOnControlEnter}
       >
         {draft.formProblem !== undefined && <p class="notice">{draft.formProblem}</p>}
-        {draft.isJson ? (
+        {draft.hex !== undefined ? (
+          <HexArguments draft={draft} hex={draft.hex} changed={redraw} />
+        ) : draft.isJson ? (
           <JsonArguments draft={draft} isLossless={isLossless} changed={redraw} />
         ) : (
-          <FormArguments described={method.described} draft={draft} changed={redraw} />
+          <FormArguments described={method.described} draft={draft} isLossless={isLossless} changed={redraw} />
         )}
         <CallOptions
           draft={draft}
@@ -76,22 +79,83 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
           changed={redraw}
           focusProblem={focusProblem}
         />
-        <div class="row">
-          <button type="submit" class="primary" disabled={draft.isRunning}>
-            {draft.isRunning ? 'Waiting …' : isQuery(method) ? 'Query' : 'Call'}
-          </button>
-          <CopyButton text={curl} label="Copy as curl" />
-          <span class="hint keys">Ctrl+Enter calls</span>
-        </div>
+        <Buttons
+          actor={actor}
+          method={method}
+          draft={draft}
+          hasToken={hasToken}
+          write={write}
+          isWatched={watched !== undefined}
+          watch={setWatched}
+        />
       </form>
+      {watched !== undefined && <LiveQuery api={api} request={watched} close={() => setWatched(undefined)} />}
       {draft.error !== undefined && <Failure error={draft.error} />}
-      {draft.answer !== undefined && <Answer answer={draft.answer} />}
+      {draft.answer !== undefined && <Answer answer={draft.answer} actor={actor} api={api} />}
     </section>
+  );
+}
+
+/** Buttons that make the call, watch it, or copy it. */
+function Buttons({
+  actor,
+  method,
+  draft,
+  hasToken,
+  write,
+  isWatched,
+  watch,
+}: Pick<MethodCallProps, 'actor' | 'method' | 'draft' | 'hasToken'> & {
+  readonly write: () => CallRequest | undefined;
+  readonly isWatched: boolean;
+  readonly watch: (request: CallRequest | undefined) => void;
+}) {
+  const copied = (textOf: (request: CallRequest) => string) => (): string | undefined => {
+    const request = write();
+    return request === undefined ? undefined : textOf(request);
+  };
+  const curl = copied((request) => curlCommand(location.origin, request, hasToken));
+  const code = copied((request) => fetchCode(location.origin, request, hasToken));
+  const link = copied((request) => {
+    const hash = hashOf(actor.name, 'call', method.name, sharedOf(request));
+    return `${location.origin}${location.pathname}${hash}`;
+  });
+  return (
+    <div class="row">
+      <button type="submit" class="primary" disabled={draft.isRunning}>
+        {draft.isRunning ? 'Waiting …' : isQuery(method) ? 'Query' : 'Call'}
+      </button>
+      {draft.isRunning && (
+        <>
+          <Elapsed startedMs={draft.startedMs} />
+          <button type="button" onClick={() => draft.stopWaiting()}>
+            Do not wait
+          </button>
+        </>
+      )}
+      {method.kind === 'query' && (
+        <button type="button" aria-pressed={isWatched} onClick={() => watch(isWatched ? undefined : write())}>
+          Watch
+        </button>
+      )}
+      <CopyButton text={curl} label="Copy as curl" />
+      <CopyButton text={code} label="Copy as fetch" />
+      <CopyButton text={link} label="Copy link" />
+      <span class="hint keys">Ctrl+Enter calls</span>
+    </div>
   );
 }
 
 function isQuery({ kind }: CallableMethod): boolean {
   return kind === 'query' || kind === 'composite_query';
+}
+
+function sharedOf({ json, hex, isLossless, caller }: CallRequest): SharedCall {
+  return {
+    ...(hex === undefined ? { args: json } : { hex }),
+    ...(isLossless && { lossless: true }),
+    ...(caller !== '' && { caller }),
+  };
 }
 
 /** Returns undefined if the form cannot be encoded; the draft has its problems. */
@@ -101,10 +165,14 @@ function requestOf(
   draft: CallDraft,
   isLossless: boolean,
 ): CallRequest | undefined {
-  const json = draft.write(method.described?.parameters ?? [], isLossless);
-  if (json === undefined) return undefined;
   const caller = draft.caller.trim();
-  return { actor: actor.name, method: method.name, isQuery: isQuery(method), isLossless, caller, json };
+  draft.callerProblem = caller === '' ? undefined : principalProblem(caller);
+  const { hex } = draft;
+  draft.jsonProblem = hex === undefined || bytesOfHex(hex) !== undefined ? undefined : 'expected pairs of hex digits';
+  const json = hex === undefined ? draft.write(method.described?.parameters ?? [], isLossless) : '';
+  if (json === undefined || draft.callerProblem !== undefined || draft.jsonProblem !== undefined) return undefined;
+  const request = { actor: actor.name, method: method.name, isQuery: isQuery(method), isLossless, caller, json };
+  return hex === undefined ? request : { ...request, hex };
 }
 
 function submitOnControlEnter(event: TargetedKeyboardEvent<HTMLFormElement>): void {
@@ -143,33 +211,34 @@ function CallOptions({
 }) {
   return (
     <div class="options">
-      <label class="caller">
-        <span>Caller</span>
-        <input
-          placeholder="anonymous (2vxsx-fae)"
-          spellcheck={false}
-          autocomplete="off"
-          pattern="\s*[a-z0-9\-]*\s*"
-          title="A principal as text; it is sent as x-caller"
-          value={draft.caller}
-          onInput={(event) => {
-            draft.caller = event.currentTarget.value;
-            changed();
-          }}
-        />
-      </label>
+      <Caller draft={draft} changed={changed} />
       <label class="check">
         <input
           type="checkbox"
           checked={isLossless}
           disabled={described === undefined}
           onChange={(event) => {
-            draft.wantsLossless = event.currentTarget.checked;
+            draft.setLossless(event.currentTarget.checked, described?.parameters ?? []);
+            event.currentTarget.checked = draft.wantsLossless;
             changed();
           }}
         />
         Lossless
       </label>
+      {described === undefined && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={draft.hex !== undefined}
+            onChange={(event) => {
+              draft.hex = event.currentTarget.checked ? EMPTY_ARGUMENTS_HEX : undefined;
+              draft.jsonProblem = undefined;
+              changed();
+            }}
+          />
+          Raw bytes
+        </label>
+      )}
       {draft.values !== undefined && (
         <label class="check">
           <input
@@ -179,7 +248,7 @@ function CallOptions({
               draft.showJson(event.currentTarget.checked, described?.parameters ?? [], isLossless);
               event.currentTarget.checked = draft.isJson;
               changed();
-              if (draft.problems.size > 0) focusProblem();
+              if (draft.problems.size > 0 || draft.jsonProblem !== undefined) focusProblem();
             }}
           />
           As JSON
@@ -189,18 +258,52 @@ function CallOptions({
   );
 }
 
+function Caller({ draft, changed }: { readonly draft: CallDraft; readonly changed: () => void }) {
+  return (
+    <>
+      <label class="caller">
+        <span>Caller</span>
+        <input
+          placeholder="anonymous (2vxsx-fae)"
+          spellcheck={false}
+          autocomplete="off"
+          pattern="\s*[a-z0-9\-]*\s*"
+          title="A principal as text; it is sent as x-caller"
+          aria-invalid={draft.callerProblem !== undefined}
+          aria-describedby="caller-problem"
+          value={draft.caller}
+          onInput={(event) => {
+            draft.caller = event.currentTarget.value;
+            const caller = draft.caller.trim();
+            if (draft.callerProblem !== undefined) {
+              draft.callerProblem = caller === '' ? undefined : principalProblem(caller);
+            }
+            changed();
+          }}
+        />
+      </label>
+      <p class="problem" id="caller-problem" hidden={draft.callerProblem === undefined}>
+        {draft.callerProblem}
+      </p>
+    </>
+  );
+}
+
 function FormArguments({
   described,
   draft,
+  isLossless,
   changed,
 }: {
   readonly described: DidMethod | undefined;
   readonly draft: CallDraft;
+  readonly isLossless: boolean;
   readonly changed: () => void;
 }) {
   const parameters = described?.parameters ?? [];
   const touched = (): void => {
     draft.isTouched = true;
+    draft.recheck(parameters, isLossless);
     changed();
   };
   return (
@@ -244,37 +347,61 @@ function JsonArguments({
         class="mono"
         rows={4}
         spellcheck={false}
+        aria-invalid={draft.jsonProblem !== undefined}
+        aria-describedby="arguments-problem"
         value={draft.json}
         onInput={(event) => {
           draft.json = event.currentTarget.value;
+          draft.recheck([], isLossless);
           changed();
         }}
       />
+      <ArgumentsProblem problem={draft.jsonProblem} />
     </div>
   );
 }
 
-function Answer({ answer: { status, text, ms } }: { readonly answer: CallAnswer }) {
-  const isGood = status === 200;
+function ArgumentsProblem({ problem }: { readonly problem: string | undefined }) {
   return (
-    <section class="answer" role="status" aria-label="Result">
-      <h4>
-        <Badge tone={isGood ? 'good' : 'bad'} text={isGood ? 'Reply' : `${status} ${kindOf(status)}`} />
-        <span class="hint">{durationText(ms)}</span>
-      </h4>
-      {isGood ? <JsonView text={text} label="Result" /> : <Failure error={new Error(errorOf(status, text).message)} />}
-    </section>
+    <p class="problem" id="arguments-problem">
+      {problem === undefined ? '' : inertText(shortText(problem, 400))}
+    </p>
   );
 }
 
-function kindOf(status: number): string {
-  const kinds: Readonly<Record<number, string>> = {
-    400: 'Refused',
-    402: 'Out of cycles',
-    404: 'Not found',
-    413: 'Too large',
-    500: 'No reply',
-    503: 'Not now',
-  };
-  return kinds[status] ?? '';
+/** `DIDL`, no types and no values: the empty list of arguments. */
+const EMPTY_ARGUMENTS_HEX = '4449444c0000';
+
+function HexArguments({
+  draft,
+  hex,
+  changed,
+}: {
+  readonly draft: CallDraft;
+  readonly hex: string;
+  readonly changed: () => void;
+}) {
+  return (
+    <div class="field">
+      <label class="label" for="arguments">
+        <span class="field-name">Arguments</span>
+        <span class="type">bytes of Candid in hex</span>
+      </label>
+      <textarea
+        id="arguments"
+        class="mono"
+        rows={3}
+        spellcheck={false}
+        aria-invalid={draft.jsonProblem !== undefined}
+        aria-describedby="arguments-problem"
+        value={hex}
+        onInput={(event) => {
+          draft.hex = event.currentTarget.value;
+          if (draft.jsonProblem !== undefined && bytesOfHex(draft.hex) !== undefined) draft.jsonProblem = undefined;
+          changed();
+        }}
+      />
+      <ArgumentsProblem problem={draft.jsonProblem} />
+    </div>
+  );
 }

@@ -1,5 +1,5 @@
 /** The user's place in the page, as encoded after `#` in the address: `#/counter/call/inc`. */
-export const TABS = ['overview', 'call', 'history', 'output', 'code'] as const;
+export const TABS = ['overview', 'call', 'history', 'output', 'manage', 'code'] as const;
 export type Tab = (typeof TABS)[number];
 
 export interface Place {
@@ -8,10 +8,21 @@ export interface Place {
   readonly tab: Tab;
   /** Method of the tab `call`. */
   readonly method: string | undefined;
+  /** Arguments and caller that the address brings for the method. */
+  readonly shared: SharedCall | undefined;
+}
+
+/** A call as an address holds it. */
+export interface SharedCall {
+  /** JSON array of arguments; undefined: `hex` has them. */
+  readonly args?: string;
+  readonly hex?: string;
+  readonly lossless?: boolean;
+  readonly caller?: string;
 }
 
 export function placeOf(hash: string): Place {
-  const [actor = '', tab = '', method = ''] = hash
+  const [actor = '', tab = '', method = '', shared = ''] = hash
     .replace(/^#?\/?/, '')
     .split('/')
     .map(decoded);
@@ -19,11 +30,29 @@ export function placeOf(hash: string): Place {
     actor: actor === '' ? undefined : actor,
     tab: (TABS as readonly string[]).includes(tab) ? (tab as Tab) : 'overview',
     method: method === '' ? undefined : method,
+    shared: sharedIn(shared),
   };
 }
 
-export function hashOf(actor: string, tab: Tab = 'overview', method?: string): string {
-  return `#/${[actor, tab, ...(method === undefined ? [] : [method])].map(encodeURIComponent).join('/')}`;
+export function hashOf(actor: string, tab: Tab = 'overview', method?: string, shared?: SharedCall): string {
+  const parts = [actor, tab, ...(method === undefined ? [] : [method])];
+  if (shared !== undefined) parts.push(JSON.stringify(shared));
+  return `#/${parts.map(encodeURIComponent).join('/')}`;
+}
+
+/** Returns the call in the address; undefined: there is none, or somebody has changed it so that it is none. */
+function sharedIn(text: string): SharedCall | undefined {
+  try {
+    const { args, hex, lossless, caller } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+    return {
+      ...(typeof args === 'string' && { args }),
+      ...(typeof hex === 'string' && { hex }),
+      ...(lossless === true && { lossless }),
+      ...(typeof caller === 'string' && { caller }),
+    };
+  } catch {
+    return undefined;
+  }
 }
 
 function decoded(part: string): string {

@@ -3,7 +3,7 @@ type Store = 'localStorage' | 'sessionStorage';
 
 export function recall(store: Store, key: string): string | undefined {
   try {
-    return window[store].getItem(key) ?? undefined;
+    return globalThis[store].getItem(key) ?? undefined;
   } catch {
     return undefined;
   }
@@ -12,8 +12,8 @@ export function recall(store: Store, key: string): string | undefined {
 /** Stores the value; undefined removes it. */
 export function remember(store: Store, key: string, value: string | undefined): void {
   try {
-    if (value === undefined) window[store].removeItem(key);
-    else window[store].setItem(key, value);
+    if (value === undefined) globalThis[store].removeItem(key);
+    else globalThis[store].setItem(key, value);
   } catch {
     // Storage is turned off: the value is asked for again next time.
   }

@@ -1,6 +1,7 @@
 /** Encodes form values as the JSON that the server accepts (docs/json-encoding.md), in both encodings. */
 import { type ConcreteType, type DidType, type Field, isNullable, isTuple, resolve } from './did-types.ts';
 import type { FormValue } from './form-value.ts';
+import { principalProblem } from './principal.ts';
 
 /** Problems by the value that they belong to. */
 export type Problems = Map<FormValue, string>;
@@ -74,11 +75,17 @@ class Encoder {
     if (kind === 'text') return quote(value.text);
     const text = value.text.trim();
     if (text === '') return this.#wrong(value, `type ${article(kind)}`);
-    if (kind === 'principal' || kind === 'service') return this.#isLossless ? marked(kind, quote(text)) : quote(text);
+    if (kind === 'principal' || kind === 'service') {
+      const problem = principalProblem(text);
+      if (problem !== undefined) return this.#wrong(value, problem);
+      return this.#isLossless ? marked(kind, quote(text)) : quote(text);
+    }
     if (kind === 'float32' || kind === 'float64') return this.#float(kind, text, value);
     const pattern = kind.startsWith('nat') ? NATURAL : INTEGER;
     if (!pattern.test(text)) return this.#wrong(value, `expected ${article(kind)}: digits only`);
     const number = plainInteger(text);
+    const range = rangeProblem(kind, number);
+    if (range !== undefined) return this.#wrong(value, range);
     if (this.#isLossless) return marked(kind, quote(number));
     // Other JSON readers would round numbers beyond 2^53.
     return number.length > 15 ? quote(number) : number;
@@ -89,7 +96,8 @@ class Encoder {
     if (special === undefined && !FLOAT.test(text)) return this.#wrong(value, 'expected a number, NaN or Infinity');
     const number = Number(text.replaceAll('_', ''));
     const written = special ?? (Object.is(number, -0) ? '-0' : String(number));
-    if (special === undefined && !Number.isFinite(number)) return this.#wrong(value, `too large for a ${kind}`);
+    const isTooLarge = kind === 'float32' ? !Number.isFinite(Math.fround(number)) : !Number.isFinite(number);
+    if (special === undefined && isTooLarge) return this.#wrong(value, `too large for a ${kind}`);
     if (this.#isLossless) return marked(kind, quote(written));
     return special === undefined ? written : quote(written);
   }
@@ -137,6 +145,8 @@ class Encoder {
   #func(value: FormValue & { kind: 'func' }): string {
     const principal = value.principal.trim();
     if (principal === '') return this.#wrong(value, 'type a principal and the name of a method');
+    const problem = principalProblem(principal);
+    if (problem !== undefined) return this.#wrong(value, problem);
     const members = `"principal": ${quote(principal)}, "method": ${quote(value.method)}`;
     return this.#isLossless ? `{"$svc": "func", ${members}}` : `{${members}}`;
   }
@@ -160,6 +170,18 @@ function marked(kind: string, json: string): string {
 function plainInteger(text: string): string {
   const digits = text.replaceAll(/[+_-]/g, '').replace(/^0+(?=\d)/, '');
   return text.startsWith('-') && digits !== '0' ? `-${digits}` : digits;
+}
+
+/** Returns the problem of a number that its type does not hold. */
+function rangeProblem(kind: string, digits: string): string | undefined {
+  const bits = Number(/\d+$/.exec(kind)?.[0] ?? 0);
+  if (bits === 0) return undefined;
+  const [min, max] = kind.startsWith('nat')
+    ? [0n, 2n ** BigInt(bits) - 1n]
+    : [-(2n ** BigInt(bits - 1)), 2n ** BigInt(bits - 1) - 1n];
+  // The largest has 20 digits: longer texts would take long to read.
+  const isInside = digits.length <= 21 && BigInt(digits) >= min && BigInt(digits) <= max;
+  return isInside ? undefined : `${article(kind)} is from ${min} to ${max}`;
 }
 
 function article(kind: string): string {

@@ -42,17 +42,30 @@ suite('a call that is begun', () => {
     assert.deepEqual([draft.isJson, draft.json], [true, '[null]']);
   });
 
-  test('JSON that was edited stays until the form says something else', () => {
-    const { draft, field } = numberDraft('1');
+  test('edited JSON becomes the form, and the form becomes JSON; what does not fit stays, with its problem', () => {
+    const { draft } = numberDraft('1');
     draft.showJson(true, parameters, false);
     draft.json = '[ 99 ]';
     draft.showJson(false, parameters, false);
+    assert.equal(draft.isJson, false);
     draft.showJson(true, parameters, false);
-    assert.equal(draft.json, '[ 99 ]');
-    draft.showJson(false, parameters, false);
-    field.text = '2';
-    draft.showJson(true, parameters, false);
-    assert.equal(draft.json, '[2]');
+    assert.equal(draft.json, '[99]');
+    draft.setLossless(true, parameters);
+    assert.equal(draft.json, '[{"$svc": "nat", "value": "99"}]');
+    draft.setLossless(false, parameters);
+    assert.equal(draft.json, '[99]');
+    for (const [json, problem] of [
+      ['[true]', 'argument 1: expected a text or a number'],
+      ['[1, 2]', 'the method takes 1 arguments, not 2'],
+      ['{}', 'expected a JSON array of arguments: [ … ]'],
+    ] as const) {
+      draft.json = json;
+      draft.showJson(false, parameters, false);
+      assert.deepEqual([draft.isJson, draft.json, draft.jsonProblem], [true, json, problem]);
+      draft.setLossless(true, parameters);
+      assert.deepEqual([draft.wantsLossless, draft.json], [false, json]);
+    }
+    assert.equal(draft.write(parameters, false), undefined, 'nothing wrong is sent');
   });
 
   test('is called once at a time', async () => {
@@ -66,7 +79,7 @@ suite('a call that is begun', () => {
     const first = draft.run(call);
     await draft.run(call);
     assert.deepEqual([calls, draft.isRunning], [1, true]);
-    resolve({ status: 200, text: '[]', ms: 1 });
+    resolve({ status: 200, messageId: undefined, text: '[]', ms: 1 });
     await first;
     assert.deepEqual([draft.isRunning, draft.answer?.text], [false, '[]']);
     await draft.run(() => Promise.reject(new Error('no')));

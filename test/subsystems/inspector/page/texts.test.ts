@@ -242,11 +242,12 @@ suite('small texts', () => {
   });
 
   test('the place in the address survives names of any kind', () => {
-    const place = { actor: 'a/b %', tab: 'call', method: 'm#?/' } as const;
-    assert.deepEqual(placeOf(hashOf(place.actor, place.tab, place.method)), place);
-    assert.deepEqual(placeOf('#/x/nonsense'), { actor: 'x', tab: 'overview', method: undefined });
-    assert.deepEqual(placeOf('#/%zz'), { actor: '%zz', tab: 'overview', method: undefined });
-    assert.deepEqual(placeOf(''), { actor: undefined, tab: 'overview', method: undefined });
+    const shared = { args: '["#/%"]', lossless: true, caller: 'aaaaa-aa' };
+    const place = { actor: 'a/b %', tab: 'call', method: 'm#?/', shared } as const;
+    assert.deepEqual(placeOf(hashOf(place.actor, place.tab, place.method, shared)), place);
+    assert.deepEqual(placeOf('#/x/nonsense'), { actor: 'x', tab: 'overview', method: undefined, shared: undefined });
+    assert.deepEqual(placeOf('#/%zz'), { actor: '%zz', tab: 'overview', method: undefined, shared: undefined });
+    assert.deepEqual(placeOf(''), { actor: undefined, tab: 'overview', method: undefined, shared: undefined });
   });
 
   test('an error says what the server said, in whichever form', () => {

@@ -1,0 +1,139 @@
+import { useEffect, useState } from 'preact/hooks';
+import { type Actor, type Api, type CallAnswer, errorOf, type HistoryEntry } from './api.ts';
+import { durationText, groupedText } from './format.ts';
+import { JsonView } from './json-view.tsx';
+import { Badge, Failure, Hint } from './pieces.tsx';
+
+/** Pauses before a message is asked for again that is in no history yet: it may still wait for others. */
+const PAUSES_MS = [200, 800, 2_000, 5_000];
+/** Milliseconds between two drawings of the time that a call takes. */
+const TICK_MS = 100;
+
+/** Answer of a call, and beside it what the message did. */
+export function Answer({
+  answer,
+  actor,
+  api,
+}: {
+  readonly answer: CallAnswer;
+  readonly actor: Actor;
+  readonly api: Api;
+}) {
+  const effects = useEffects(answer, api);
+  const { status, text, ms, isHex = false } = answer;
+  const isGood = status === 200;
+  return (
+    <section class="answer" role="status" aria-label="Result">
+      <h4>
+        <Badge tone={isGood ? 'good' : 'bad'} text={isGood ? 'Reply' : failureName(answer, effects.message, actor)} />
+        <span class="hint">{durationText(ms)}</span>
+      </h4>
+      {isGood ? <JsonView text={text} label="Result" /> : <Failure error={new Error(errorOf(status, text).message)} />}
+      {isGood && isHex && <Hint>{text.length / 2} bytes of Candid, in hex</Hint>}
+      <Effects {...effects} />
+    </section>
+  );
+}
+
+interface EffectsState {
+  /** The message itself; undefined while it is not known. */
+  readonly message: HistoryEntry | undefined;
+  /** Number of messages that it caused. */
+  readonly caused: number;
+  readonly note: string;
+}
+
+function useEffects({ messageId }: CallAnswer, api: Api): EffectsState {
+  const [state, setState] = useState<EffectsState>({ message: undefined, caused: 0, note: '' });
+  useEffect(() => {
+    const stop = new AbortController();
+    const look = async (id: string): Promise<void> => {
+      for (const pauseMs of [0, ...PAUSES_MS]) {
+        if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+        if (stop.signal.aborted) return;
+        const messages = await api.messages(id, stop.signal);
+        const message = messages?.find((entry) => entry.id === id);
+        if (messages !== undefined && message !== undefined) {
+          return setState({ message, caused: messages.length - 1, note: '' });
+        }
+      }
+      setState({ message: undefined, caused: 0, note: 'No history has the message yet: it still waits for others.' });
+    };
+    setState({ message: undefined, caused: 0, note: '' });
+    if (messageId !== undefined) {
+      look(messageId).catch(() => {
+        if (!stop.signal.aborted)
+          setState({ message: undefined, caused: 0, note: 'Its effects could not be asked for.' });
+      });
+    }
+    return () => stop.abort();
+  }, [messageId, api]);
+  return state;
+}
+
+function Effects({ message, caused, note }: EffectsState) {
+  if (message === undefined) return note === '' ? null : <Hint>{note}</Hint>;
+  return (
+    <dl class="effects" aria-label="Effects">
+      <dt>Instructions</dt>
+      <dd>{groupedText(String(message.instructions))}</dd>
+      <dt>Cycles</dt>
+      <dd>{groupedText(String(message.cycles))}</dd>
+      <dt>In the actor</dt>
+      <dd>{durationText(message.ms)}</dd>
+      <dt>Caused</dt>
+      <dd>{caused === 0 ? 'no other messages' : caused === 1 ? '1 message' : `${caused} messages`}</dd>
+    </dl>
+  );
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  trap: 'Trap',
+  limit: 'Instruction limit',
+  out_of_cycles: 'Out of cycles',
+};
+
+/** Returns the name of what has happened: by the message where one was executed, else by the refusal. */
+function failureName(
+  { status, text }: CallAnswer,
+  message: HistoryEntry | undefined,
+  { status: state }: Actor,
+): string {
+  const { code } = codeIn(text);
+  if (state !== 'running' && text.includes(` is ${state}`)) return `Actor is ${state}`;
+  if (message !== undefined) return OUTCOMES[message.outcome] ?? `Reject, code ${message.code ?? code ?? '?'}`;
+  if (status === 400 && code === 400) return 'Bad argument';
+  if (status === 400 && code !== undefined && code >= 1 && code <= 6) return `Reject, code ${code}`;
+  const kinds: Readonly<Record<number, string>> = {
+    400: 'Refused',
+    402: 'Out of cycles',
+    404: 'Not found',
+    413: 'Too large',
+    500: 'No reply',
+    503: 'Not now',
+  };
+  return kinds[status] ?? String(status);
+}
+
+function codeIn(text: string): { readonly code?: number } {
+  try {
+    const { code } = JSON.parse(text) as { code?: unknown };
+    return typeof code === 'number' ? { code } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The time since a call was sent. */
+export function Elapsed({ startedMs }: { readonly startedMs: number }) {
+  const [nowMs, setNow] = useState(performance.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(performance.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <span class="hint elapsed" role="timer">
+      {durationText(Math.max(0, nowMs - startedMs))}
+    </span>
+  );
+}
