@@ -13,7 +13,7 @@ export interface JudgeOptions {
 
 const NAME = /^[a-z][a-z0-9-]{0,63}$/;
 /** Names below `/x/` that are the server's own, or will be. */
-const TAKEN_NAMES: readonly unknown[] = ['actors', 'cluster', 'messages', 'time'];
+const TAKEN_NAMES: readonly unknown[] = ['actors', 'cluster', 'host', 'messages', 'time'];
 const OPTION_NAME = /^[a-z][a-z0-9-]{0,63}$/;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const HOOKS = ['restore', 'open', 'start', 'ready', 'drain', 'stop'] as const;

@@ -96,7 +96,10 @@ test('what svc/… exports is this server, wherever the plugin lies, and the pac
   const { ServerError } = (await import(OWN_MODULES['svc/plugin']?.href ?? '')) as Record<string, unknown>;
   const kernel: Record<string, unknown> = await import('../../../kernel/index.ts');
   assert.equal(ServerError, kernel['ServerError']);
-  const exported = Object.entries(packageJson.exports).filter(([, target]) => typeof target === 'object');
+  // The client module is the one export that is no part of the server.
+  const exported = Object.entries(packageJson.exports).filter(
+    ([name, target]) => typeof target === 'object' && name !== './client',
+  );
   const root = new URL('../../..', import.meta.url).href;
   assert.deepEqual(
     exported.map(([name, target]) => [`svc${name.slice(1)}`, target]),
@@ -125,7 +128,7 @@ test('a module that is not there, or is no file, is named with where it was look
 
 test('a plugin with routes cannot have a name below which the server has its own', async () => {
   const routes = "routes: [{ method: 'GET', path: '/it', answer: () => ({ json: 1 }) }]";
-  for (const name of ['actors', 'cluster', 'messages', 'time']) {
+  for (const name of ['actors', 'cluster', 'host', 'messages', 'time']) {
     const named = GOOD.replace("'mine'", `'${name}'`);
     await write(`${name}.mjs`, `${HEAD}export default definePlugin({ ${named}, ${routes} });`);
     assert.match(
