@@ -15,6 +15,7 @@ import { Metering } from '../../../subsystems/metering/index.ts';
 import { Metrics } from '../../../subsystems/metrics/index.ts';
 import { Inspector } from '../../../subsystems/inspector/index.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
+import { Variables } from '../../../subsystems/variables/index.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { Storage } from '../../../subsystems/storage/index.ts';
 import { MopsClosures } from '../../../subsystems/mops-closure/index.ts';
@@ -211,6 +212,7 @@ suite('opening and closing', () => {
       given<unknown>(Metering, counterMetering),
       given<unknown>(MopsClosures, new NoMopsClosures()),
       given<unknown>(Inspector, new NoInspector()),
+      given<unknown>(Variables, new NoVariables()),
       scheduler,
       httpPlugin,
     ];
