@@ -156,7 +156,8 @@ export class Hub {
     if (stream === undefined) {
       if (this.#streams.size >= STREAMS_MAX || entry.size > STREAM_CHARACTERS_MAX) {
         const why = entry.size > STREAM_CHARACTERS_MAX ? 'the arguments are too long' : 'too many queries at once';
-        const message = `${why}: a page watches ${STREAMS_MAX * STREAM_QUERIES_MAX} queries at most, ${STREAM_CHARACTERS_MAX} characters for each hundred`;
+        const most = `${STREAMS_MAX * STREAM_QUERIES_MAX} queries at most, ${STREAM_CHARACTERS_MAX} characters for each hundred`;
+        const message = `${why}: a page watches ${most}`;
         viewer.post({ kind: 'end', sub: viewer.sub, refusal: { status: 400, code: 400, message } });
         return undefined;
       }

@@ -68,7 +68,10 @@ function GivenInterface({ actor, api }: { readonly actor: Actor; readonly api: A
         />
         <ConfirmButton
           label="Give this interface"
-          tells="For a module that carries no interface that is understood. It is used at once, and kept through upgrades until another one is given; code and state stay."
+          tells={
+            'For a module that carries no interface that is understood. It is used at once, and kept through upgrades ' +
+            'until another one is given; code and state stay.'
+          }
           yes="Give it"
           isDisabled={text.trim() === ''}
           change={async () => {

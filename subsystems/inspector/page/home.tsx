@@ -206,7 +206,10 @@ function Backup({ api, stateBytes }: { readonly api: Api; readonly stateBytes: n
       <h3>Backup</h3>
       <ConfirmButton
         label="Download a backup"
-        tells={`The state of all actors${has}, as of one moment, comes as one file, and with it everything that they keep secret. Messages go on meanwhile. “svc restore” makes a state of it.`}
+        tells={
+          `The state of all actors${has}, as of one moment, comes as one file, and with it everything that they keep ` +
+          'secret. Messages go on meanwhile. A server that is started with “--state DIR --restore FILE” has that state.'
+        }
         yes="Download it"
         change={async () => {
           saveFile(await api.file('/backup'), `svc-backup-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`);

@@ -225,7 +225,11 @@ function Reinstallation({
   return (
     <ConfirmButton
       label="Reinstall"
-      tells={`The state of ${inertText(shortText(name, 60))}, ${bytesText(memoryBytes)}, is lost, and the module starts afresh; id, name, controllers and balance stay. Whoever waits for a call is rejected. If init fails, nothing has changed.`}
+      tells={
+        `The state of ${inertText(shortText(name, 60))}, ${bytesText(memoryBytes)}, is lost, and the module starts ` +
+        'afresh; id, name, controllers and balance stay. Whoever waits for a call is rejected. If init fails, nothing ' +
+        'has changed.'
+      }
       yes="Reinstall, and lose the state"
       isDangerous
       change={change}

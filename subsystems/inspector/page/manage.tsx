@@ -26,6 +26,11 @@ export function ManageTab({ actor, api, gone }: ManageProps & { readonly gone: (
 function LifeCycle({ actor, api, gone }: ManageProps & { readonly gone: () => void }) {
   const name = inertText(shortText(actor.name, 60));
   const { status, queued } = actor;
+  const memory = bytesText(actor.heapBytes + actor.stableBytes);
+  const ends =
+    status === 'stopped'
+      ? ''
+      : ` It is ${status}: the message that executes is ended, and whoever waits for it is rejected.`;
   return (
     <section class="panel">
       <h3>Life cycle</h3>
@@ -39,14 +44,20 @@ function LifeCycle({ actor, api, gone }: ManageProps & { readonly gone: () => vo
         />
         <ConfirmButton
           label="Stop"
-          tells={`New calls of ${name} are refused, also the ${queued} that wait; open calls end first, for five minutes at most. The state stays.`}
+          tells={
+            `New calls of ${name} are refused, also the ${queued} that wait; open calls end first, for five minutes ` +
+            'at most. The state stays.'
+          }
           yes={`Stop ${name}`}
           isDisabled={status === 'stopped'}
           change={async () => `${name} is ${await api.startOrStop(actor.name, 'stop')}.`}
         />
         <ConfirmButton
           label="Delete"
-          tells={`Code, state, snapshots, history and ${bytesText(actor.heapBytes + actor.stableBytes)} of memory of ${name} are gone for good, and its cycles.${status === 'stopped' ? '' : ` It is ${status}: the message that executes is ended, and whoever waits for it is rejected.`} Only a backup brings it back.`}
+          tells={
+            `Code, state, snapshots, history and ${memory} of memory of ${name} are gone for good, and its cycles.` +
+            `${ends} Only a backup brings it back.`
+          }
           yes={`Delete ${name}`}
           isDangerous
           change={async () => {
@@ -218,7 +229,7 @@ function Snapshots({ actor, api }: ManageProps) {
       <h3>Snapshots</h3>
       <ConfirmButton
         label="Take a snapshot"
-        tells={`Code and state of ${name}, ${bytesText(actor.heapBytes + actor.stableBytes)}, are kept beside it until the snapshot is deleted; an actor has ten at most.`}
+        tells={takingTells(name, actor.heapBytes + actor.stableBytes)}
         yes="Take it"
         change={async () => {
           const { id } = await api.takeSnapshot(actor.name);
@@ -239,7 +250,7 @@ function Snapshots({ actor, api }: ManageProps) {
               <div class="actions">
                 <ConfirmButton
                   label="Load"
-                  tells={`Code and state of ${name} become those of this snapshot. What happened since is lost: take another snapshot first if it may be wanted.`}
+                  tells={loadingTells(name)}
                   yes={`Load it into ${name}`}
                   isDangerous
                   change={async () => {
@@ -265,5 +276,19 @@ function Snapshots({ actor, api }: ManageProps) {
       )}
       {error !== undefined && <Failure error={error} />}
     </section>
+  );
+}
+
+function takingTells(name: string, bytes: number): string {
+  return (
+    `Code and state of ${name}, ${bytesText(bytes)}, are kept beside it until the snapshot is deleted; an actor has ` +
+    'ten at most.'
+  );
+}
+
+function loadingTells(name: string): string {
+  return (
+    `Code and state of ${name} become those of this snapshot. What happened since is lost: take another snapshot ` +
+    'first if it may be wanted.'
   );
 }

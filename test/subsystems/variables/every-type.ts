@@ -62,7 +62,11 @@ persistent actor {
   public query func getCells() : async [Int] { Array.fromVarArray(cells) };
   func seen(c : Changing) : Seen { { n = c.n; name = c.name; next = switch (c.next) { case null null; case (?x) ?seen(x) } } };
   public query func getChain() : async Seen { seen(chain) };
-  public func join(part : Text, times : Nat) : async () { rope := ""; var k = 0; while (k < times) { rope #= part # Nat.toText(k); k += 1 } };
+  public func join(part : Text, times : Nat) : async () {
+    rope := "";
+    var k = 0;
+    while (k < times) { rope #= part # Nat.toText(k); k += 1 };
+  };
   public query func getRope() : async Text { rope };
   public func circle() : async () { chain.next := ?chain };
   public func deepen(n : Nat) : async () { var k = 0; while (k < n) { deep := #node(#leaf, k, deep); k += 1 } };
