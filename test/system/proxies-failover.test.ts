@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -182,18 +183,17 @@ function checkCounts(counts: ReadonlyMap<number, number>, { answered, unknown }:
 /** Starts a server that is ready and answers one POST; of the others it dies, by the end or a reset of connections. */
 async function startMortal(t: TestContext, how: 'end' | 'reset') {
   let posts = 0;
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
-    socket.on('data', (bytes: Buffer) => {
-      const isPost = bytes.toString('latin1').startsWith('POST');
-      if (isPost) posts++;
-      if (!isPost || posts === 1) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nready');
-      else if (how === 'end') socket.end();
-      else socket.resetAndDestroy();
-    });
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') posts++;
+    if (request.method !== 'POST' || posts === 1) response.end('ready');
+    else if (how === 'end') request.socket.end();
+    else request.socket.resetAndDestroy();
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => void server.close());
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
   return { port: (server.address() as AddressInfo).port, posts: () => posts };
 }
 
