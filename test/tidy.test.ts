@@ -180,7 +180,7 @@ const HANDED_THROUGH = [
   'subsystems/compiler/source-reader.ts',
   'subsystems/execution/pool/module-loader.ts',
   'subsystems/storage/commit-queue.ts',
-  'subsystems/threads/job-thread.ts',
+  'subsystems/threads/job-failure.ts',
   'subsystems/wasm/refusal.ts',
 ];
 

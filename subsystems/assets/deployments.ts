@@ -1,12 +1,13 @@
 /**
  * Brings folders to actors: reads, compares by hash, sends what the actor lacks in a few messages at a time, and
- * commits all of it in one. Main thread; files are read and hashed in pieces.
+ * commits all of it in one. Runs in the thread of `assets-thread.ts`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServerError } from '../../kernel/index.ts';
-import { type CandidInterface, type Codec } from '../codec/index.ts';
 import { blob, messageOf, nat, record, vec } from '../codec/known-values/index.ts';
+import { parseOwnInterface } from '../codec/whole-tuples/index.ts';
 import type { CallKind } from '../ic/index.ts';
+import { METHODS_NEEDED, SEVERAL_CHUNKS } from './asset-methods.ts';
 import { FileChanged, folderFault } from './faults.ts';
 import { AssetFolder, PIECE_BYTES, piecesOf } from './folder.ts';
 import type { AssetActor, AssetChanges, AssetFolders, AssetSource } from './asset-folders.ts';
@@ -33,7 +34,7 @@ const DID = `
     create_chunks : () -> (record { chunk_ids : vec nat });
     commit_batch : (record { batch_id : nat; operations : vec Operation }) -> ();
   }`;
-const NEEDED = ['list', 'create_batch', 'create_chunk', 'commit_batch'];
+const INTERFACE = parseOwnInterface(DID);
 /** Entries of one answer of `list`: with long names they have less than 2 MiB. */
 const LISTED_AT_ONCE = 2000;
 /** Contents in one message. */
@@ -55,14 +56,9 @@ const candidOfChunk = messageOf(record<Chunk>({ batch_id: nat, content: blob }))
 const candidOfChunks = messageOf(record<Chunks>({ batch_id: nat, content: vec(blob) }));
 
 export class FolderDeployments implements AssetFolders {
-  readonly #interface: CandidInterface;
   readonly #folders = new Map<string, AssetFolder>();
   /** The deployment that is under way, by the actor's name. */
   readonly #turns = new Map<string, Promise<unknown>>();
-
-  constructor(codec: Pick<Codec, 'parseInterface'>) {
-    this.#interface = codec.parseInterface(DID);
-  }
 
   async check(source: AssetSource): Promise<void> {
     await unlessChanging(() => this.#wanted(source));
@@ -70,10 +66,7 @@ export class FolderDeployments implements AssetFolders {
 
   async foldersOf({ folder }: AssetSource): Promise<readonly string[]> {
     // Also the folder's own name: it may be replaced, or come later.
-    const folders = await this.#folder(folder)
-      .folders()
-      .catch(() => []);
-    return [folder, ...folders.map((path) => `${path}/`)];
+    return [folder, ...foldersIn(this.#folder(folder)).map((path) => `${path}/`)];
   }
 
   async deploy(source: AssetSource, actor: AssetActor): Promise<AssetChanges> {
@@ -94,20 +87,20 @@ export class FolderDeployments implements AssetFolders {
     return folder;
   }
 
-  async #wanted({ folder, isSite }: AssetSource): Promise<readonly WantedFile[]> {
-    return await wantedFiles(await this.#folder(folder).read(), isSite);
+  #wanted({ folder, isSite }: AssetSource): readonly WantedFile[] {
+    return wantedFiles(this.#folder(folder).read(), isSite);
   }
 
   async #deploy(source: AssetSource, actor: AssetActor): Promise<AssetChanges> {
-    const missing = NEEDED.filter((method) => !actor.has(method));
+    const missing = METHODS_NEEDED.filter((method) => !actor.has(method));
     if (missing.length > 0)
       throw refused(
         actor,
         `it has no method ${missing.join(', ')}: files are put into actors with the interface of the asset canister; ` +
           'without "main" and "wasm" the server brings such an actor',
       );
-    const uploads = new Uploads(this.#interface, actor);
-    const plan = planOf(await this.#wanted(source), await uploads.list());
+    const uploads = new Uploads(actor);
+    const plan = planOf(this.#wanted(source), await uploads.list());
     if (plan.files === 0) return { files: 0, bytes: 0 };
     const bytes = await uploads.send(plan);
     return { files: plan.files, bytes };
@@ -116,11 +109,9 @@ export class FolderDeployments implements AssetFolders {
 
 /** Messages to one actor. */
 class Uploads {
-  readonly #interface: CandidInterface;
   readonly #actor: AssetActor;
 
-  constructor(candid: CandidInterface, actor: AssetActor) {
-    this.#interface = candid;
+  constructor(actor: AssetActor) {
     this.#actor = actor;
   }
 
@@ -145,7 +136,7 @@ class Uploads {
     let bytes = 0;
     let failure: { readonly error: unknown } | undefined;
     const sending = new Set<Promise<void>>();
-    for await (const { pieces, size } of messagesOf(contents)) {
+    for (const { pieces, size } of messagesOf(contents)) {
       const sent = this.#chunks(batch, pieces, ids)
         .catch((error: unknown) => void (failure ??= { error }))
         .finally(() => sending.delete(sent));
@@ -171,7 +162,7 @@ class Uploads {
         throw refused(this.#actor, 'create_chunks answered with too few ids');
       place[at] = id;
     };
-    if (!this.#actor.has('create_chunks')) {
+    if (!this.#actor.has(SEVERAL_CHUNKS)) {
       for (const piece of pieces) {
         const argument = candidOfChunk({ batch_id: batch, content: piece.bytes });
         note(piece, (await this.#answer<{ readonly chunk_id: number }>('update', 'create_chunk', argument)).chunk_id);
@@ -184,8 +175,8 @@ class Uploads {
   }
 
   async #call<Result>(kind: CallKind, method: string, argument: unknown): Promise<Result> {
-    const codec = this.#interface.methods.get(method);
-    const encoded = await codec?.args.encodeAnySize(Buffer.from(JSON.stringify([argument])), { lossless: false });
+    const tuple = INTERFACE.methods.get(method)?.args;
+    const encoded = tuple?.encode(Buffer.from(JSON.stringify([argument])), { lossless: false });
     return await this.#answer(kind, method, encoded ?? new Uint8Array());
   }
 
@@ -193,8 +184,7 @@ class Uploads {
     const outcome = await this.#actor.call(kind, method, argument);
     if (outcome.kind !== 'reply') throw refused(this.#actor, `${method}: ${outcome.message}`);
     try {
-      const results = this.#interface.methods.get(method)?.results;
-      const json = await results?.decodeAnySize(outcome.data, { lossless: false });
+      const json = INTERFACE.methods.get(method)?.results.decode(outcome.data, { lossless: false });
       const [result] = JSON.parse(Buffer.from(json ?? []).toString()) as [Result];
       return result;
     } catch (error) {
@@ -217,12 +207,12 @@ interface ChunksMessage {
 }
 
 /** Yields the pieces of all contents, as many in a message as fit into one. */
-async function* messagesOf(contents: readonly ContentToSend[]): AsyncGenerator<ChunksMessage> {
+function* messagesOf(contents: readonly ContentToSend[]): Generator<ChunksMessage> {
   let pieces: Piece[] = [];
   let size = 0;
   for (const [of, { content }] of contents.entries()) {
     let at = 0;
-    for await (const bytes of content.from instanceof Uint8Array ? [content.from] : piecesOf(content.from)) {
+    for (const bytes of content.from instanceof Uint8Array ? [content.from] : piecesOf(content.from)) {
       if (pieces.length > 0 && (size + bytes.length > PIECE_BYTES || pieces.length === CONTENTS_MAX)) {
         yield { pieces, size };
         pieces = [];
@@ -236,8 +226,17 @@ async function* messagesOf(contents: readonly ContentToSend[]): AsyncGenerator<C
   if (pieces.length > 0) yield { pieces, size };
 }
 
+/** Returns the folders in a folder, this one first; none if it cannot be read. */
+function foldersIn(folder: AssetFolder): readonly string[] {
+  try {
+    return folder.folders();
+  } catch {
+    return [];
+  }
+}
+
 /** Reads anew what has changed meanwhile: whoever builds a site writes many files, and not all at once. */
-async function unlessChanging<Result>(work: () => Promise<Result>): Promise<Result> {
+async function unlessChanging<Result>(work: () => Result | Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();

@@ -1,10 +1,24 @@
 /**
  * Reads a folder: which files a site has, and their hashes. A file that is as it was when it was hashed last is not
  * read again.
+ *
+ * Runs in a thread of its own (`assets-thread.ts`) and waits for the disk there: in the main thread, each of the
+ * thousands of asynchronous operations would cost it ten times as much as the operation itself.
  */
 import { createHash } from 'node:crypto';
-import { type BigIntStats, constants, type Dirent } from 'node:fs';
-import { lstat, open, readdir, realpath, stat } from 'node:fs/promises';
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  type Dirent,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  realpathSync,
+  statSync,
+} from 'node:fs';
 import { join, sep } from 'node:path';
 import { messageOf } from '../../kernel/index.ts';
 import { FileChanged, folderFault } from './faults.ts';
@@ -14,8 +28,6 @@ export const PIECE_BYTES = 1_900_000;
 const FILES_MAX = 200_000;
 /** A site has so much stable memory. */
 const BYTES_MAX = 4 * 1024 ** 3 - 64 * 1024 * 1024;
-/** Files that are looked at or hashed at once. */
-const AT_ONCE = 32;
 /** A file that was changed so shortly before may change again within the same tick of the disk's clock. */
 const SETTLED_NS = 100_000_000n;
 const WELL_KNOWN = '.well-known';
@@ -48,17 +60,17 @@ export class AssetFolder {
     this.#path = path;
   }
 
-  /** Returns the files in the order of their keys. Rejects with ServerError `assets-folder`, or FileChanged. */
-  async read(): Promise<readonly FolderFile[]> {
-    const { files } = await findFiles(this.#path);
+  /** Returns the files in the order of their keys. Throws ServerError `assets-folder`, or FileChanged. */
+  read(): readonly FolderFile[] {
+    const { files } = findFiles(this.#path);
     const bytes = files.reduce((sum, { size }) => sum + size, 0);
     if (bytes > BYTES_MAX)
       throw folderFault(`${this.#path} has ${bytes} bytes; a site has at most ${BYTES_MAX}: leave files out`);
     const hashes = new Map<string, { readonly stamp: string; readonly sha256: string }>();
-    const hashed = await mapSome(files, async (file): Promise<FolderFile> => {
+    const hashed = files.map((file): FolderFile => {
       const { key, path, size, stamp, changedNs } = file;
       const known = this.#hashes.get(path);
-      const sha256 = known?.stamp === stamp ? known.sha256 : await hashOf(file);
+      const sha256 = known?.stamp === stamp ? known.sha256 : hashOf(file);
       if (BigInt(Date.now()) * 1_000_000n - changedNs > SETTLED_NS) hashes.set(path, { stamp, sha256 });
       return { key, path, size, stamp, sha256 };
     });
@@ -67,50 +79,53 @@ export class AssetFolder {
   }
 
   /** Returns the folders that are read, this one first. */
-  async folders(): Promise<readonly string[]> {
-    return (await findFiles(this.#path)).folders;
+  folders(): readonly string[] {
+    return findFiles(this.#path).folders;
   }
 }
 
 /** Yields the bytes of a file in pieces, at least one. Throws FileChanged if it is no longer the one that was found. */
-export async function* piecesOf({ path, size, stamp }: Omit<FoundFile, 'changedNs'>): AsyncGenerator<Buffer> {
-  let handle;
+export function* piecesOf({ path, size, stamp }: Omit<FoundFile, 'changedNs'>): Generator<Buffer<ArrayBuffer>> {
+  let file: number;
   try {
-    handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') throw new FileChanged(path);
     throw folderFault(`${path} cannot be read: ${messageOf(error)}`, error);
   }
-  await using file = handle;
-  const isSame = async (): Promise<boolean> => stampOf(await file.stat({ bigint: true })) === stamp;
-  if (!(await isSame())) throw new FileChanged(path);
-  let at = 0;
-  do {
-    const piece = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, size - at));
-    const { bytesRead } = piece.length === 0 ? { bytesRead: 0 } : await file.read(piece, 0, piece.length, at);
-    if (bytesRead < piece.length && bytesRead === 0) throw new FileChanged(path);
-    at += bytesRead;
-    yield bytesRead === piece.length ? piece : piece.subarray(0, bytesRead);
-  } while (at < size);
-  if (!(await isSame())) throw new FileChanged(path);
+  const isSame = (): boolean => stampOf(fstatSync(file, { bigint: true })) === stamp;
+  try {
+    if (!isSame()) throw new FileChanged(path);
+    let at = 0;
+    do {
+      const piece = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, size - at));
+      const bytesRead = piece.length === 0 ? 0 : readSync(file, piece, 0, piece.length, at);
+      if (bytesRead < piece.length && bytesRead === 0) throw new FileChanged(path);
+      at += bytesRead;
+      yield bytesRead === piece.length ? piece : piece.subarray(0, bytesRead);
+    } while (at < size);
+    if (!isSame()) throw new FileChanged(path);
+  } finally {
+    closeSync(file);
+  }
 }
 
-async function hashOf(file: Omit<FoundFile, 'changedNs'>): Promise<string> {
+function hashOf(file: Omit<FoundFile, 'changedNs'>): string {
   const hash = createHash('sha256');
-  for await (const piece of piecesOf(file)) hash.update(piece);
+  for (const piece of piecesOf(file)) hash.update(piece);
   return hash.digest('base64');
 }
 
-async function findFiles(path: string): Promise<FoundFolder> {
+function findFiles(path: string): FoundFolder {
   let root: string;
   try {
-    root = await realpath(path);
-    if (!(await stat(root)).isDirectory()) throw folderFault(`${path} is no folder: "assets" names one`);
+    root = realpathSync.native(path);
+    if (!statSync(root).isDirectory()) throw folderFault(`${path} is no folder: "assets" names one`);
   } catch (error) {
     if (codeOf(error) === undefined) throw error;
     throw folderFault(`${path} cannot be read: ${messageOf(error)}; build it, or correct "assets"`, error);
   }
-  return await new Walk(path, root).run();
+  return new Walk(path, root).run();
 }
 
 /** One reading of a folder. Links that stay in the folder are followed. */
@@ -127,17 +142,19 @@ class Walk {
     this.#folders = [{ path: root, key: '' }];
   }
 
-  async run(): Promise<FoundFolder> {
+  run(): FoundFolder {
     // The list grows meanwhile.
     for (const { path, key } of this.#folders) {
       let entries: Dirent[];
       try {
-        entries = await readdir(path, { withFileTypes: true });
+        entries = readdirSync(path, { withFileTypes: true });
       } catch (error) {
         throw folderFault(`${this.#named}${key} cannot be read: ${messageOf(error)}`, error);
       }
       const wanted = entries.filter(({ name }) => !name.startsWith('.') || name === WELL_KNOWN);
-      await mapSome(wanted, (entry) => this.#see(join(path, entry.name), `${key}/${entry.name}`, entry));
+      // Links come last, so that a fault names a file by its own folder.
+      const inOrder = wanted.toSorted((one, other) => Number(one.isSymbolicLink()) - Number(other.isSymbolicLink()));
+      for (const entry of inOrder) this.#see(join(path, entry.name), `${key}/${entry.name}`, entry);
       const count = this.#files.length + this.#folders.length;
       if (count > FILES_MAX)
         throw folderFault(
@@ -148,17 +165,17 @@ class Walk {
     return { files, folders: this.#folders.map(({ path }) => path) };
   }
 
-  async #see(path: string, key: string, entry: Dirent): Promise<void> {
+  #see(path: string, key: string, entry: Dirent): void {
     const shown = `${this.#named}${key}`;
     if (entry.isDirectory()) this.#folders.push({ path, key });
-    else if (entry.isSymbolicLink()) await this.#follow(path, key, shown);
-    else await this.#add(path, key, shown);
+    else if (entry.isSymbolicLink()) this.#follow(path, key, shown);
+    else this.#add(path, key, shown);
   }
 
-  async #follow(path: string, key: string, shown: string): Promise<void> {
+  #follow(path: string, key: string, shown: string): void {
     let real: string;
     try {
-      real = await realpath(path);
+      real = realpathSync.native(path);
     } catch (error) {
       throw folderFault(`${shown} is a link to nothing: ${messageOf(error)}; remove it`, error);
     }
@@ -166,18 +183,21 @@ class Walk {
       throw folderFault(
         `${shown} is a link that leads out of the folder, to ${real}: copy the file, or remove the link`,
       );
-    if (!(await lstat(real)).isDirectory()) return await this.#add(real, key, shown);
+    if (!lstatSync(real).isDirectory()) {
+      this.#add(real, key, shown);
+      return;
+    }
     // The folder with the link, too, may be reached by one.
-    const own = await realpath(join(path, '..'));
+    const own = realpathSync.native(join(path, '..'));
     if (own === real || own.startsWith(real + sep))
       throw folderFault(`${shown} is a link to a folder that it is in: remove it`);
     this.#folders.push({ path: real, key });
   }
 
-  async #add(path: string, key: string, shown: string): Promise<void> {
+  #add(path: string, key: string, shown: string): void {
     let found: BigIntStats;
     try {
-      found = await lstat(path, { bigint: true });
+      found = lstatSync(path, { bigint: true });
     } catch (error) {
       if (key.includes('\uFFFD')) throw folderFault(`${shown} has a name that is not UTF-8: rename it`, error);
       throw new FileChanged(path);
@@ -189,26 +209,6 @@ class Walk {
 
 function stampOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
-}
-
-/** Some at a time, and the results in order. The first failure ends it when those that have begun have ended. */
-async function mapSome<Item, Result>(items: readonly Item[], work: (item: Item) => Promise<Result>): Promise<Result[]> {
-  const results: Result[] = [];
-  const left = items.entries();
-  let failure: { readonly error: unknown } | undefined;
-  const worker = async (): Promise<void> => {
-    for (const [index, item] of left) {
-      if (failure !== undefined) return;
-      try {
-        results[index] = await work(item);
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
-  if (failure !== undefined) throw failure.error;
-  return results;
 }
 
 function codeOf(error: unknown): unknown {

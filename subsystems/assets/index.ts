@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import type { Codec } from '../codec/index.ts';
 import type { AssetFolders } from './asset-folders.ts';
+import { ThreadedFolders } from './threaded-folders.ts';
 
 export type { AssetActor, AssetChanges, AssetFolders } from './asset-folders.ts';
 
@@ -13,16 +13,7 @@ export const HOST_PRINCIPAL: Uint8Array = Uint8Array.from([...Buffer.from('svc-h
 /** Motoko source of the actor that serves a folder. Its module lies beside it, in the folder `build`. */
 export const SITE_FILE: string = fileURLToPath(new URL('site/Site.mo', import.meta.url));
 
-/** Creates the deployments; their code is loaded by the first one. */
-export function createAssetFolders(codec: Pick<Codec, 'parseInterface'>): AssetFolders {
-  let loading: Promise<AssetFolders> | undefined;
-  const load = (): Promise<AssetFolders> => {
-    loading ??= import('./deployments.ts').then(({ FolderDeployments }) => new FolderDeployments(codec));
-    return loading;
-  };
-  return {
-    check: async (source) => (await load()).check(source),
-    deploy: async (source, actor) => (await load()).deploy(source, actor),
-    foldersOf: async (source) => (await load()).foldersOf(source),
-  };
+/** Creates the deployments; their thread is started by the first folder. */
+export function createAssetFolders(): AssetFolders {
+  return new ThreadedFolders();
 }

@@ -1,6 +1,6 @@
 /** The difference between a folder and what an actor has of it, as operations of the asset canister's interface. */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { messageOf } from '../../kernel/index.ts';
 import { contentTypeOf } from './content-types.ts';
 import { folderFault } from './faults.ts';
@@ -53,10 +53,10 @@ const PACKED: readonly (readonly [ending: string, encoding: string])[] = [
   ['.br', 'br'],
 ];
 
-/** Returns the files that a site is to have. Rejects with ServerError `assets-rules`. */
-export async function wantedFiles(files: readonly FolderFile[], hasRedirects: boolean): Promise<readonly WantedFile[]> {
+/** Returns the files that a site is to have. Throws ServerError `assets-rules`. */
+export function wantedFiles(files: readonly FolderFile[], hasRedirects: boolean): readonly WantedFile[] {
   const byKey = new Map(files.map((file) => [file.key, file]));
-  const headersOf = readHeaders(await textOf(byKey.get(HEADERS_KEY)));
+  const headersOf = readHeaders(textOf(byKey.get(HEADERS_KEY)));
   const wanted: WantedFile[] = [];
   for (const file of files) {
     const { key } = file;
@@ -68,7 +68,7 @@ export async function wantedFiles(files: readonly FolderFile[], hasRedirects: bo
     }
     wanted.push({ key, contentType: contentTypeOf(key), headers: headersOf(key), contents });
   }
-  const rules = readRedirects(await textOf(byKey.get(REDIRECTS_KEY)));
+  const rules = readRedirects(textOf(byKey.get(REDIRECTS_KEY)));
   if (rules !== '' && hasRedirects) {
     const bytes = Buffer.from(rules);
     const sha256 = createHash('sha256').update(bytes).digest('base64');
@@ -86,12 +86,12 @@ function contentOf(encoding: string, from: FolderFile): WantedContent {
   return { encoding, sha256: from.sha256, from };
 }
 
-async function textOf(file: FolderFile | undefined): Promise<string> {
+function textOf(file: FolderFile | undefined): string {
   if (file === undefined) return '';
   if (file.size > RULES_BYTES_MAX)
     throw folderFault(`${file.path} has ${file.size} of at most ${RULES_BYTES_MAX} bytes`);
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(file.path));
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file.path));
   } catch (error) {
     throw folderFault(`${file.path} cannot be read: ${messageOf(error)}`, error);
   }

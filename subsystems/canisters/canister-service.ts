@@ -141,7 +141,7 @@ export class CanisterService implements Canisters {
     const deployments = this.#deployments;
     const settled = (): Promise<void> => storage.settled();
     this.operator = new OperatedCanisters({ ...dependencies, deployments, settled });
-    const folders = createAssetFolders(dependencies.codec);
+    const folders = createAssetFolders();
     const started = { prepared: this.#prepared, deployments, messages: this.#messages, folders, followsFiles };
     this.started = new StartedActors({ ...parts, ...started });
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });

@@ -4,6 +4,7 @@
  */
 export { collectGarbage } from './collect-garbage.ts';
 export { EarlyWake } from './early-wake.ts';
+export { errorOf, failureOf, type JobFailure } from './job-failure.ts';
 export { JobThread } from './job-thread.ts';
 export { serveJobs } from './serve-jobs.ts';
 export { createRing, RingConsumer, RingProducer } from './message-ring.ts';

@@ -7,7 +7,8 @@
  * and a job is bounded in time. The script gives its work to `serveJobs`.
  */
 import { Worker } from 'node:worker_threads';
-import { ServerError } from '../../kernel/index.ts';
+import type { ServerError } from '../../kernel/index.ts';
+import { errorOf } from './job-failure.ts';
 import type { JobOutcome } from './serve-jobs.ts';
 
 interface JobThreadOptions {
@@ -133,9 +134,4 @@ export class JobThread<Request, Done> {
     clearTimeout(this.#deadline);
     if (job !== undefined) end(job);
   }
-}
-
-function errorOf(thread: string, outcome: Exclude<JobOutcome<never>, { readonly done: never }>): Error {
-  if ('bug' in outcome) return new Error(`bug in the ${thread} thread: ${outcome.bug}`);
-  return new ServerError(outcome.kind, outcome.code, outcome.message);
 }

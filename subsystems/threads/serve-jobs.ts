@@ -1,12 +1,9 @@
 /** A worker thread's side of a `JobThread`. */
 import { parentPort } from 'node:worker_threads';
-import { type ErrorKind, ServerError } from '../../kernel/index.ts';
+import { failureOf, type JobFailure } from './job-failure.ts';
 
-/** Outcome of a job: its result, or an error's parts (an error object would lose its class on the way). */
-export type JobOutcome<Done> =
-  | { readonly done: Done }
-  | { readonly kind: ErrorKind; readonly code: string; readonly message: string }
-  | { readonly bug: string };
+/** Outcome of a job: its result, or its error. */
+export type JobOutcome<Done> = { readonly done: Done } | JobFailure;
 
 /**
  * Does each job with `work`, which takes what the `JobThread` is given. The buffer of bytes that it returns is handed
@@ -24,7 +21,6 @@ function outcomeOf(work: (request: never) => unknown, request: unknown): JobOutc
   try {
     return { done: work(request as never) };
   } catch (error) {
-    if (error instanceof ServerError) return { kind: error.kind, code: error.code, message: error.message };
-    return { bug: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+    return failureOf(error);
   }
 }
