@@ -29,3 +29,13 @@ export const systemClock: Clock = {
 export function sleep(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
   return new Promise((resolve) => void clock.after(ms, resolve));
 }
+
+/**
+ * Resolves to true when `work` has resolved, and to false after `ms` milliseconds; `work` goes on then. Rejects as
+ * `work` does.
+ */
+export async function within(clock: Pick<Clock, 'after'>, ms: number, work: Promise<unknown>): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>();
+  using _deadline = clock.after(ms, () => late.resolve(false));
+  return await Promise.race([work.then(() => true), late.promise]);
+}

@@ -121,7 +121,7 @@ async function run({ seconds, start, outside, restartsAt }: Run): Promise<Soaked
 
 async function endOf(server: RunningServer): Promise<readonly string[]> {
   const code = await server.stop();
-  return code === 0 ? [] : [`a server ended with ${code}: ${server.output.stderr.slice(-500)}`];
+  return code === 0 ? [] : [`a server ended with ${code}: ${server.output.stderr.slice(-4000)}`];
 }
 
 function wrongText({ wrong }: Tally): readonly string[] {

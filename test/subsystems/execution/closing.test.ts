@@ -1,7 +1,9 @@
-/** Logs at the host's stop: checkpoints are written, as far as there is time. */
+/** The host's stop: checkpoints are written, as far as there is time, and threads end, or are left to the process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { StartExecutorThread } from '../../../subsystems/execution/pool/executor.ts';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
+import { startExecutorWorker } from '../../../subsystems/execution/pool/start-executor-worker.ts';
 import { type EndedStep, FULL_LIMIT } from '../../../subsystems/ic/index.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
@@ -54,4 +56,34 @@ test('a host that stops writes checkpoints, and leaves to the logs what it has n
   const all = await piecesAtClose(1);
   assert.ok(all > 8, `${all} pieces`);
   assert.equal(await piecesAtClose(4_000), 2);
+});
+
+test('a thread that does not end is told, and fails no stop', async (t) => {
+  for (const how of ['ends', 'never ends'] as const) {
+    const clock = new FakeClock(1_000_000);
+    const ignore = (): void => undefined;
+    const warnings: string[] = [];
+    const warn = (text: string): void => void warnings.push(text);
+    const log = { info: ignore, warn, error: ignore, debug: ignore, announce: ignore, event: ignore };
+    const asked = Promise.withResolvers<void>();
+    const startThread: StartExecutorThread = (options, ended) => {
+      const thread = startExecutorWorker(options, ended);
+      t.after(() => thread.terminate());
+      const terminate = (): Promise<unknown> => {
+        asked.resolve();
+        return how === 'ends' ? thread.terminate() : new Promise(ignore);
+      };
+      return { listen: (outbox, drain) => thread.listen(outbox, drain), terminate };
+    };
+    const options = { executors: 1, wasmStackBytes: STACK_BYTES };
+    const pool = new ExecutorPool({ policy: POLICY, clock, log }, options, {}, { startThread });
+    const id = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 1, 1);
+    pool.create({ id, balance: 0n, controllers: [], env: new Map() });
+    const closed = pool.close();
+    await asked.promise;
+    if (how === 'never ends') clock.advance(2_000);
+    await closed;
+    assert.equal(warnings.length, how === 'ends' ? 0 : 1, warnings.join());
+    if (how === 'never ends') assert.match(warnings[0] ?? '', /still running 2000 ms after their end/);
+  }
 });
