@@ -6,7 +6,7 @@ import { inertText, shortText } from './inert-text.ts';
 import { isLargestFirst, type ListPlace, PAGE_ACTORS, SORT_TITLES, type Sort } from './list-place.ts';
 import type { ShownActors } from './shown-actors.ts';
 import { rates, type Samples } from './samples.ts';
-import { Line } from './sparkline.tsx';
+import { RateLine } from './sparkline.tsx';
 
 interface ActorListProps {
   readonly shown: ShownActors;
@@ -32,7 +32,7 @@ export function ActorList(props: ActorListProps) {
       <div
         ref={listRef}
         class="list"
-        role="listbox"
+        role={actors.length === 0 ? 'group' : 'listbox'}
         aria-label="Actors"
         aria-busy={isLoading}
         tabIndex={0}
@@ -59,7 +59,7 @@ export function ActorList(props: ActorListProps) {
               : filter !== ''
                 ? `No actor's name, id or principal has “${inertText(shortText(filter, 40))}”.`
                 : list.state === ''
-                  ? 'No actors yet.'
+                  ? 'No actors yet. Install one: choose a module in the form of this host.'
                   : `No actor is ${list.state}.`}
           </p>
         )}
@@ -228,7 +228,7 @@ function Row({
       <span class="name" title={inertText(actor.name)}>
         {inertText(shortText(actor.name, 80))}
       </span>
-      <Line points={points} isFromZero label={`messages: ${rate}`} />
+      <RateLine points={points} />
       <span class="facts">
         <span>{state}</span>
         <span>{bytesText(actor.heapBytes + actor.stableBytes)}</span>

@@ -101,7 +101,9 @@ function MethodList({
               aria-current={name === chosen?.name ? 'true' : undefined}
               onClick={() => choose(name)}
             >
-              <span class="name">{inertText(shortText(name, 80))}</span>
+              <span class="name" title={inertText(name)}>
+                {inertText(shortText(name, 80))}
+              </span>
               <span class={`kind ${kind}`}>{kind.replace('_', ' ')}</span>
             </button>
           </li>

@@ -144,10 +144,10 @@ function HostCharts({ shown }: Pick<HomeProps, 'shown'>) {
   const samples = shown.samples.of(HOST_SAMPLES);
   return (
     <div class="charts">
-      <Chart title="Messages" points={rates(samples, ({ messages }) => messages)} isFromZero textOf={rateText} />
-      <Chart title="Traps" points={rates(samples, ({ traps }) => traps)} isFromZero textOf={rateText} tone="bad" />
-      <Chart title="Memory" points={levels(samples, ({ memoryBytes }) => memoryBytes)} isFromZero textOf={bytesText} />
-      <Chart title="Queue" points={levels(samples, ({ queued }) => queued)} isFromZero textOf={largeText} />
+      <Chart title="Messages" points={rates(samples, ({ messages }) => messages)} textOf={rateText} />
+      <Chart title="Traps" points={rates(samples, ({ traps }) => traps)} textOf={rateText} tone="bad" />
+      <Chart title="Memory" points={levels(samples, ({ memoryBytes }) => memoryBytes)} base={1024} textOf={bytesText} />
+      <Chart title="Queue" points={levels(samples, ({ queued }) => queued)} textOf={largeText} />
     </div>
   );
 }
@@ -161,7 +161,7 @@ function Failures({ failures, go }: { readonly failures: readonly ActorFailure[]
           the list to look at its messages, or to call it.
         </p>
       ) : (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Latest failures">
+        <div class="scroll" tabIndex={0} role="group" aria-label="Table of the latest failures">
           <table>
             <thead>
               <tr>

@@ -30,20 +30,19 @@ export function Overview({
         <Chart
           title="Memory"
           points={levels(samples, ({ memoryBytes }) => memoryBytes)}
-          isFromZero
+          base={1024}
           textOf={bytesText}
         />
         <Chart title="Cycles" points={levels(samples, ({ cycles }) => cycles)} isFromZero={false} textOf={largeText} />
-        <Chart title="Messages" points={rates(samples, ({ messages }) => messages)} isFromZero textOf={rateText} />
+        <Chart title="Messages" points={rates(samples, ({ messages }) => messages)} textOf={rateText} />
         <Chart
           title="Traps"
           points={rates(samples, ({ traps }) => traps)}
-          isFromZero
           textOf={rateText}
           tone="bad"
           now={largeText(actor.traps)}
         />
-        <Chart title="Queue" points={levels(samples, ({ queued }) => queued)} isFromZero textOf={largeText} />
+        <Chart title="Queue" points={levels(samples, ({ queued }) => queued)} textOf={largeText} />
       </div>
       <div class="columns">
         <section class="panel">

@@ -1,48 +1,37 @@
 import { useState } from 'preact/hooks';
-import { type Point, runsOf, WINDOW_MS } from './samples.ts';
+import { chartScale, type ChartScale, type ScaleOptions } from './chart-scale.ts';
+import { durationText } from './format.ts';
+import { type Point, runsOf } from './samples.ts';
 
-/** Smallest time span of a chart, so that something is visible soon. */
-const YOUNG_WINDOW_MS = 30_000;
 const WIDTH = 240;
-const HEIGHT = 48;
+const HEIGHT = 72;
 /** Room for the line's own width. */
 const MARGIN = 2;
 
-interface Scale {
+/** Returns the place of a point in the picture; the newest one is at the right edge. */
+function placesIn({ spanMs, lastMs, bottom, top }: ChartScale): {
   readonly x: (point: Point) => number;
   readonly y: (point: Point) => number;
-}
-
-/** Returns the scale for the last five minutes; the newest point is at the right edge. */
-function scaleOf(points: readonly Point[], isFromZero: boolean): Scale {
-  const lastMs = points.at(-1)?.atMs ?? 0;
-  const firstMs = points[0]?.atMs ?? 0;
-  const spanMs = Math.min(WINDOW_MS, Math.max(lastMs - firstMs, YOUNG_WINDOW_MS));
-  const values = points.map(({ value }) => value);
-  const most = Math.max(...values);
-  // A chart from zero gets some space above, or a constant would be a bar of full height.
-  const max = isFromZero ? most * 1.25 : most;
-  const min = isFromZero ? 0 : Math.min(...values);
+} {
   const height = HEIGHT - 2 * MARGIN;
   return {
     x: ({ atMs }) => WIDTH - ((lastMs - atMs) / spanMs) * WIDTH,
-    // A constant is drawn at the bottom if it is zero, otherwise in the middle.
-    y: ({ value }) =>
-      HEIGHT - MARGIN - (max > min ? ((value - min) / (max - min)) * height : isFromZero && max === 0 ? 0 : height / 2),
+    y: ({ value }) => HEIGHT - MARGIN - ((value - bottom) / (top - bottom)) * height,
   };
 }
 
-/** The line alone, for lists. */
-export function Line({
+/** The line of a chart; its axes stand around it. */
+function Line({
   points,
-  isFromZero,
+  scale,
   label,
 }: {
   readonly points: readonly Point[];
-  readonly isFromZero: boolean;
-  readonly label: string;
+  readonly scale: ChartScale;
+  /** Undefined: the picture tells nothing that does not stand beside it. */
+  readonly label: string | undefined;
 }) {
-  const { x, y } = scaleOf(points, isFromZero);
+  const { x, y } = placesIn(scale);
   const at = (point: Point): string => `${x(point).toFixed(1)},${y(point).toFixed(1)}`;
   const strokes: string[] = [];
   const areas: string[] = [];
@@ -54,7 +43,14 @@ export function Line({
     areas.push(`M${x(first).toFixed(1)},${HEIGHT}L${line}L${x(last).toFixed(1)},${HEIGHT}Z`);
   }
   return (
-    <svg class="line" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+    <svg
+      class="line"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      role={label === undefined ? undefined : 'img'}
+      aria-hidden={label === undefined}
+      aria-label={label}
+    >
       {strokes.length > 0 && (
         <>
           <path class="area" d={areas.join('')} />
@@ -65,52 +61,85 @@ export function Line({
   );
 }
 
-/** A chart with its title, the newest value, and under the pointer the value of that moment. */
-export function Chart({
-  title,
-  points,
-  isFromZero,
-  textOf,
-  tone = 'info',
-  now,
-}: {
+/** The line of an actor's messages, for the list, which has their rate as text. */
+export function RateLine({ points }: { readonly points: readonly Point[] }) {
+  return <Line points={points} scale={chartScale(points, { isFromZero: true, base: 1000 })} label={undefined} />;
+}
+
+interface ChartProps extends Partial<ScaleOptions> {
   readonly title: string;
   readonly points: readonly Point[];
-  readonly isFromZero: boolean;
   readonly textOf: (value: number) => string;
   readonly tone?: 'info' | 'bad';
   /** Text shown instead of the newest value. */
   readonly now?: string;
-}) {
-  const [looked, setLooked] = useState<number | undefined>(undefined);
-  const { x } = scaleOf(points, isFromZero);
-  const lookedAt = looked === undefined ? undefined : nearest(points, looked * WIDTH, x);
+}
+
+/** A chart with axes, its title and the newest value; under the pointer, or by arrow keys, the value of a moment. */
+export function Chart({ title, points, isFromZero = true, base = 1000, textOf, tone = 'info', now }: ChartProps) {
+  /** Time of the point that is looked at. */
+  const [lookedMs, setLooked] = useState<number | undefined>(undefined);
+  const scale = chartScale(points, { isFromZero, base });
+  const { x } = placesIn(scale);
   const last = points.at(-1);
-  const value =
-    lookedAt === undefined ? (now ?? (last === undefined ? '–' : textOf(last.value))) : textOf(lookedAt.value);
-  const ago =
-    lookedAt === undefined || last === undefined ? '' : `${Math.round((last.atMs - lookedAt.atMs) / 1000)} s ago`;
+  const looked = lookedMs === undefined ? undefined : nearest(points, ({ atMs }) => Math.abs(atMs - lookedMs));
+  const newest = now ?? (last === undefined ? '–' : textOf(last.value));
+  const value = looked === undefined ? newest : textOf(looked.value);
+  const ago = looked === undefined || last === undefined ? '' : `${Math.round((last.atMs - looked.atMs) / 1000)} s ago`;
+  const step = (by: number): void => {
+    const at = looked === undefined ? points.length : points.indexOf(looked);
+    const next = points[Math.min(points.length - 1, Math.max(0, at + by))];
+    setLooked(next?.atMs);
+  };
+  const span = durationText(scale.spanMs);
   return (
     <figure
       class={`chart ${tone}`}
-      onPointerMove={(event) => {
-        const { left, width } = event.currentTarget.getBoundingClientRect();
-        setLooked((event.clientX - left) / width);
+      tabIndex={0}
+      aria-label={`${title}: chart, arrow keys read it`}
+      onKeyDown={({ key }) => {
+        if (key === 'ArrowLeft') step(-1);
+        else if (key === 'ArrowRight') step(1);
       }}
-      onPointerLeave={() => setLooked(undefined)}
+      onBlur={() => setLooked(undefined)}
     >
       <figcaption>
         <span class="name">{title}</span>
         <span class="ago">{ago}</span>
         <span class="value">{value}</span>
+        <span class="offscreen" role="status">
+          {looked === undefined ? '' : `${value}, ${ago}`}
+        </span>
       </figcaption>
-      <Line points={points} isFromZero={isFromZero} label={`${title} over the last minutes, now ${value}`} />
+      <div class="scale" aria-hidden="true">
+        <span>{textOf(scale.top)}</span>
+        <span>{textOf(scale.bottom)}</span>
+      </div>
+      <div
+        class="plot"
+        onPointerMove={(event) => {
+          const { left, width } = event.currentTarget.getBoundingClientRect();
+          const at = ((event.clientX - left) / width) * WIDTH;
+          setLooked(nearest(points, (point) => Math.abs(x(point) - at))?.atMs);
+        }}
+        onPointerLeave={() => setLooked(undefined)}
+      >
+        <Line
+          points={points}
+          scale={scale}
+          label={`${title} over ${span}, from ${textOf(scale.bottom)} to ${textOf(scale.top)}, now ${newest}`}
+        />
+      </div>
+      <div class="times" aria-hidden="true">
+        <span>{span} ago</span>
+        <span>now</span>
+      </div>
     </figure>
   );
 }
 
-function nearest(points: readonly Point[], at: number, x: (point: Point) => number): Point | undefined {
+function nearest(points: readonly Point[], distanceOf: (point: Point) => number): Point | undefined {
   let best: Point | undefined;
-  for (const point of points) if (best === undefined || Math.abs(x(point) - at) < Math.abs(x(best) - at)) best = point;
+  for (const point of points) if (best === undefined || distanceOf(point) < distanceOf(best)) best = point;
   return best;
 }
