@@ -24,7 +24,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@dfinity/principal': '^subsystems/codec/',
   motoko: '^subsystems/compiler/',
   'smol-toml': '^subsystems/compiler/mops/',
-  '@noble/curves': '^subsystems/management/',
+  '@noble/curves': '^subsystems/(management|certification)/',
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
   pino: '^config/log-sink[.]ts$',
   'prom-client': '^subsystems/metrics/',

@@ -61,6 +61,9 @@ export const TIMER_MS_MAX = 2 ** 31 - 1;
 /** Promised: seconds for which answers are kept under clients' keys: one day, as in most services with such keys. */
 export const IDEMPOTENCY_SECS = 86_400;
 
+/** Promised: seconds that a synchronous call of an agent waits; the Internet Computer's own time. */
+export const AGENT_WAIT_SECS = 10;
+
 /** Promised: seconds after which an outcall is abandoned. */
 export const OUTCALL_TIMEOUT_SECS = 30;
 /** One day: an outcall that waits for longer holds a place that others need. */

@@ -44,6 +44,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   // The program decides before anything starts whether the address may be open, whichever plugin implements auth.
   insecure: PROGRAM,
   'browser-guard': { part: 'http' },
+  agents: { part: 'agents' },
+  'agent-wait-secs': { part: 'agents' },
   executors: { part: 'execution' },
   'memory-bytes': { part: 'execution' },
   'instruction-limit': { part: 'metering', holdsWhenOff: true },

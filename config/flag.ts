@@ -6,6 +6,7 @@ export type FlagGroup =
   | 'manifest'
   | 'http'
   | 'auth'
+  | 'agents'
   | 'execution'
   | 'metering'
   | 'canisters'

@@ -133,6 +133,23 @@ export const FLAGS = {
       'Where no token is configured, refuse requests that browsers send for pages of other sites, or under ' +
       "host names that are not this server's (docs/security.md).",
   }),
+  agents: choice({
+    group: 'agents',
+    choices: ['off', 'guarded', 'open'],
+    defaultValue: 'off',
+    summary:
+      'Serve clients of the Internet Computer at /api (docs/agents.md). guarded: they need the token, where there is ' +
+      'one; open: signatures alone say who calls.',
+  }),
+  'agent-wait-secs': integer({
+    group: 'agents',
+    placeholder: 'SECS',
+    defaultValue: defaults.AGENT_WAIT_SECS,
+    unit: 's',
+    min: 1,
+    max: 300,
+    summary: 'Time that a synchronous call at /api waits for its answer; after it, the client asks for the status.',
+  }),
   executors: integer({
     group: 'execution',
     placeholder: 'N',

@@ -20,6 +20,7 @@ const GROUPS: Readonly<Record<FlagGroup, string>> = {
   manifest: 'manifest: which actors',
   http: 'http: where the server listens',
   auth: 'auth: who may use the server',
+  agents: 'agents: clients of the Internet Computer',
   execution: 'execution: running messages',
   metering: 'metering: what messages cost',
   canisters: 'canisters: the actors',

@@ -192,6 +192,7 @@ function buildConfig(
   return freezeConfig({
     http: httpOf(flags, address, options),
     auth: { token },
+    agents: { mode: flags.agents, waitMs: flags['agent-wait-secs'] * 1000, version },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,
@@ -330,6 +331,8 @@ function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly Co
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
+  if (given.has('agent-wait-secs') && flags.agents === 'off')
+    warnings.push('--agent-wait-secs has no effect without --agents guarded or --agents open');
   return warnings;
 }
 

@@ -34,6 +34,15 @@ interface AuthSection {
   readonly token: string | undefined;
 }
 
+interface AgentsSection {
+  /** Who may use the agent interface. */
+  readonly mode: 'off' | 'guarded' | 'open';
+  /** Milliseconds that a synchronous call of an agent waits for its answer. */
+  readonly waitMs: number;
+  /** The host's version, for agents that ask. */
+  readonly version: string;
+}
+
 interface MeteringSection {
   /** False with `--cycles 0` and `--no-metering`: only the instruction limit applies. */
   readonly isEnabled: boolean;
@@ -168,6 +177,7 @@ type EmptySection = Readonly<Record<string, never>>;
 export interface ServerConfig {
   readonly http: HttpSection;
   readonly auth: AuthSection;
+  readonly agents: AgentsSection;
   readonly metering: MeteringSection;
   readonly execution: ExecutionSection;
   readonly storage: StorageSection;

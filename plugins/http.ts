@@ -1,4 +1,5 @@
 import { Clock, definePlugin, Logger, Readiness } from '../kernel/index.ts';
+import { Agents } from '../subsystems/agents/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
@@ -17,6 +18,7 @@ export const httpPlugin = definePlugin({
   name: 'http',
   provides: HttpServer,
   requires: {
+    agents: Agents,
     auth: Auth,
     readiness: Readiness,
     canisters: Canisters,

@@ -1,4 +1,5 @@
 import type { Plugin } from '../kernel/index.ts';
+import { agentsPlugin } from './agents.ts';
 import { authPlugin } from './auth.ts';
 import { canistersPlugin } from './canisters.ts';
 import { codecPlugin } from './codec.ts';
@@ -38,6 +39,7 @@ export const builtinPlugins: readonly Plugin[] = [
   openApiPlugin,
   mopsClosurePlugin,
   variablesPlugin,
+  agentsPlugin,
   gatewayPlugin,
   inspectorPlugin,
   hotReloadPlugin,

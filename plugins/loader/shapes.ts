@@ -119,6 +119,8 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   scheduler: {
     supports: 'value',
     deliver: 'method',
+    knownCall: 'optional',
+    isAnswerKept: 'optional',
     live: 'value',
     queuedMax: 'value',
     idempotency: 'value',

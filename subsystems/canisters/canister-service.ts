@@ -14,7 +14,7 @@ import type { Execution } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import { notSupported, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
+import { type KnownCall, notSupported, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { createAssetFolders } from '../assets/index.ts';
 import { Accounting } from './accounting.ts';
@@ -217,6 +217,18 @@ export class CanisterService implements Canisters {
 
   call(canister: Canister, message: ClientMessage): Promise<Outcome> {
     return this.#messages.call(recordOf(canister), message);
+  }
+
+  knownCall(canister: Canister, key: string): Promise<KnownCall | undefined> {
+    const { scheduler } = this.#needs;
+    if (scheduler.knownCall === undefined) throw notSupported('idempotencyKeys');
+    return scheduler.knownCall(recordOf(canister).handle, key);
+  }
+
+  isAnswerKept(canister: Canister, key: string): boolean {
+    const { scheduler } = this.#needs;
+    if (scheduler.isAnswerKept === undefined) throw notSupported('idempotencyKeys');
+    return scheduler.isAnswerKept(recordOf(canister).handle, key);
   }
 
   ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {

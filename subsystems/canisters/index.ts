@@ -14,7 +14,7 @@ import type { CandidInterface } from '../codec/index.ts';
 import type { CandidFindings, StableFindings } from '../compatibility/index.ts';
 import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import type { IngressMessage } from '../scheduler/index.ts';
+import type { IngressMessage, KnownCall } from '../scheduler/index.ts';
 
 export type { AddressedBy } from '../ic/index.ts';
 
@@ -409,6 +409,10 @@ export interface Canisters {
    * guest's fault is in the outcome. With a key (updates only), as `Scheduler.deliver` says.
    */
   call(canister: Canister, message: ClientMessage): Promise<Outcome>;
+  /** Resolves with what is known of the call with a request id (`requestKey`); as `Scheduler.knownCall`. */
+  knownCall(canister: Canister, key: string): Promise<KnownCall | undefined>;
+  /** Returns true if the answer of the call with that request id is kept; as `Scheduler.isAnswerKept`. */
+  isAnswerKept(canister: Canister, key: string): boolean;
   /**
    * Executes a query that no client has asked for now: it counts as a message, but is in no history. Throws as `call`
    * does.

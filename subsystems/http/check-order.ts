@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readiness } from '../../kernel/index.ts';
+import type { AgentMode } from '../agents/index.ts';
 import type { Auth } from '../auth/index.ts';
 import { prefersJson } from './accept.ts';
 import { isEventSource } from './event-source.ts';
 import { CHALLENGE, type Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
 import type { BrowserGuard } from './browser-guard.ts';
+import { asBearer, isAgentTarget } from './agent-routes.ts';
 import { OpenTarget, type OpenTargets } from './open-targets.ts';
 import { preflightHeaders } from './preflight.ts';
 import { BODY_BYTES_MIN, bodyBytesMaxOf, isHealthProbe, isOpenTarget } from './request-target.ts';
@@ -54,6 +56,7 @@ export class CheckOrder {
   /** Undefined if everybody who reaches the server may use it, or if the token says who may. */
   readonly #guard: BrowserGuard | undefined;
   readonly #open: Pick<OpenTargets, 'find'>;
+  readonly #agents: AgentMode;
   /** The last one that was looked at and is as it should be: most requests name the same. */
   #host: string | undefined = undefined;
 
@@ -63,7 +66,9 @@ export class CheckOrder {
     responder: Responder,
     open: Pick<OpenTargets, 'find'>,
     guard?: BrowserGuard,
+    agents: AgentMode = 'off',
   ) {
+    this.#agents = agents;
     this.#open = open;
     this.#auth = auth;
     this.#readiness = readiness;
@@ -143,7 +148,10 @@ export class CheckOrder {
     expectation: Expectation,
   ): typeof BUILT_IN | OpenTarget | undefined {
     const { authorization, accept } = request.headers;
-    if (!this.#auth.allows(authorization)) {
+    const isAgent = this.#agents !== 'off' && isAgentTarget(request.url ?? '');
+    // Signatures say who asks.
+    if (isAgent && this.#agents === 'open') return BUILT_IN;
+    if (!this.#auth.allows(isAgent ? asBearer(authorization) : authorization)) {
       const open = this.#open.find(request);
       if (open !== undefined) return open;
       return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', CHALLENGE);

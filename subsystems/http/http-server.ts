@@ -3,6 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
+import type { Agents } from '../agents/index.ts';
 import type { Auth } from '../auth/index.ts';
 import { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
@@ -16,6 +17,7 @@ import type { Storage } from '../storage/index.ts';
 import { BodyBudget } from './body-budget.ts';
 import { Broadcast } from './broadcast.ts';
 import { AccessLog } from './access-log.ts';
+import { AGENT_ROUTES, agentHandlers, agentsOff, isAgentTarget } from './agent-routes.ts';
 import { BrowserGuard } from './browser-guard.ts';
 import { type AddressRange, ClientAddresses } from './client-addresses.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
@@ -80,6 +82,7 @@ const CLOSING_STALL_MS = 5000;
 keepRequestsYoung();
 
 export interface HttpServerNeeds {
+  readonly agents: Agents;
   readonly auth: Auth;
   readonly readiness: Readiness;
   readonly canisters: ServedCanisters;
@@ -181,7 +184,9 @@ class FastifyHttpServer implements OpenableHttpServer {
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
   /** Displaced connections that the log has told of. */
   #displacedLogged = 0;
-  readonly #pluginSpecs: readonly RouteSpec[];
+  readonly #agents: Agents;
+  /** Routes of plugins from outside, and of agents. */
+  readonly #addedSpecs: readonly RouteSpec[];
   readonly #pluginAnswers: PluginAnswers;
   readonly #app: FastifyInstance;
   readonly #server: Server;
@@ -192,7 +197,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, gateway, ...granted } = needs;
+    const { agents, auth, gateway, ...granted } = needs;
+    this.#agents = agents;
     const { readiness, metrics, clock, log } = granted;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
@@ -207,11 +213,12 @@ class FastifyHttpServer implements OpenableHttpServer {
     const { browserGuard } = options;
     const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
     this.#openTargets = new OpenTargets(needs.canisters);
-    this.#checks = new CheckOrder(auth, readiness, this.#responder, this.#openTargets, guard);
+    this.#checks = new CheckOrder(auth, readiness, this.#responder, this.#openTargets, guard, needs.agents.mode);
     this.#gateway = gateway;
     this.#pluginAnswers = new PluginAnswers(log);
-    this.#pluginSpecs = (options.pluginRoutes ?? []).map(pluginRouteSpec);
-    this.#targets = new Targets(gateway, readiness, options, this.#pluginSpecs);
+    const agentSpecs = agents.mode === 'off' ? [] : AGENT_ROUTES;
+    this.#addedSpecs = [...(options.pluginRoutes ?? []).map(pluginRouteSpec), ...agentSpecs];
+    this.#targets = new Targets(gateway, readiness, options, this.#addedSpecs);
     this.#auth = auth;
     this.#clients = new ClientAddresses(options.trustedProxies ?? []);
     this.#refusedTokens = new RefusedTokens(this.#clients, log);
@@ -248,6 +255,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       server: this.#server,
       host,
       options,
+      agentRoutes: agents.mode === 'off' ? [] : agentHandlers(host, agents, bodies),
       pluginAnswers: this.#pluginAnswers,
       unknown: this.#unknown,
       notFound: (request, response) => this.#notFound(request, response),
@@ -478,6 +486,7 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {
     countedBy(this.#unknown, response);
-    this.#responder.error(response, notFound(request, this.#pluginSpecs));
+    const isOff = this.#agents.mode === 'off' && isAgentTarget(request.url ?? '');
+    this.#responder.error(response, isOff ? agentsOff() : notFound(request, this.#addedSpecs));
   }
 }

@@ -26,7 +26,8 @@ export type JobKind =
   | 'take-snapshot'
   | 'load-snapshot'
   | 'delete-snapshot'
-  | 'variables';
+  | 'variables'
+  | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */
 export class JobLog {

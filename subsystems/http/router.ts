@@ -22,6 +22,7 @@ interface RouterParts {
   readonly server: Server;
   readonly host: RouteHost;
   readonly options: VersionInfo & { readonly pluginRoutes?: readonly PluginRouteSpec[] };
+  readonly agentRoutes: readonly (readonly [RouteSpec, Handler])[];
   readonly pluginAnswers: PluginAnswers;
   /** Requests for paths that do not exist. */
   readonly unknown: RequestTally;
@@ -34,6 +35,7 @@ export function createRouter({
   server,
   host,
   options,
+  agentRoutes,
   pluginAnswers,
   unknown,
   notFound,
@@ -65,6 +67,7 @@ export function createRouter({
     },
   });
   for (const [spec, handle] of servedRoutes(host, options)) register(app, host, spec, handle);
+  for (const [spec, handle] of agentRoutes) register(app, host, spec, handle);
   for (const route of options.pluginRoutes ?? [])
     register(app, host, pluginRouteSpec(route), pluginHandler(route, host.responder, pluginAnswers));
   return app;

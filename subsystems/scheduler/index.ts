@@ -32,6 +32,34 @@ export function isOpenKey(key: string): boolean {
   return key.startsWith(OPEN_KEY);
 }
 
+/** First character of the keys that are ids of requests, which name their caller; no header can have it. */
+const REQUEST_KEY = '\u0002';
+
+/**
+ * Returns the id of a request (32 bytes: a hash of all of it, its sender too) as the key of its call. Its answer is
+ * known for REQUEST_SECONDS, whatever `--idempotency-secs` says.
+ */
+export function requestKey(id: Uint8Array): string {
+  return REQUEST_KEY + Buffer.from(id.buffer, id.byteOffset, id.length).toString('latin1');
+}
+
+/** Returns true if a key is the id of a request: the same for every caller. */
+export function isRequestKey(key: string): boolean {
+  return key.startsWith(REQUEST_KEY) || key.startsWith(OPEN_KEY + REQUEST_KEY);
+}
+
+/** Seconds for which the answer of a call with a request id is known: longer than anybody may send it again. */
+export const REQUEST_SECONDS = 400;
+
+/** A call with a request id, as far as it is known. */
+export interface KnownCall {
+  readonly caller: Uint8Array;
+  /** Undefined: it is under way. */
+  readonly outcome: Outcome | undefined;
+  /** True if something of it has been executed. */
+  readonly hasRun: boolean;
+}
+
 /** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
 export interface DeliveredMessage {
   readonly kind: RunKind;
@@ -155,6 +183,13 @@ export interface Messages {
    * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
   deliver(handle: number, message: DeliveredMessage): Promise<Outcome>;
+  /**
+   * Resolves with what is known of the call with a request id (`requestKey`); undefined: nothing. Rejects with
+   * ServerError `state-corrupt`. A scheduler without this and `isAnswerKept` cannot serve agents.
+   */
+  knownCall?(handle: number, key: string): Promise<KnownCall | undefined>;
+  /** Returns true if the answer of the call with that request id is kept: something of it has been executed. */
+  isAnswerKept?(handle: number, key: string): boolean;
   readonly live: LiveFigures;
   /** With so many waiting, the next message of a client is answered `unavailable`. */
   readonly queuedMax: number;

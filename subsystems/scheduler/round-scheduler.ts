@@ -22,6 +22,7 @@ import type {
   AdmitOptions,
   ChangedCode,
   IdempotencyFigures,
+  KnownCall,
   DeliveredMessage,
   LiveFigures,
   Scheduler,
@@ -139,6 +140,16 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   get idempotency(): IdempotencyFigures {
     return this.#parts.idempotency.figures;
+  }
+
+  async knownCall(handle: number, key: string): Promise<KnownCall | undefined> {
+    const canister = this.#parts.canisters.ifAny(handle);
+    return canister === undefined ? undefined : await this.#parts.idempotency.known(canister, key);
+  }
+
+  isAnswerKept(handle: number, key: string): boolean {
+    const canister = this.#parts.canisters.ifAny(handle);
+    return canister !== undefined && this.#parts.idempotency.isKept(canister, key);
   }
 
   get live(): LiveFigures {

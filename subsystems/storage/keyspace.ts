@@ -31,6 +31,8 @@ export const META = {
   history: 'H',
   /** The secret of the host's signing keys (management). */
   seed: 'K',
+  /** The secret of the keys that certificates are signed with (certification). */
+  certification: 'C',
   /** Ids that have been given out (canisters). */
   ids: 'n',
   /** The newest unit that the tables have (storage). */

@@ -38,6 +38,7 @@ function anotherValueOf(name: string): string {
     'a.b=c',
     '127.0.0.1',
     'unit:7',
+    'guarded',
   ];
   const usable = candidates.find((text) => {
     try {

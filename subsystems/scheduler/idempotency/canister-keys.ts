@@ -3,7 +3,7 @@
  * refers to the other. Main thread: plain state.
  */
 import { type Outcome, sameBytes, type Step } from '../../ic/index.ts';
-import type { DeliveredMessage } from '../index.ts';
+import { type DeliveredMessage, isRequestKey } from '../index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
 import { latin1Of } from './argument-digest.ts';
 import { type Chained, HashChains } from './hash-chains.ts';
@@ -49,7 +49,7 @@ export class CanisterKeys {
   /** The call of that key that is under way, if there is one. */
   underWay(hash: number, caller: Uint8Array, key: string): UnderWay | undefined {
     let call = this.#underWay.bucketOf(hash);
-    while (call !== undefined && !(call.hash === hash && call.key === key && sameBytes(call.caller, caller))) {
+    while (call !== undefined && !(call.hash === hash && call.key === key && isSameOwner(key, call.caller, caller))) {
       call = call.next;
     }
     return call;
@@ -167,9 +167,14 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
   }
 }
 
+/** Returns true if keys of both callers are one: the id of a request has its caller in it. */
+export function isSameOwner(key: string, one: Uint8Array, other: Uint8Array): boolean {
+  return isRequestKey(key) || sameBytes(one, other);
+}
+
 /** Whom a key belongs to, and the key, as one text: a character a byte. A principal has 29 bytes at most. */
 export function identityOf(caller: Uint8Array, key: string): string {
-  return String.fromCharCode(caller.length) + latin1Of(caller) + key;
+  return isRequestKey(key) ? key : String.fromCharCode(caller.length) + latin1Of(caller) + key;
 }
 
 /** For one who waited: bytes of its own, since they may be handed over. */

@@ -18,13 +18,13 @@
  * Main thread; what it does in one go takes a millisecond or two, but for the growth of an index (key-index.ts).
  */
 import { type Clock, type ServerError, TimeSlices } from '../../../kernel/index.ts';
-import { type Outcome, REJECT_CODE, sameBytes } from '../../ic/index.ts';
+import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
 import type { PackedRecords } from '../../storage/index.ts';
 import type { CallJournal } from '../call-journal.ts';
-import { type IdempotencyFigures, isOpenKey } from '../index.ts';
+import { type IdempotencyFigures, isOpenKey, isRequestKey, type KnownCall, REQUEST_SECONDS } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
-import { type Asked, CanisterKeys, identityOf, type KeyOwner, UnderWay } from './canister-keys.ts';
+import { type Asked, CanisterKeys, identityOf, isSameOwner, type KeyOwner, UnderWay } from './canister-keys.ts';
 import {
   fullness,
   isKept,
@@ -128,8 +128,7 @@ export class Idempotency {
       else others.push(asked);
       return;
     }
-    const found = keys.index.withHash(hash);
-    const living = found.length === 0 ? found : found.filter((entry) => !this.#hasExpired(entry.seconds));
+    const living = this.#living(keys, hash);
     if (living.length === 0) this.#begin(keys, asked, hash);
     else void this.#look(keys, asked, hash, living);
   }
@@ -151,7 +150,7 @@ export class Idempotency {
     const unit = this.#needs.journal.newest;
     let record: AnswerRecord | undefined;
     try {
-      record = await this.#find(keys, asked, living);
+      record = await this.#find(keys, { key: asked.key, caller: asked.message.caller }, living);
     } catch (error) {
       keys.looking.delete(identity);
       for (const each of waiting) each.refuse(error);
@@ -171,15 +170,18 @@ export class Idempotency {
     }
   }
 
-  async #find(keys: CanisterKeys, asked: Asked, living: readonly KeyEntry[]): Promise<AnswerRecord | undefined> {
-    const { key, message } = asked;
+  async #find(
+    keys: CanisterKeys,
+    { key, caller }: Pick<AnsweredCall, 'key' | 'caller'>,
+    living: readonly KeyEntry[],
+  ): Promise<AnswerRecord | undefined> {
     for (const { row, offset, bytes, seconds } of living) {
       const number = keys.rowNumber(row);
       const stored = keys.row?.number === number ? keys.row.view() : await this.#rows.get(keys.canister, number);
       // The key may have been forgotten meanwhile.
       if (stored === undefined && (this.#hasExpired(seconds) || !this.#knows(keys))) continue;
       const record = new AnswerRowReader(stored ?? NO_BYTES, nameOf(keys.canister, number)).record(offset, bytes);
-      if (record.key === key && sameBytes(record.caller, message.caller)) return record;
+      if (record.key === key && isSameOwner(key, record.caller, caller)) return record;
     }
     return undefined;
   }
@@ -209,6 +211,28 @@ export class Idempotency {
     const problem = fullness(this.#bounds, keys.all, this.#all);
     if (problem !== undefined || !isOpenKey(key)) return problem;
     return fullness(openBounds(this.#bounds), keys.open, this.#open, ' of clients without the token');
+  }
+
+  /** Returns what is known of the call with a request id. Rejects with ServerError `state-corrupt`. */
+  async known(canister: KeyOwner, key: string): Promise<KnownCall | undefined> {
+    const keys = this.#canisters.get(canister);
+    if (keys === undefined) return undefined;
+    const hash = this.#hashes.hashOf(NO_BYTES, key);
+    const underWay = keys.underWay(hash, NO_BYTES, key);
+    if (underWay !== undefined) return { caller: underWay.caller, outcome: undefined, hasRun: underWay.hasRun };
+    const record = await this.#find(keys, { key, caller: NO_BYTES }, this.#living(keys, hash));
+    return record && { caller: record.caller, outcome: record.outcome, hasRun: true };
+  }
+
+  /** Returns true if an answer is kept under that request id; another key of the same hash may be taken for it. */
+  isKept(canister: KeyOwner, key: string): boolean {
+    const keys = this.#canisters.get(canister);
+    return keys !== undefined && this.#living(keys, this.#hashes.hashOf(NO_BYTES, key)).length > 0;
+  }
+
+  #living(keys: CanisterKeys, hash: number): readonly KeyEntry[] {
+    const found = keys.index.withHash(hash);
+    return found.length === 0 ? found : found.filter((entry) => !this.#hasExpired(entry.seconds));
   }
 
   // ---- an answer is known
@@ -261,7 +285,10 @@ export class Idempotency {
     bytes: number,
     givenMs: number,
   ): void {
-    keys.index.add(hash, row >>> 0, offset, bytes, Math.ceil(givenMs / 1000), isOpenKey(key));
+    // As if it had been given earlier: ids of requests are forgotten sooner than clients' keys.
+    const earlier = isRequestKey(key) ? this.#seconds - REQUEST_SECONDS : 0;
+    const seconds = Math.max(0, Math.ceil(givenMs / 1000) - earlier);
+    keys.index.add(hash, row >>> 0, offset, bytes, seconds, isOpenKey(key));
     for (const count of countsOf(keys, key)) {
       count.keys++;
       count.bytes += bytes + INDEX_BYTES_PER_KEY;

@@ -6,6 +6,7 @@
  * Main thread: plain numbers.
  */
 import { randomBytes } from 'node:crypto';
+import { isRequestKey } from '../index.ts';
 import { latin1Of } from './argument-digest.ts';
 
 interface HashSecret {
@@ -24,6 +25,7 @@ export class KeyHashes {
 
   /** 0 ≤ result < 2^32. Every character of `key` is a byte. */
   hashOf(caller: Uint8Array, key: string): number {
+    if (isRequestKey(key)) return keyHash(key, this.#secrets[0]);
     if (caller !== this.#caller) {
       const text = latin1Of(caller);
       const [low, high] = this.#secrets;

@@ -5,6 +5,8 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Capability, defineCapability, type Plugin, systemClock } from '../../../kernel/index.ts';
 import { httpPlugin } from '../../../plugins/http.ts';
+import { Agents } from '../../../subsystems/agents/index.ts';
+import { NoAgents } from '../../../subsystems/agents/no-agents.ts';
 import { Auth } from '../../../subsystems/auth/index.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
@@ -41,6 +43,7 @@ suite('opening and closing', () => {
   test('the origin is the real address, and unknown before', async (t) => {
     const server = createHttpServer(
       {
+        agents: new NoAgents(),
         auth: createBearerAuth({ token: undefined }),
         readiness: { isReady: true, note: '' },
         canisters: new CounterCanisters(),
@@ -202,6 +205,7 @@ suite('opening and closing', () => {
       },
     };
     const plugins = [
+      given<unknown>(Agents, new NoAgents()),
       given<unknown>(Auth, createBearerAuth({ token: undefined })),
       given<unknown>(Canisters, canisters),
       given<unknown>(Codec, counterCodec),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
+import { NoAgents } from '../../../subsystems/agents/no-agents.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type Canister,
@@ -462,6 +463,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const { websites = gateway, ...rest } = others;
   const server = createHttpServer(
     {
+      agents: new NoAgents(),
       auth: createBearerAuth({ token }),
       readiness,
       canisters,

@@ -1,0 +1,292 @@
+/**
+ * The agent interface: an envelope comes in, is read and proven, and is answered with what the host certifies.
+ *
+ *     body ─► CBOR, fields ─► expiry ─► sender ─► effective id ─► target ─► answer, certificate or signature
+ *
+ * A call is named by its request id, which takes the place of an `Idempotency-Key`: a call that comes again is answered
+ * and not executed again, also after a crash (ADR 38, ADR 110). Main thread, but for signatures.
+ */
+import { type Clock, ServerError } from '../../kernel/index.ts';
+import type { Canister, Canisters } from '../canisters/index.ts';
+import { separated } from '../certification/index.ts';
+import { type Outcome, parsePrincipal, principalToText, sameBytes } from '../ic/index.ts';
+import { openKey, requestKey } from '../scheduler/index.ts';
+import { certificateAlone, certifiedReply, factsOfRequest, queryAnswer, refusedCall } from './answers.ts';
+import { type Certifier, type CertifierNeeds, startCertifier } from './certifier.ts';
+import {
+  bad,
+  type CallEnvelope,
+  checkExpiry,
+  type Envelope,
+  readEnvelope,
+  type ReadStateEnvelope,
+} from './envelope.ts';
+import type { AgentAnswer, AgentRequest } from './index.ts';
+import { noSuchCanister, refusalOf, type Rejection, rejectionOf, standingRefusal } from './rejections.ts';
+import { Senders } from './senders.ts';
+import { canisterFacts, rangeFacts, readPaths, subnetFacts } from './state-facts.ts';
+import { CborWriter, type Fact } from '../certification/index.ts';
+import { NO_BYTES } from '../bytes/index.ts';
+
+const API_VERSION = '0.18.0';
+const RESPONSE = separated('ic-response');
+const NANOSECONDS_PER_MS = 1_000_000n;
+const INSPECT = 'canister_inspect_message';
+/** Milliseconds for which a certificate of everybody's is given again. */
+const SUBNET_MS = 30_000;
+const TIME_MS = 1000;
+
+export interface AgentInterfaceNeeds extends CertifierNeeds {
+  readonly canisters: Pick<Canisters, 'resolveIfAny' | 'call' | 'knownCall' | 'isAnswerKept' | 'newTrace'>;
+  readonly clock: Clock;
+}
+
+export interface AgentInterfaceOptions {
+  /** True if no token is asked for. */
+  readonly isOpen: boolean;
+  /** Milliseconds that a synchronous call waits for its answer. */
+  readonly waitMs: number;
+  readonly version: string;
+}
+
+interface KeptCertificate {
+  readonly until: number;
+  readonly certificate: Promise<Uint8Array>;
+}
+
+type Called = AgentAnswer['called'];
+
+export class AgentInterface {
+  readonly #needs: AgentInterfaceNeeds;
+  readonly #options: AgentInterfaceOptions;
+  readonly #senders: Senders;
+  readonly #certifier: Certifier;
+  readonly #kept = new Map<string, KeptCertificate>();
+
+  private constructor(needs: AgentInterfaceNeeds, options: AgentInterfaceOptions, certifier: Certifier) {
+    this.#needs = needs;
+    this.#options = options;
+    this.#certifier = certifier;
+    this.#senders = new Senders(needs.clock);
+  }
+
+  /** Resolves when the host's keys are there. */
+  static async start(needs: AgentInterfaceNeeds, options: AgentInterfaceOptions): Promise<AgentInterface> {
+    return new AgentInterface(needs, options, await startCertifier(needs));
+  }
+
+  close(): Promise<void> {
+    return this.#certifier.signer.close();
+  }
+
+  status(): Uint8Array {
+    const out = new CborWriter().selfDescribed().map(4).text('root_key').bytes(this.#certifier.identity.rootKey);
+    out.text('impl_version').text(`svc ${this.#options.version}`);
+    return out.text('replica_health_status').text('healthy').text('ic_api_version').text(API_VERSION).done();
+  }
+
+  async answer({ route, version, id, body }: AgentRequest): Promise<AgentAnswer> {
+    const effectiveId = parsePrincipal(id);
+    if (effectiveId === undefined) throw bad('the path', `has no principal, but ${JSON.stringify(id.slice(0, 80))}`);
+    const type = route === 'subnet_read_state' ? 'read_state' : route;
+    const envelope = await readEnvelope(body, type);
+    this.#checkExpiry(envelope);
+    const target = envelope.type === 'read_state' ? effectiveId : envelope.canisterId;
+    await this.#senders.check(envelope, target);
+    if (envelope.type === 'read_state')
+      return this.#readState(envelope, route === 'read_state' ? effectiveId : undefined, effectiveId);
+    if (!sameBytes(envelope.canisterId, effectiveId)) {
+      const text = `names ${principalToText(effectiveId)}, but the request is for ${principalToText(envelope.canisterId)}`;
+      throw bad('the path', text);
+    }
+    return envelope.type === 'call' ? this.#call(envelope, version) : this.#query(envelope);
+  }
+
+  #checkExpiry({ type, sender, expiry }: Envelope): void {
+    const isAnonymous = sender.length === 1;
+    if (isAnonymous && type !== 'call') return;
+    checkExpiry(expiry, this.#needs.clock.nowMs());
+  }
+
+  /** Returns the canister with that id; a rejection if there is none. */
+  #canisterOf(id: Uint8Array): Canister | Rejection {
+    try {
+      // Nobody's name is a hex id that begins with a digit, and one of letters alone is looked at twice.
+      const canister = this.#needs.canisters.resolveIfAny(Buffer.from(id).toString('hex'));
+      if (canister !== undefined && sameBytes(canister.id, id)) return canister;
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      return { ...noSuchCanister(principalToText(id)), message: error.message };
+    }
+    return noSuchCanister(principalToText(id));
+  }
+
+  // ---- calls
+
+  async #call(envelope: CallEnvelope, version: number): Promise<AgentAnswer> {
+    const canister = this.#canisterOf(envelope.canisterId);
+    if ('errorCode' in canister) return refused(canister, version, undefined);
+    const { method, sender, argument, requestId } = envelope;
+    const called = calledOf(canister, method);
+    const key = this.#keyOf(requestId);
+    const standing = standingRefusal(canister, 'call', method, sender);
+    // One that was executed by code that is another now is answered all the same.
+    if (standing !== undefined && !this.#needs.canisters.isAnswerKept(canister, key))
+      return refused(standing, version, called);
+    const calling =
+      standing === undefined
+        ? this.#needs.canisters.call(canister, {
+            kind: 'update',
+            method,
+            caller: sender,
+            argument,
+            addressedBy: 'id',
+            idempotencyKey: key,
+            trace: this.#needs.canisters.newTrace(),
+          })
+        : this.#keptOutcome(canister, key);
+    // One that comes when nobody waits any more.
+    calling.catch(() => undefined);
+    const isInspected = canister.module?.entries.has(INSPECT) === true;
+    const outcome = await this.#within(calling, version === 2 && !isInspected ? 0 : this.#options.waitMs);
+    if (outcome === undefined) return accepted(called);
+    if (outcome.kind !== 'reply' && !this.#needs.canisters.isAnswerKept(canister, key))
+      return refused(refusalOf(outcome, canister), version, called);
+    if (version === 2) return accepted(called);
+    const certificate = await this.#certify(factsOfRequest(requestId, outcome), [requestPath(requestId)]);
+    const failure = outcome.kind === 'reply' ? undefined : outcome.message;
+    return { status: 200, body: certifiedReply(certificate), called, failure };
+  }
+
+  async #keptOutcome(canister: Canister, key: string): Promise<Outcome> {
+    const known = await this.#needs.canisters.knownCall(canister, key);
+    if (known?.outcome !== undefined) return known.outcome;
+    throw new ServerError('unavailable', 'agent-answer-gone', 'the answer of this call has just been forgotten');
+  }
+
+  /** Resolves with the outcome if it comes in time; with 0, if nothing has to be executed for it. */
+  async #within(calling: Promise<Outcome>, ms: number): Promise<Outcome | undefined> {
+    const late = Promise.withResolvers<undefined>();
+    if (ms > 0) {
+      using _timer = this.#needs.clock.after(ms, () => late.resolve(undefined));
+      return await Promise.race([calling, late.promise]);
+    }
+    setImmediate(() => late.resolve(undefined));
+    return await Promise.race([calling, late.promise]);
+  }
+
+  #keyOf(requestId: Uint8Array): string {
+    const key = requestKey(requestId);
+    return this.#options.isOpen ? openKey(key) : key;
+  }
+
+  // ---- queries
+
+  async #query(envelope: CallEnvelope): Promise<AgentAnswer> {
+    const canister = this.#canisterOf(envelope.canisterId);
+    if ('errorCode' in canister) return this.#queried(envelope, canister, undefined);
+    const { method, sender, argument } = envelope;
+    const called = calledOf(canister, method);
+    const standing = standingRefusal(canister, 'query', method, sender);
+    if (standing !== undefined) return this.#queried(envelope, standing, called);
+    const outcome = await this.#needs.canisters.call(canister, {
+      kind: 'query',
+      method,
+      caller: sender,
+      argument,
+      addressedBy: 'id',
+      trace: this.#needs.canisters.newTrace(),
+    });
+    if (outcome.kind === 'reply') return this.#queried(envelope, outcome.data, called);
+    const isStopped = canister.status !== 'running';
+    return this.#queried(envelope, isStopped ? refusalOf(outcome, canister) : rejectionOf(outcome), called);
+  }
+
+  #queried({ requestId }: CallEnvelope, result: Uint8Array | Rejection, called: Called): AgentAnswer {
+    const { signer, identity } = this.#certifier;
+    const body = queryAnswer(result, {
+      requestId,
+      timestamp: BigInt(Math.floor(this.#needs.clock.nowMs())) * NANOSECONDS_PER_MS,
+      nodeId: identity.nodeId,
+      sign: (hash) => signer.signAsNode(Buffer.concat([RESPONSE, hash])),
+    });
+    return { status: 200, body, called, failure: result instanceof Uint8Array ? undefined : result.message };
+  }
+
+  // ---- state
+
+  async #readState(
+    { paths, sender }: ReadStateEnvelope,
+    canisterId: Uint8Array | undefined,
+    pathId: Uint8Array,
+  ): Promise<AgentAnswer> {
+    const { identity } = this.#certifier;
+    if (canisterId === undefined && !sameBytes(pathId, identity.subnetId))
+      throw bad('the path', `names no subnet of this host: the one is ${principalToText(identity.subnetId)}`);
+    const asked = readPaths(paths, canisterId);
+    const name = onlyLabelOf(paths);
+    if (name === 'subnet') return answered(await this.#shared(name, SUBNET_MS, subnetFacts(identity), paths));
+    if (name === 'time') return answered(await this.#shared(name, TIME_MS, [], paths));
+    const facts: Fact[] = [];
+    if (asked.asksSubnet) facts.push(...subnetFacts(identity));
+    if (asked.asksRanges) facts.push(...rangeFacts(identity));
+    const canister = canisterId === undefined ? undefined : this.#canisterOf(canisterId);
+    if (canister !== undefined && !('errorCode' in canister)) {
+      if (asked.asksCanister) facts.push(...canisterFacts(canister, asked, sender, this.#options.isOpen));
+      if (asked.requestId !== undefined) facts.push(...(await this.#requestFacts(canister, asked.requestId, sender)));
+    }
+    return answered(await this.#certify(facts, paths));
+  }
+
+  async #requestFacts(canister: Canister, requestId: Uint8Array, sender: Uint8Array): Promise<readonly Fact[]> {
+    const known = await this.#needs.canisters.knownCall(canister, this.#keyOf(requestId));
+    if (known === undefined) return [];
+    if (!sameBytes(known.caller, sender))
+      throw new ServerError('forbidden', 'agent-forbidden', 'the status of a request is for its sender');
+    return factsOfRequest(requestId, known.outcome ?? (known.hasRun ? 'processing' : 'received'));
+  }
+
+  /** Resolves with a certificate that everybody may have, and that is given to all for a while. */
+  #shared(name: string, ms: number, facts: readonly Fact[], paths: ReadStateEnvelope['paths']): Promise<Uint8Array> {
+    const now = this.#needs.clock.nowMs();
+    const kept = this.#kept.get(name);
+    if (kept !== undefined && now < kept.until && now >= kept.until - ms) return kept.certificate;
+    const certificate = this.#certify(facts, paths);
+    this.#kept.set(name, { until: now + ms, certificate });
+    certificate.catch(() => this.#kept.delete(name));
+    return certificate;
+  }
+
+  #certify(facts: readonly Fact[], paths: ReadStateEnvelope['paths']): Promise<Uint8Array> {
+    return this.#certifier.rounds.certify(facts, paths);
+  }
+}
+
+function requestPath(requestId: Uint8Array): readonly Uint8Array[] {
+  return [Buffer.from('request_status'), requestId];
+}
+
+/** Returns the label of the only path, if that has one label. */
+function onlyLabelOf(paths: ReadStateEnvelope['paths']): string | undefined {
+  const [path] = paths;
+  const [label] = path ?? [];
+  return paths.length === 1 && path?.length === 1 && label !== undefined
+    ? Buffer.from(label).toString('latin1')
+    : undefined;
+}
+
+function calledOf({ idHex, name }: Canister, method: string): Called {
+  return { idHex, name, method };
+}
+
+function accepted(called: Called): AgentAnswer {
+  return { status: 202, body: NO_BYTES, called, failure: undefined };
+}
+
+function answered(certificate: Uint8Array): AgentAnswer {
+  return { status: 200, body: certificateAlone(certificate), called: undefined, failure: undefined };
+}
+
+function refused(rejection: Rejection, version: number, called: Called): AgentAnswer {
+  return { status: 200, body: refusedCall(rejection, version), called, failure: rejection.message };
+}

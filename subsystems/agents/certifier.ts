@@ -1,0 +1,34 @@
+import type { Clock, Random } from '../../kernel/index.ts';
+import {
+  CertificateRounds,
+  CertificateSigner,
+  type HostIdentity,
+  keptSecret,
+  type SecretStorage,
+} from '../certification/index.ts';
+
+const SECRET_BYTES = 32;
+
+export interface CertifierNeeds {
+  readonly storage: SecretStorage;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** The host's keys with what is done with them. */
+export interface Certifier {
+  readonly signer: CertificateSigner;
+  readonly rounds: CertificateRounds;
+  readonly identity: HostIdentity;
+}
+
+/** Reads the host's secret, or draws it, and starts the thread that signs. */
+export async function startCertifier({ storage, clock, random }: CertifierNeeds): Promise<Certifier> {
+  const signer = new CertificateSigner(await keptSecret(storage, random.bytes(SECRET_BYTES)));
+  try {
+    return { signer, rounds: new CertificateRounds(signer, clock), identity: await signer.identity() };
+  } catch (error) {
+    await signer.close();
+    throw error;
+  }
+}

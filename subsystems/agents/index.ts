@@ -1,0 +1,46 @@
+import { defineCapability } from '../../kernel/index.ts';
+
+/** Who may use the agent interface: nobody, whoever may use the server, or everybody who can sign. */
+export type AgentMode = 'off' | 'guarded' | 'open';
+
+/** Kinds of requests, by what stands behind the id in their path. */
+export type AgentRoute = 'call' | 'query' | 'read_state' | 'subnet_read_state';
+
+/** A request to a canister or the subnet, its body whole. */
+export interface AgentRequest {
+  readonly route: AgentRoute;
+  /** 2, 3 or 4. */
+  readonly version: number;
+  /** The id in the path, as it was written. */
+  readonly id: string;
+  /** An envelope, CBOR. */
+  readonly body: Uint8Array;
+}
+
+/** An answer: CBOR, or without a body 202. */
+export interface AgentAnswer {
+  readonly status: 200 | 202;
+  readonly body: Uint8Array;
+  /** The actor and its method, for the log; undefined: the request was not for one. */
+  readonly called: { readonly idHex: string; readonly name: string; readonly method: string } | undefined;
+  /** Reason of a call or query that was rejected. */
+  readonly failure: string | undefined;
+}
+
+/**
+ * The agent interface of the Internet Computer (`/api/v2` to `/api/v4`): clients of it call actors here, unmodified.
+ * Senders prove who they are by signatures; answers are certified with the host's own key.
+ */
+export interface Agents {
+  readonly mode: AgentMode;
+  /** Bytes that a body may have. */
+  readonly bodyBytesMax: number;
+  /** Resolves with the CBOR of `GET /api/v2/status`, which has the root key. */
+  status(): Promise<Uint8Array>;
+  /**
+   * Answers a request. Rejects with ServerError: `agent-bad-request` and `cbor-bad`, `agent-expired`,
+   * `agent-forbidden`, `unavailable` ones when there is too much to do.
+   */
+  answer(request: AgentRequest): Promise<AgentAnswer>;
+}
+export const Agents = defineCapability<Agents>('agents');

@@ -1,0 +1,62 @@
+import type { AgentAnswer, AgentMode, AgentRequest, Agents } from './index.ts';
+import type { AgentInterface, AgentInterfaceNeeds, AgentInterfaceOptions } from './agent-interface.ts';
+
+const MIB = 1024 * 1024;
+const OPEN_BYTES_MAX = 4 * MIB;
+const GUARDED_BYTES_MAX = 64 * MIB;
+
+/** The agent interface, which the first request loads and starts: keys, thread and certificates are made then. */
+export class LazyAgents implements Agents {
+  readonly mode: AgentMode;
+  readonly bodyBytesMax: number;
+  readonly #needs: AgentInterfaceNeeds;
+  readonly #options: AgentInterfaceOptions;
+  #starting: Promise<AgentInterface> | undefined;
+  #started: AgentInterface | undefined;
+  /** Requests that are being answered. */
+  readonly #answering = new Set<Promise<unknown>>();
+
+  constructor(needs: AgentInterfaceNeeds, options: AgentInterfaceOptions) {
+    this.#needs = needs;
+    this.#options = options;
+    this.mode = options.isOpen ? 'open' : 'guarded';
+    this.bodyBytesMax = options.isOpen ? OPEN_BYTES_MAX : GUARDED_BYTES_MAX;
+  }
+
+  async status(): Promise<Uint8Array> {
+    return (await this.#start()).status();
+  }
+
+  answer(request: AgentRequest): Promise<AgentAnswer> {
+    const answering = this.#answer(request);
+    this.#answering.add(answering);
+    const ended = (): void => void this.#answering.delete(answering);
+    answering.then(ended, ended);
+    return answering;
+  }
+
+  async #answer(request: AgentRequest): Promise<AgentAnswer> {
+    const started = this.#started ?? (await this.#start());
+    return started.answer(request);
+  }
+
+  /** Resolves when all requests are answered and the thread has ended. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#answering);
+    await (await this.#starting?.catch(() => undefined))?.close();
+  }
+
+  #start(): Promise<AgentInterface> {
+    this.#starting ??= this.#load().catch((error: unknown) => {
+      this.#starting = undefined;
+      throw error;
+    });
+    return this.#starting;
+  }
+
+  async #load(): Promise<AgentInterface> {
+    const { AgentInterface } = await import('./agent-interface.ts');
+    this.#started = await AgentInterface.start(this.#needs, this.#options);
+    return this.#started;
+  }
+}

@@ -1,0 +1,130 @@
+/** Clients of the Internet Computer, as they come from npm, call an actor of this host. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { suite, test } from 'node:test';
+import * as agent5 from 'icp-core-5/agent';
+import * as candid5 from 'icp-core-5/candid';
+import * as identity5 from 'icp-core-5/identity';
+import * as secp5 from 'icp-core-5/identity/secp256k1';
+import * as principal5 from 'icp-core-5/principal';
+import * as agent6 from 'icp-core-6/agent';
+import * as candid6 from 'icp-core-6/candid';
+import * as identity6 from 'icp-core-6/identity';
+import * as secp6 from 'icp-core-6/identity/secp256k1';
+import * as principal6 from 'icp-core-6/principal';
+import type { InProcessServer } from '../../support/in-process-server.ts';
+import { FIRST_TEXT, startWithActor } from './actor.ts';
+
+interface Core {
+  readonly agent: typeof agent6;
+  readonly candid: typeof candid6;
+  readonly identity: typeof identity6;
+  readonly secp: typeof secp6;
+  readonly principal: typeof principal6;
+}
+
+const CORES: Readonly<Record<string, Core>> = {
+  '@icp-sdk/core 6': { agent: agent6, candid: candid6, identity: identity6, secp: secp6, principal: principal6 },
+  // The types of the two differ in private members.
+  '@icp-sdk/core 5': {
+    agent: agent5,
+    candid: candid5,
+    identity: identity5,
+    secp: secp5,
+    principal: principal5,
+  } as unknown as Core,
+};
+
+interface It {
+  inc(): Promise<bigint>;
+  get(): Promise<bigint>;
+  who(): Promise<{ toText(): string }>;
+  fail(): Promise<void>;
+  boom(): Promise<void>;
+  boomQuery(): Promise<void>;
+  missing(): Promise<void>;
+}
+
+function actorOf({ agent, candid, principal }: Core, by: agent6.HttpAgent): It {
+  const { IDL } = candid;
+  const service = (): candid6.IDL.ServiceClass =>
+    IDL.Service({
+      inc: IDL.Func([], [IDL.Nat], []),
+      get: IDL.Func([], [IDL.Nat], ['query']),
+      who: IDL.Func([], [IDL.Principal], []),
+      fail: IDL.Func([], [], []),
+      boom: IDL.Func([], [], []),
+      boomQuery: IDL.Func([], [], ['query']),
+      missing: IDL.Func([], [], []),
+    });
+  const canisterId = principal.Principal.fromText(FIRST_TEXT);
+  return agent.Actor.createActor<It>(service, { agent: by, canisterId });
+}
+
+/** Identities of each kind, and a session key behind a chain of three. */
+async function identities({ identity, secp }: Core): Promise<Readonly<Record<string, agent6.SignIdentity>>> {
+  const later = new Date(Date.now() + 600_000);
+  const p256 = await identity.ECDSAKeyIdentity.generate();
+  const ed25519 = identity.Ed25519KeyIdentity.generate();
+  const secp256k1 = secp.Secp256k1KeyIdentity.generate();
+  const session = identity.Ed25519KeyIdentity.generate();
+  let chain = await identity.DelegationChain.create(p256, secp256k1.getPublicKey(), later);
+  chain = await identity.DelegationChain.create(secp256k1, ed25519.getPublicKey(), later, { previous: chain });
+  chain = await identity.DelegationChain.create(ed25519, session.getPublicKey(), later, { previous: chain });
+  return { p256, ed25519, secp256k1, 'a chain of three': identity.DelegationIdentity.fromDelegation(session, chain) };
+}
+
+test('the program of the documents calls an actor', async (t) => {
+  const server = await startWithActor(t);
+  const document = await readFile(new URL('../../../docs/agents.md', import.meta.url), 'utf8');
+  const [, program = ''] = /```ts\n([^]*?)```/.exec(document) ?? [];
+  assert.match(program, /console\.log\(await counter\.inc\(\)\)/);
+  const text = program
+    .replaceAll(/'@icp-sdk\/core\/(\w+)'/g, (_whole, part: string) => `'${import.meta.resolve(`icp-core-6/${part}`)}'`)
+    .replace('http://127.0.0.1:7000', server.origin)
+    .replace('console.log(await counter.inc())', 'export const answer = await counter.inc()');
+  const { answer } = (await import(`data:text/javascript,${encodeURIComponent(text)}`)) as { readonly answer: bigint };
+  assert.equal(answer, 1n);
+});
+
+for (const [name, core] of Object.entries(CORES)) {
+  suite(name, () => {
+    const agentOf = ({ origin }: InProcessServer, more: object = {}): Promise<agent6.HttpAgent> =>
+      core.agent.HttpAgent.create({ host: origin, shouldFetchRootKey: true, ...more });
+
+    test('calls and queries of every kind of identity, at once and by polling', async (t) => {
+      const server = await startWithActor(t);
+      const anonymous = actorOf(core, await agentOf(server));
+      assert.equal((await anonymous.who()).toText(), '2vxsx-fae');
+      for (const [kind, identity] of Object.entries(await identities(core)))
+        for (const callSync of [true, false]) {
+          const actor = actorOf(core, await agentOf(server, { identity, callOptions: { callSync } }));
+          const before = await actor.get();
+          assert.equal(await actor.inc(), before + 1n, kind);
+          assert.equal((await actor.who()).toText(), identity.getPrincipal().toText(), kind);
+          assert.equal(await anonymous.get(), before + 1n);
+        }
+    });
+
+    test('rejections carry their codes, certified or not', async (t) => {
+      const server = await startWithActor(t);
+      for (const callSync of [true, false]) {
+        const actor = actorOf(core, await agentOf(server, { callOptions: { callSync } }));
+        await assert.rejects(actor.fail(), /Reject code: 4[^]*as it was asked to[^]*IC0406/);
+        await assert.rejects(actor.boom(), /Reject code: 5[^]*boom[^]*IC0502/);
+        await assert.rejects(actor.missing(), /Reject code: 5[^]*no update method "missing"[^]*IC0536/);
+        await assert.rejects(actor.boomQuery(), /Reject code: 5[^]*boom[^]*IC0502/);
+      }
+    });
+
+    test('the state: interface, subnet and time', async (t) => {
+      const server = await startWithActor(t);
+      const agent = await agentOf(server);
+      const canisterId = core.principal.Principal.fromText(FIRST_TEXT);
+      assert.match((await core.agent.fetchCandid(FIRST_TEXT, agent)) ?? '', /inc: \(\) -> \(nat\)/);
+      await agent.syncTime();
+      const subnet = await agent.getSubnetIdFromCanister(canisterId);
+      assert.match(subnet.toText(), /^[a-z2-7-]{63}$/);
+    });
+  });
+}
