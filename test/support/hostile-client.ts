@@ -50,6 +50,30 @@ const KINDS = {
   /** Requests of 3,000 header lines. */
   headers: (socket: Socket) =>
     pour(socket, '', filled(`GET /health HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(3000)}\r\n`)),
+  /** Asks an open method without end. */
+  openQueries: (socket: Socket) =>
+    pour(socket, '', filled('POST /query-json/shop/get HTTP/1.1\r\nHost:\r\nContent-Length: 2\r\n\r\n[]')),
+  /** Calls an open method that changes the actor, without end; each call has a key of its own. */
+  openUpdates(socket: Socket) {
+    let key = 0;
+    const prefix = Math.random().toString(36).slice(2);
+    const request = (): string =>
+      `POST /call-json/shop/inc HTTP/1.1\r\nHost:\r\nIdempotency-Key: ${prefix}${key++}\r\nContent-Length: 2\r\n\r\n[]`;
+    const write = (): void => {
+      while (!socket.destroyed && socket.write(request()));
+    };
+    socket.on('drain', write);
+    write();
+  },
+  /** One call of an open method whose body comes in chunks of one byte. */
+  openCrumbs: (socket: Socket) =>
+    pour(
+      socket,
+      'POST /call-json/shop/inc HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n',
+      filled('1\r\n \r\n'),
+    ),
+  /** Watches an open query. */
+  openWatches: (socket: Socket) => void socket.write('GET /watch/shop/get HTTP/1.1\r\nHost:\r\n\r\n'),
   /** Does nothing. */
   silent: () => undefined,
   /** Sends a header, letter by letter. */
