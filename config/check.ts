@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto';
 import { messageOf, ServerError } from '../kernel/index.ts';
 import { candidTextOf, ManifestModules } from '../subsystems/canisters/manifest-modules.ts';
+import { readTokenFile } from '../subsystems/auth/token-file.ts';
 import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 import { ModuleLoader } from '../subsystems/execution/pool/module-loader.ts';
 import { CanisterIds, principalToText } from '../subsystems/ic/index.ts';
@@ -32,6 +33,7 @@ interface Finding {
 /** Checks, prints what was found, and returns the exit code. */
 export async function check(request: CheckRequest): Promise<number> {
   const findings: Finding[] = [{ what: 'flags', ok: true, text: ['understood', ...request.warnings].join('; ') }];
+  findings.push(...(await checkTokens(request)));
   const actors = await manifestOf(request, findings);
   findings.push(...(await checkActors(request, actors)));
   if (request.restore !== undefined) findings.push(await checkBackup(request.restore));
@@ -53,6 +55,17 @@ async function found(what: string, work: () => Promise<string>): Promise<Finding
     if (!(error instanceof ServerError)) throw error;
     return { what, ok: false, text: messageOf(error) };
   }
+}
+
+/** Reads the file of `--tokens`. */
+async function checkTokens({ config, disabled }: CheckRequest): Promise<readonly Finding[]> {
+  const { tokensFile } = config.auth;
+  if (tokensFile === undefined || disabled.has('auth')) return [];
+  const finding = await found('tokens', async () => {
+    const { lines, warnings } = readTokenFile(tokensFile);
+    return [`${lines.length} token(s) in ${tokensFile}`, ...warnings].join('; ');
+  });
+  return [finding];
 }
 
 async function manifestOf({ config, disabled }: CheckRequest, findings: Finding[]): Promise<readonly ManifestActor[]> {

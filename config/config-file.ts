@@ -46,6 +46,7 @@ const COMMAND_LINE_ONLY: ReadonlySet<string> = new Set([
   'config',
   'print-config',
   'check',
+  'make-token',
   'capacity',
 ]);
 

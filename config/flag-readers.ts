@@ -41,6 +41,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
   'auth-token-file': { part: 'auth' },
+  tokens: { part: 'auth' },
+  'make-token': PROGRAM,
   // The program decides before anything starts whether the address may be open, whichever plugin implements auth.
   insecure: PROGRAM,
   'browser-guard': { part: 'http' },

@@ -122,6 +122,21 @@ export const FLAGS = {
       'File that holds the bearer token, such as a secret of Docker, Kubernetes or systemd; a line feed at its end is ' +
       'dropped. It is read once, at the start. SVC_TOKEN goes before SVC_TOKEN_FILE.',
   }),
+  tokens: text({
+    group: 'auth',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    defaultText: 'none',
+    summary:
+      'File of tokens that may do part of everything: a name, the hash of a secret and scopes for each (docs/security.md). ' +
+      'It is read again at SIGHUP; the token of --auth-token may do everything beside it.',
+  }),
+  'make-token': text({
+    group: 'auth',
+    placeholder: 'NAME',
+    defaultValue: undefined,
+    summary: 'Print a new token and its line for the file of --tokens, and exit.',
+  }),
   insecure: toggle({
     group: 'auth',
     summary:

@@ -67,6 +67,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
   | { readonly kind: 'version' }
   | { readonly kind: 'help'; readonly loaded: readonly L[]; readonly problems: readonly string[] }
   | { readonly kind: 'print'; readonly text: string }
+  /** `--make-token`. */
+  | { readonly kind: 'token'; readonly name: string }
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
   | {
       readonly kind: 'serve';
@@ -102,6 +104,9 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   // A request for help is served, whatever else is on the command line.
   if (flags.help) return { kind: 'help', loaded, problems: pluginProblems };
 
+  const newToken = flags['make-token'];
+  if (newToken !== undefined && parsed.problems.length === 0) return { kind: 'token', name: newToken };
+
   const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
   const { token, ...aboutToken } = readToken(parsed, options.directory);
   const problems = [
@@ -116,8 +121,8 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     ...checkTask(parsed, loaded),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
-  if (address !== undefined)
-    problems.push(...checkExposure(parsed, address, token !== undefined || aboutToken.problems.length > 0));
+  const hasToken = token !== undefined || flags.tokens !== undefined || aboutToken.problems.length > 0;
+  if (address !== undefined) problems.push(...checkExposure(parsed, address, hasToken));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
   if (flags['print-config']) {
     const { printConfig } = await import('./print-config.ts');
@@ -191,7 +196,7 @@ function buildConfig(
   const state = flags.state === undefined ? undefined : resolve(options.directory, flags.state);
   return freezeConfig({
     http: httpOf(flags, address, options),
-    auth: { token },
+    auth: { token, tokensFile: fileOf(flags.tokens, options) },
     agents: { mode: flags.agents, waitMs: flags['agent-wait-secs'] * 1000, version },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
@@ -424,7 +429,7 @@ function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress,
   if (address.isLoopback || (hasToken && !disabled.has('auth')) || flags.insecure) return [];
   return [
     `--listen ${flags.listen} can be reached from other machines, and without a token whoever reaches it controls this ` +
-      'host process: give a token (--auth-token-file, SVC_TOKEN or --auth-token), listen on 127.0.0.1, or pass --insecure ' +
+      'host process: give a token (--auth-token-file, SVC_TOKEN, --auth-token or --tokens), listen on 127.0.0.1, or pass --insecure ' +
       'if the network is already under your control',
   ];
 }

@@ -59,6 +59,8 @@ export async function run(options: RunOptions): Promise<number> {
     case 'print':
       process.stdout.write(request.text);
       return 0;
+    case 'token':
+      return printNewToken(request.name);
     case 'version':
       process.stdout.write(`${VERSION}\n`);
       return 0;
@@ -77,6 +79,15 @@ export async function run(options: RunOptions): Promise<number> {
       return serve(request, { ...options, root: ROOT, parent: isBehindShellOfNpx(process.env) ? PARENT : undefined });
     }
   }
+}
+
+async function printNewToken(name: string): Promise<number> {
+  const { newTokenText } = await import('../subsystems/auth/new-token.ts');
+  const text = newTokenText(name);
+  if (text === undefined)
+    return refuse(['--make-token: expected a letter or _ and up to 63 letters, digits, _, . or -, such as grafana']);
+  process.stdout.write(text);
+  return 0;
 }
 
 async function printHelp(version: string, loaded: readonly ConfiguredPlugin[]): Promise<void> {

@@ -10,7 +10,7 @@ interface Row {
 }
 
 /** Flags that ask for something other than a server. */
-const NO_VALUES: ReadonlySet<string> = new Set(['help', 'version', 'print-config', 'check', 'capacity']);
+const NO_VALUES: ReadonlySet<string> = new Set(['help', 'version', 'print-config', 'check', 'capacity', 'make-token']);
 const HIDDEN = '(secret)';
 
 /** Prints one line for each value: name, value as JSON (`-` for none), source. */

@@ -30,8 +30,10 @@ interface HttpSection {
 }
 
 interface AuthSection {
-  /** Bearer token; undefined: none is required. */
+  /** Bearer token that may do everything; undefined: there is none. */
   readonly token: string | undefined;
+  /** Absolute path of the file of tokens with scopes; undefined: there is none. */
+  readonly tokensFile: string | undefined;
 }
 
 interface AgentsSection {

@@ -16,6 +16,7 @@ import {
 } from '../kernel/index.ts';
 import { builtinPlugins } from '../plugins/index.ts';
 import type { LoadedPlugin } from '../plugins/loader/index.ts';
+import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
@@ -244,6 +245,7 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
     source: process,
     clock: systemClock,
     stopsOnHangup: !options.isHangupIgnored,
+    ...(run.request.config.auth.tokensFile !== undefined && { reread: () => reread(kernel) }),
     stop,
     force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
     ...(options.parent !== undefined && { parent: { pid: options.parent, current: () => process.ppid } }),
@@ -265,6 +267,11 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
   }
 }
 
+/** Reads again what may have changed; before there is anything, the start reads it. */
+function reread(kernel: Kernel): void {
+  if (kernel.state === 'starting' || kernel.state === 'ready') kernel.get(Auth).reread?.();
+}
+
 async function announceReady(kernel: Kernel, { request, log, startedMs }: Run): Promise<void> {
   const canisters = kernel.get(Canisters).list();
   const actors = canisters.length;
@@ -281,7 +288,7 @@ async function announceReady(kernel: Kernel, { request, log, startedMs }: Run): 
     inspector: disabled.has('inspector') ? undefined : config.http.web === undefined ? '/' : '/inspector',
     hasSiteHosts: config.http.siteHosts,
     hasSites: !disabled.has('gateway'),
-    hasToken: config.auth.token !== undefined && !disabled.has('auth'),
+    hasToken: (config.auth.token ?? config.auth.tokensFile) !== undefined && !disabled.has('auth'),
     actors: canisters.map(({ name, module, candid }) => {
       return { name, hasSite: module?.methods.has('http_request') ?? false, candid: candid?.text };
     }),

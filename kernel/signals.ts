@@ -13,6 +13,8 @@ export interface SignalOptions {
   readonly clock: Pick<Clock, 'nowMs' | 'every'>;
   /** True if the end of the terminal (SIGHUP) stops the server; false: the signal is not handled here. */
   readonly stopsOnHangup: boolean;
+  /** Reads files again at SIGHUP, which then never stops the server, whatever `stopsOnHangup` says. */
+  readonly reread?: () => void;
   /** Stops in order; called at the first signal. */
   readonly stop: (signal: string) => void;
   /** Leaves at once; called at a later signal. */
@@ -36,8 +38,17 @@ const REPEAT_IGNORED_MS = 1_000;
 const PARENT_LOOK_MS = 250;
 
 /** Listens for SIGTERM, SIGINT and, where that is wanted, SIGHUP until disposed of. */
-export function handleSignals({ source, clock, stopsOnHangup, stop, force, parent }: SignalOptions): Disposable {
-  const signals: readonly StopSignal[] = stopsOnHangup ? ['SIGTERM', 'SIGINT', 'SIGHUP'] : ['SIGTERM', 'SIGINT'];
+export function handleSignals({
+  source,
+  clock,
+  stopsOnHangup,
+  reread,
+  stop,
+  force,
+  parent,
+}: SignalOptions): Disposable {
+  const isHangupStop = stopsOnHangup && reread === undefined;
+  const signals: readonly StopSignal[] = isHangupStop ? ['SIGTERM', 'SIGINT', 'SIGHUP'] : ['SIGTERM', 'SIGINT'];
   let firstMs: number | undefined;
   const listener = (signal: string): void => {
     const nowMs = clock.nowMs();
@@ -51,6 +62,7 @@ export function handleSignals({ source, clock, stopsOnHangup, stop, force, paren
     }
   };
   for (const signal of signals) source.on(signal, listener);
+  if (reread !== undefined) source.on('SIGHUP', reread);
   const looking =
     parent === undefined
       ? undefined
@@ -65,6 +77,7 @@ export function handleSignals({ source, clock, stopsOnHangup, stop, force, paren
   function stopListening(): void {
     looking?.[Symbol.dispose]();
     for (const signal of signals) source.off(signal, listener);
+    if (reread !== undefined) source.off('SIGHUP', reread);
   }
   return { [Symbol.dispose]: stopListening };
 }

@@ -1,12 +1,12 @@
-import { definePlugin } from '../kernel/index.ts';
+import { definePlugin, Logger } from '../kernel/index.ts';
 import { type BearerAuthOptions, createBearerAuth } from '../subsystems/auth/bearer-auth.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 
 export const authPlugin = definePlugin({
   name: 'auth',
   provides: Auth,
-  requires: {},
-  create: (_granted, { config }: { readonly config: BearerAuthOptions }) => createBearerAuth(config),
+  requires: { log: Logger },
+  create: ({ log }, { config }: { readonly config: BearerAuthOptions }) => createBearerAuth(config, log),
   // Every request is allowed; config/ permits that only on a loopback address, or with --insecure.
   disabled: () => createBearerAuth({ token: undefined }),
 });

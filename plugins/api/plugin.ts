@@ -30,7 +30,7 @@ export {
   type StartContext,
   type StopContext,
 } from '../../kernel/index.ts';
-export { Auth } from '../../subsystems/auth/index.ts';
+export { Auth, type Grant, Scopes } from '../../subsystems/auth/index.ts';
 export { Canisters, ManifestActors } from '../../subsystems/canisters/index.ts';
 export * from '../../subsystems/codec/index.ts';
 export { Compatibility } from '../../subsystems/compatibility/index.ts';

@@ -39,6 +39,8 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   auth: {
     needsToken: 'value',
     allows: 'method',
+    grantOf: 'optional',
+    reread: 'optional',
   },
   codec: {
     parseInterface: 'method',

@@ -1,14 +1,31 @@
 import { timingSafeEqual } from 'node:crypto';
-import { ServerError } from '../../kernel/index.ts';
-import type { Auth } from './index.ts';
+import { type Logger, ServerError } from '../../kernel/index.ts';
+import type { Auth, Grant } from './index.ts';
+import { TokenTable } from './token-table.ts';
 
 export interface BearerAuthOptions {
-  /** The shared token; undefined: every request is allowed (a loopback bind, or `--insecure`). */
+  /** The shared token; undefined without `tokensFile`: every request is allowed (a loopback bind, or `--insecure`). */
   readonly token: string | undefined;
+  /** Absolute path of the file of tokens with scopes. */
+  readonly tokensFile?: string | undefined;
 }
 
-/** Creates the check of the one shared token, or of no token at all. */
-export function createBearerAuth({ token }: BearerAuthOptions): Auth {
+const SILENT: Pick<Logger, 'info' | 'warn' | 'error'> = {
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+
+/**
+ * Creates the check of the shared token, of tokens with scopes, or of no token at all. Throws ServerError
+ * `empty-token`, `unusable-token` or `bad-tokens`.
+ */
+export function createBearerAuth({ token, tokensFile }: BearerAuthOptions, log = SILENT): Auth {
+  const shared = createSharedAuth(token);
+  return tokensFile === undefined ? shared : new ScopedAuth(shared, new TokenTable(tokensFile, log));
+}
+
+function createSharedAuth(token: string | undefined): Auth {
   if (token === undefined) return new OpenAuth();
   if (token === '') {
     throw new ServerError('invalid', 'empty-token', 'the bearer token is empty: give it a value, or leave it out');
@@ -52,15 +69,47 @@ class BearerAuth implements Auth {
   }
 
   allows(authorization: string | undefined): boolean {
-    if (authorization === undefined) return false;
-    let start = SCHEME.length;
-    if (authorization.slice(0, start).toLowerCase() !== SCHEME) return false;
-    while (authorization.charCodeAt(start) === SPACE) start++;
+    const start = startOfToken(authorization);
+    if (authorization === undefined || start < 0) return false;
     if (authorization.length - start !== this.#expected.length) return false;
     // node:http decodes headers as Latin-1, one character for each byte, whatever encoding the client used.
     this.#received.write(authorization.slice(start), 'latin1');
     return timingSafeEqual(this.#received, this.#expected);
   }
+}
+
+/** Tokens with scopes beside the shared one, which goes before them. */
+class ScopedAuth implements Auth {
+  readonly needsToken = true;
+  readonly #shared: Auth;
+  readonly #table: TokenTable;
+
+  constructor(shared: Auth, table: TokenTable) {
+    this.#shared = shared;
+    this.#table = table;
+  }
+
+  allows(authorization: string | undefined): boolean {
+    if (this.#shared.needsToken && this.#shared.allows(authorization)) return true;
+    return this.#table.hasWhole && this.grantOf(authorization)?.scopes.isWhole === true;
+  }
+
+  grantOf(authorization: string | undefined): Grant | undefined {
+    const start = startOfToken(authorization);
+    return authorization === undefined || start < 0 ? undefined : this.#table.grantOf(authorization.slice(start));
+  }
+
+  reread(): boolean {
+    return this.#table.reread();
+  }
+}
+
+/** Returns where the token begins behind its scheme; below 0: there is none. */
+function startOfToken(authorization: string | undefined): number {
+  let start = SCHEME.length;
+  if (authorization?.slice(0, start).toLowerCase() !== SCHEME) return -1;
+  while (authorization.charCodeAt(start) === SPACE) start++;
+  return start;
 }
 
 function isTransmittable(token: string): boolean {

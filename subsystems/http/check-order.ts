@@ -12,6 +12,7 @@ import { OpenTarget, type OpenTargets } from './open-targets.ts';
 import { preflightHeaders } from './preflight.ts';
 import { BODY_BYTES_MIN, bodyBytesMaxOf, isHealthProbe, isOpenTarget } from './request-target.ts';
 import { GATEWAY_BYTES_MAX } from './route-table.ts';
+import type { ServedResponse } from './served-response.ts';
 import { BUILT_IN, type Target } from './targets.ts';
 
 const RETRY_HEADERS: readonly string[] = ['retry-after', '1'];
@@ -40,8 +41,9 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
  *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names
  *      two, or what is none; HTTP/1.0 has no transfer coding
  *   1. `OPTIONS` on a path that is no website's: 204
- *   2. bearer token, unless the exact target is open, or asks for an open method without `Authorization`: 401; where
- *      there is no token, `--browser-guard` has its say: 403
+ *   2. bearer token, unless the exact target is open, or asks for an open method without `Authorization`: 401; a
+ *      token with scopes goes on, and its scopes are looked at when the request is routed; where there is no token,
+ *      `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the
  *      path: 413; a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
  *   4. readiness, for anything but a health probe: 503; an `EventSource` is told to come back (event-source.ts)
@@ -78,10 +80,11 @@ export class CheckOrder {
 
   /**
    * Returns what the request may go on to: the router, a website, or an open method. Undefined: it has been answered.
+   * The answer to a token that has a name has its `grant` from then on.
    */
   admit(
     request: IncomingMessage,
-    response: ServerResponse,
+    response: ServedResponse,
     expectation: Expectation,
     target: Target | undefined,
   ): Target | OpenTarget | undefined {
@@ -144,14 +147,17 @@ export class CheckOrder {
   /** Returns what a request for a target that is not open to everybody may ask for; undefined: it has been answered. */
   #admitted(
     request: IncomingMessage,
-    response: ServerResponse,
+    response: ServedResponse,
     expectation: Expectation,
   ): typeof BUILT_IN | OpenTarget | undefined {
     const { authorization, accept } = request.headers;
     const isAgent = this.#agents !== 'off' && isAgentTarget(request.url ?? '');
     // Signatures say who asks.
     if (isAgent && this.#agents === 'open') return BUILT_IN;
-    if (!this.#auth.allows(isAgent ? asBearer(authorization) : authorization)) {
+    const shown = isAgent ? asBearer(authorization) : authorization;
+    response.grant = this.#auth.grantOf?.(shown);
+    if (response.grant !== undefined) return BUILT_IN;
+    if (!this.#auth.allows(shown)) {
       const open = this.#open.find(request);
       if (open !== undefined) return open;
       return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', CHALLENGE);

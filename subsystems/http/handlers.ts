@@ -15,6 +15,7 @@ import { inspectorHandlers } from './routes/inspector.ts';
 import { installHandlers } from './routes/install.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
 import { logsHandlers } from './routes/logs.ts';
+import { meHandlers } from './routes/me.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
@@ -45,6 +46,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...mopsClosureHandlers(host),
     ...backupHandlers(host),
     ...watchHandlers(host),
+    ...meHandlers(host),
     ...metricsHandlers(host),
     ...inspectorHandlers(host),
     ...healthHandlers(host),

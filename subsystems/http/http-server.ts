@@ -43,12 +43,14 @@ import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
 import { isOpenTarget } from './request-target.ts';
 import { Responder } from './responder.ts';
+import { ScopedAnswers } from './scoped-requests.ts';
 import { PluginAnswers, pluginRouteSpec } from './plugin-routes.ts';
 import { countedBy, createRouter } from './router.ts';
 import type { RouteSpec } from './route-table.ts';
 import type { ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
+import { showNumbers } from './shown-numbers.ts';
 import { BUILT_IN, type Target, type TargetOptions, Targets } from './targets.ts';
 import { Websites } from './websites.ts';
 import { CallerClaims } from './x-caller.ts';
@@ -157,7 +159,6 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #log: Logger;
   readonly #responder: Responder;
   readonly #jobs: JobLog;
-  readonly #metrics: Metrics;
   /** Requests that the checks have answered. */
   readonly #preflights: RequestTally;
   readonly #refused: RequestTally;
@@ -179,6 +180,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #readiness: Readiness;
   readonly #clients: ClientAddresses;
   readonly #refusedTokens: RefusedTokens;
+  readonly #scoped = new ScopedAnswers();
   /** Undefined if nobody has asked for it. */
   #accessLog: AccessLog | undefined;
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
@@ -232,7 +234,6 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#jobs = new JobLog(clock, log);
     const bodies = new BodyBudget(options.siteBodyBytesMax);
     this.#websites = new Websites({ gateway, responder: this.#responder, jobs: this.#jobs, log, bodies });
-    this.#metrics = metrics;
     this.#preflights = metrics.requestsOf('preflight');
     this.#refused = metrics.requestsOf('refused');
     this.#sites = metrics.requestsOf('site');
@@ -247,7 +248,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       typeTables: this.#typeTables,
     };
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
-    this.#showNumbers();
+    showNumbers(metrics, { connections: this.#connections, streams: this.#streams, open: this.#openTargets });
     const host = { ...granted, ...answers };
     this.#openCalls = new OpenCalls(host, bodies);
     this.#server = this.#createServer();
@@ -329,6 +330,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     const { reason } = this.#bindConnections();
     this.#connections.sweep(nowMs);
     this.#refusedTokens.tell(nowMs);
+    this.#scoped.cutVoid();
     const { max } = this.#connections;
     const displaced = this.#connections.displaced - this.#displacedLogged;
     if (displaced === 0 || nowMs - this.#displacedLoggedMs < DISPLACED_LOG_MS) return;
@@ -379,23 +381,6 @@ class FastifyHttpServer implements OpenableHttpServer {
     await this.#serverClosed;
     await Promise.all([this.#app.close(), this.#typeTables.close(), this.#accessLog?.close()]);
     this.#refusedTokens.tell(Number.POSITIVE_INFINITY);
-  }
-
-  #showNumbers(): void {
-    const connections = this.#connections;
-    const gauge = (name: `svc_${string}`, help: string, read: () => number): void =>
-      this.#metrics.show({ name, type: 'gauge', help, read });
-    gauge('svc_http_connections', 'Open connections.', () => connections.size);
-    gauge('svc_http_connections_max', 'Connections that may be open at once.', () => connections.max);
-    gauge('svc_http_event_streams', 'Open event streams.', () => this.#streams.size);
-    const counter = (name: `svc_${string}`, help: string, read: () => number): void =>
-      this.#metrics.show({ name, type: 'counter', help, read });
-    const displaced = 'Connections that were closed, or not taken, because there were too many.';
-    counter('svc_http_connections_displaced_total', displaced, () => connections.displaced);
-    const open = this.#openTargets;
-    counter('svc_http_open_requests_total', 'Requests for open methods.', () => open.admitted);
-    const refused = 'Calls without credentials that were refused, as what they asked for is not open.';
-    counter('svc_http_open_refused_total', refused, () => open.refused);
   }
 
   #createServer(): Server {
@@ -457,7 +442,9 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#accessLog?.began(request, response);
     const target = this.#targets.read(request);
     const admitted = this.#checks.admit(request, response, expectation, target);
-    if (connection?.isKnown === false && this.#showsToken(request, target)) this.#connections.know(connection);
+    if (connection?.isKnown === false && this.#showsToken(request, response, target))
+      this.#connections.know(connection);
+    if (response.grant !== undefined) this.#scoped.add(response);
     if (admitted === undefined) {
       if (response.statusCode === 401) this.#refusedTokens.note(request);
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
@@ -479,8 +466,13 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   /** Probes and websites need no token, and what needs none says nothing about who is there. */
-  #showsToken({ headers, method, url = '' }: IncomingMessage, target: Target | undefined): boolean {
+  #showsToken(
+    { headers, method, url = '' }: IncomingMessage,
+    { grant }: ServedResponse,
+    target: Target | undefined,
+  ): boolean {
     if (target !== BUILT_IN) return false;
+    if (grant !== undefined) return true;
     return this.#auth.allows(headers.authorization) && method !== 'OPTIONS' && !isOpenTarget(method, url);
   }
 

@@ -18,6 +18,7 @@ export type JobKind =
   | 'history'
   | 'messages'
   | 'host'
+  | 'me'
   | 'settings'
   | 'change-settings'
   | 'public'

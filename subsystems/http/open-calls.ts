@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { openAccess } from './access.ts';
+import { type Access, openAccess, WATCHES_OF_STRANGERS } from './access.ts';
 import type { BodyBudget } from './body-budget.ts';
 import type { OpenRoute, OpenTarget } from './open-targets.ts';
 import { queryOf } from './request-target.ts';
@@ -17,7 +17,8 @@ export class OpenCalls {
   constructor(host: RouteHost, bodies: BodyBudget) {
     this.#host = host;
     const access = openAccess(host, bodies);
-    this.#handlers = { ...callHandlers(host, access), ...watchHandlers(host, access) };
+    const accessOf = (): Access => access;
+    this.#handlers = { ...callHandlers(host, accessOf), ...watchHandlers(host, accessOf, WATCHES_OF_STRANGERS) };
   }
 
   serve(request: IncomingMessage, response: ServerResponse, { route, actor, method }: OpenTarget): void {

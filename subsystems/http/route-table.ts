@@ -3,6 +3,7 @@
  * its 404s; `docs/http.md` has it as a table, and the tests walk it. A path that is not in the table belongs to
  * nobody, or, with `--web`, to a website.
  */
+import type { ActorScope, HostScope } from '../auth/index.ts';
 import type { JobKind } from './job-log.ts';
 
 const MIB = 1024 * 1024;
@@ -24,6 +25,11 @@ export interface RouteSpec {
   readonly path: string;
   /** Open: needs no token when the target is this path to the letter. A probe answers while the server starts, too. */
   readonly access: 'token' | 'open' | 'probe';
+  /**
+   * The scope that a token with scopes needs here: one of the whole host, or one of the actor that the path names
+   * (of `/watch`: that each query names). `any`: every token will do. Without a scope, the route takes no such token.
+   */
+  readonly scope?: HostScope | ActorScope | 'any';
   /**
    * Query parameters by name, with the one value that a parameter takes, or undefined if the route reads the value
    * itself.
@@ -47,6 +53,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/call-json/:actor/:method',
     access: 'token',
+    scope: 'call',
     query: { lossless: '1' },
     job: 'call',
     request: 'JSON array of arguments',
@@ -56,6 +63,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/query-json/:actor/:method',
     access: 'token',
+    scope: 'query',
     query: { lossless: '1' },
     job: 'query',
     request: 'the same; not for update methods',
@@ -65,6 +73,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/call/:actor/:method',
     access: 'token',
+    scope: 'call',
     job: 'call',
     request: 'Candid',
     answer: 'Candid',
@@ -73,6 +82,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/query/:actor/:method',
     access: 'token',
+    scope: 'query',
     job: 'query',
     request: 'Candid; not for update methods',
     answer: 'Candid',
@@ -82,6 +92,7 @@ export const ROUTES = [
     path: '/watch/:actor/:method',
     isOpenEnded: true,
     access: 'token',
+    scope: 'watch',
     query: { args: undefined, lossless: '1' },
     request: '`args`: JSON array of arguments; not for update methods',
     answer: 'server-sent events: the results, and again when they change',
@@ -91,6 +102,7 @@ export const ROUTES = [
     path: '/watch',
     isOpenEnded: true,
     access: 'token',
+    scope: 'watch',
     query: { q: undefined, lossless: '1' },
     repeated: 'q',
     request: '`q`, repeated: `<id>:<ACTOR>/<METHOD>:<JSON array of arguments>`',
@@ -101,6 +113,7 @@ export const ROUTES = [
     path: '/watch',
     isOpenEnded: true,
     access: 'token',
+    scope: 'watch',
     query: { lossless: '1' },
     bodyBytesMax: WATCH_BYTES_MAX,
     request: '`{"queries":[{"id","actor","method","args"}]}`',
@@ -110,6 +123,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/openapi/:actor',
     access: 'token',
+    scope: 'describe',
     request: '',
     answer: 'OpenAPI 3.1 document of the JSON endpoints',
   },
@@ -117,6 +131,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/actors/:actor/types',
     access: 'token',
+    scope: 'describe',
     job: 'types',
     request: '',
     answer: 'TypeScript declarations for the JSON endpoints',
@@ -125,6 +140,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/candid/:actor',
     access: 'token',
+    scope: 'describe',
     request: '',
     answer: 'the interface, .did text, or its types as JSON with `Accept: application/json`',
   },
@@ -132,6 +148,7 @@ export const ROUTES = [
     method: 'PUT',
     path: '/candid/:actor',
     access: 'token',
+    scope: 'upgrade',
     bodyBytesMax: DID_BYTES_MAX,
     job: 'candid',
     request: '.did text, for a module that carries none',
@@ -141,6 +158,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/actors',
     access: 'token',
+    scope: 'inspect',
     job: 'list',
     request: '',
     answer: 'JSON array of `{"name","id"}`',
@@ -149,6 +167,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/install/:name',
     access: 'token',
+    scope: 'install',
     query: { arg: undefined, mode: 'reinstall', certificate: 'placeholder' },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'install',
@@ -159,6 +178,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/upgrade/:actor',
     access: 'token',
+    scope: 'upgrade',
     query: { arg: undefined, report: '1', force: 'true', certificate: 'placeholder' },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'upgrade',
@@ -169,6 +189,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/stop/:actor',
     access: 'token',
+    scope: 'stop',
     job: 'stop',
     request: '',
     answer: '`stopped`',
@@ -177,6 +198,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/start/:actor',
     access: 'token',
+    scope: 'stop',
     job: 'start',
     request: '',
     answer: '`started`',
@@ -185,6 +207,7 @@ export const ROUTES = [
     method: 'DELETE',
     path: '/actors/:actor',
     access: 'token',
+    scope: 'delete',
     query: { force: 'true' },
     job: 'delete',
     request: '',
@@ -194,6 +217,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/cycles/:actor',
     access: 'token',
+    scope: 'cycles',
     job: 'cycles',
     request: '',
     answer: 'balance, decimal text',
@@ -202,6 +226,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/cycles/:actor',
     access: 'token',
+    scope: 'topup',
     job: 'topup',
     request: 'cycles to add, decimal text',
     answer: 'the new balance',
@@ -210,6 +235,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/logs/:actor',
     access: 'token',
+    scope: 'logs',
     job: 'logs',
     request: '',
     answer: 'what was printed since the last read, which clears it',
@@ -219,6 +245,7 @@ export const ROUTES = [
     path: '/events/:actor',
     isOpenEnded: true,
     access: 'token',
+    scope: 'logs',
     request: '',
     answer: 'the same as server-sent events, as it is printed',
   },
@@ -226,6 +253,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/history/:actor',
     access: 'token',
+    scope: 'history',
     job: 'history',
     request: '',
     answer: 'JSON array of recent messages, oldest first',
@@ -234,6 +262,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/messages/:message',
     access: 'token',
+    scope: 'inspect',
     job: 'messages',
     request: '',
     answer: 'JSON array of a message and all that the same first message caused, over all actors',
@@ -242,6 +271,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/actors/:actor/settings',
     access: 'token',
+    scope: 'settings',
     job: 'settings',
     request: '',
     answer: "the settings, JSON of `canister_status`'s `settings` (`docs/management.md`)",
@@ -250,6 +280,7 @@ export const ROUTES = [
     method: 'PUT',
     path: '/x/actors/:actor/settings',
     access: 'token',
+    scope: 'configure',
     job: 'change-settings',
     request: 'JSON object with those that change, as for `update_settings`; 64 KiB',
     answer: 'all settings',
@@ -258,6 +289,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/actors/:actor/public',
     access: 'token',
+    scope: 'settings',
     job: 'public',
     request: '',
     answer: 'JSON array of the methods that answer without the token (*Open methods*)',
@@ -266,6 +298,7 @@ export const ROUTES = [
     method: 'PUT',
     path: '/x/actors/:actor/public',
     access: 'token',
+    scope: 'configure',
     job: 'change-public',
     request: 'JSON array of those that are to be open; all others are closed; 64 KiB',
     answer: 'the same',
@@ -274,6 +307,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/actors/:actor/snapshots',
     access: 'token',
+    scope: 'snapshots',
     job: 'snapshots',
     request: '',
     answer: 'JSON array of `{"id","time","bytes"}`',
@@ -282,6 +316,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/x/actors/:actor/snapshots',
     access: 'token',
+    scope: 'snapshots',
     query: { replace: undefined },
     job: 'take-snapshot',
     request: '`replace`: the id of one whose place it takes',
@@ -291,6 +326,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/x/actors/:actor/snapshots/:snapshot/load',
     access: 'token',
+    scope: 'snapshots',
     job: 'load-snapshot',
     request: '',
     answer: '`loaded`',
@@ -299,6 +335,7 @@ export const ROUTES = [
     method: 'DELETE',
     path: '/x/actors/:actor/snapshots/:snapshot',
     access: 'token',
+    scope: 'snapshots',
     job: 'delete-snapshot',
     request: '',
     answer: '`deleted`',
@@ -307,6 +344,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/actors/:actor/variables',
     access: 'token',
+    scope: 'variables',
     query: { path: undefined, from: undefined, count: undefined, copy: undefined },
     job: 'variables',
     request: '`path`: the value of that variable; `from`, `count`: a part of it',
@@ -314,8 +352,18 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/me',
+    access: 'token',
+    scope: 'any',
+    job: 'me',
+    request: '',
+    answer: 'the rights of whoever asks: JSON `{"name","may","caller"}`',
+  },
+  {
+    method: 'GET',
     path: '/inspect',
     access: 'token',
+    scope: 'inspect',
     query: { after: undefined, limit: undefined, name: undefined, actor: undefined },
     job: 'inspect',
     request: '`actor`: with `Accept: text/event-stream` alone',
@@ -325,6 +373,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/x/host',
     access: 'token',
+    scope: 'inspect',
     query: {
       find: undefined,
       state: undefined,
@@ -343,6 +392,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/metrics',
     access: 'token',
+    scope: 'metrics',
     request: '',
     answer: '`docs/metrics.md`',
   },
@@ -351,6 +401,7 @@ export const ROUTES = [
     path: '/backup',
     isOpenEnded: true,
     access: 'token',
+    scope: 'backup',
     request: '',
     answer: 'the whole state',
   },
@@ -358,6 +409,7 @@ export const ROUTES = [
     method: 'GET',
     path: '/mops/closure/*',
     access: 'token',
+    scope: 'closure',
     request: '',
     answer: 'the sources that a Motoko file of `--project` depends on (`docs/mops.md`)',
   },
@@ -398,15 +450,6 @@ export const ROUTES = [
   },
 ] as const satisfies readonly RouteSpec[];
 
-/**
- * Paths that are no routes of the router: they take every method, and the answer is the actor's (targets.ts,
- * websites.ts).
- */
-const WEBSITES = [
-  { path: '/site/<ACTOR>/<PATH>', request: 'as for a website' },
-  { path: '<any other path>', request: 'with `--web ACTOR`: the same' },
-] as const;
-
 type KeyOf<S> = S extends { readonly method: infer M extends string; readonly path: infer P extends string }
   ? `${M} ${P}`
   : never;
@@ -432,25 +475,4 @@ export function readablePathOf(path: string): string {
   return path
     .replace(/:(\w+)/g, (_whole, name: string) => (name === 'name' ? '<name>' : `<${name.toUpperCase()}>`))
     .replace('*', '<ENTRY>');
-}
-
-/** The routes as the Markdown table of docs/http.md. */
-export function routesDocument(): string {
-  const specs: readonly RouteSpec[] = ROUTES;
-  const rows = specs.map(({ method, path, query = {}, bodyBytesMax, access, request, answer }) => {
-    const taken = Object.entries(query).map(([name, value]) => `\`${name}=${value ?? '…'}\``);
-    const cap = bodyBytesMax === undefined ? '' : `${bodyBytesMax / MIB} MiB`;
-    const cells = [`\`${method} ${readablePathOf(path)}\``, taken.join(' '), request, cap, answer];
-    return `| ${[...cells, access === 'token' ? 'token' : 'open'].join(' | ')} |`;
-  });
-  const sites = WEBSITES.map(
-    ({ path, request }) =>
-      `| any \`${path}\` | any | ${request} | ${GATEWAY_BYTES_MAX / MIB} MiB | the actor's (\`docs/websites.md\`) | open |`,
-  );
-  return [
-    '| method and path | query | request | cap | answer | |',
-    '|---|---|---|---|---|---|',
-    ...rows,
-    ...sites,
-  ].join('\n');
 }

@@ -7,6 +7,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { fastify, type FastifyInstance } from 'fastify';
 import { ServerError } from '../../kernel/index.ts';
+import type { Grant } from '../auth/index.ts';
 import type { RequestTally } from '../metrics/index.ts';
 import { servedRoutes } from './handlers.ts';
 import type { PluginRouteSpec } from './index.ts';
@@ -15,6 +16,7 @@ import { type PluginAnswers, pluginHandler, pluginRouteSpec } from './plugin-rou
 import { queryOf } from './request-target.ts';
 import { endpointOf, type RouteSpec } from './route-table.ts';
 import type { Handler, RouteHost, RouteParameters } from './route.ts';
+import { admitScoped } from './scoped-requests.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
 
@@ -79,7 +81,7 @@ export function createRouter({
  */
 function register(
   app: FastifyInstance,
-  { metrics, responder, jobs }: RouteHost,
+  { canisters, metrics, responder, jobs }: RouteHost,
   route: RouteSpec,
   handle: Handler,
 ): void {
@@ -96,12 +98,10 @@ function register(
       const response = reply.raw;
       countedBy(requests, response, route.isOpenEnded);
       try {
-        const handled = handle(
-          request.raw,
-          response,
-          request.params as RouteParameters,
-          queryOf(request.raw.url ?? '', route),
-        );
+        const parameters = request.params as RouteParameters;
+        const grant = grantOf(response);
+        if (grant !== undefined) admitScoped(canisters, route, parameters, request.raw, grant);
+        const handled = handle(request.raw, response, parameters, queryOf(request.raw.url ?? '', route));
         if (handled !== undefined) handled.catch((error: unknown) => failed(response, error));
       } catch (error) {
         failed(response, error);
@@ -111,6 +111,11 @@ function register(
       throw new Error('unreachable: routes answer in onRequest');
     },
   });
+}
+
+/** Returns the rights that a request was admitted with; undefined: everything. */
+function grantOf(response: ServerResponse): Grant | undefined {
+  return response instanceof ServedResponse ? response.grant : undefined;
 }
 
 function hasNoSchemas(): never {

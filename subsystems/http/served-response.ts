@@ -1,7 +1,10 @@
+import type { Grant } from '../auth/index.ts';
 import type { RequestTally } from '../metrics/index.ts';
 import { ServerResponse } from './node-http.ts';
 
-/** An answer that knows who counts it and since when: two fields of the object that node:http makes anyway. */
+/**
+ * An answer that knows who counts it, since when, and for whom it is: fields of the object that node:http makes anyway.
+ */
 export class ServedResponse extends ServerResponse {
   /** Time at which the request was first looked at, in milliseconds. */
   startedMs = 0;
@@ -9,4 +12,6 @@ export class ServedResponse extends ServerResponse {
   tally: RequestTally | undefined = undefined;
   /** True if the answer lasts as long as its client likes. */
   isOpenEnded = false;
+  /** The rights of who asked; undefined: everything, without a name, or a target that needs no token. */
+  grant: Grant | undefined = undefined;
 }

@@ -27,6 +27,14 @@ export function openKey(key: string): string {
   return OPEN_KEY + key;
 }
 
+/** First character of keys whose clients have a token with scopes; no header can have it. */
+const SCOPED_KEY = '\u0002';
+
+/** Returns a client's key as one of the holder of a token with scopes: nobody else gets its answers by the same key. */
+export function scopedKey(holder: string, key: string): string {
+  return `${SCOPED_KEY}${holder}${SCOPED_KEY}${key}`;
+}
+
 /** Returns true if the client of a key has shown no token. */
 export function isOpenKey(key: string): boolean {
   return key.startsWith(OPEN_KEY);
@@ -68,7 +76,7 @@ export interface DeliveredMessage {
   readonly argument: Uint8Array;
   /**
    * The client's name for an update: a call with the same name is answered, not executed again. 1 to 255 visible ASCII
-   * characters; made by `openKey` if the client has shown no token.
+   * characters; made by `openKey` if the client has shown no token, by `scopedKey` if its token has scopes.
    */
   readonly idempotencyKey?: string | undefined;
   /**

@@ -78,3 +78,26 @@ test('a parent that is gone is a first signal, and never a second one', () => {
   disposed.clock.advance(10_000);
   assert.deepEqual(disposed.diary, []);
 });
+
+test('with files to read again, SIGHUP reads them and never stops, also where it was ignored', () => {
+  for (const stopsOnHangup of [true, false]) {
+    const source = new EventEmitter();
+    const diary: string[] = [];
+    const note = (text: string) => (): void => void diary.push(text);
+    const handler = handleSignals({
+      source,
+      clock: new FakeClock(),
+      stopsOnHangup,
+      reread: note('reread'),
+      stop: note('stop'),
+      force: note('force'),
+    });
+    source.emit('SIGHUP', 'SIGHUP');
+    source.emit('SIGHUP', 'SIGHUP');
+    assert.deepEqual(diary, ['reread', 'reread']);
+    source.emit('SIGTERM', 'SIGTERM');
+    assert.deepEqual(diary, ['reread', 'reread', 'stop']);
+    handler[Symbol.dispose]();
+    assert.deepEqual(source.eventNames(), []);
+  }
+});

@@ -1,13 +1,15 @@
 /** `svc/contracts/auth`: the suite that every implementation of Auth has to pass. */
 import assert from 'node:assert/strict';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
-import type { Auth } from '../../../subsystems/auth/index.ts';
+import type { ActorScope, Auth } from '../../../subsystems/auth/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export interface MadeAuth {
   readonly auth: Auth;
   /** Values of the header `authorization` that are accepted. */
   readonly allowed: readonly string[];
+  /** Values that give part of the rights, if there are any. */
+  readonly limited?: readonly string[];
 }
 
 /** Makes the server's own implementation with this token. */
@@ -24,6 +26,10 @@ const HOSTILE = [
   'Bearer \u{1f388}',
   `Bearer ${'x'.repeat(100_000)}`,
 ];
+
+/** A name that may stand in a line of a log. */
+const NAME = /^[\x21-\x7e]{1,64}$/;
+const PRINCIPAL_BYTES_MAX = 29;
 
 export function describeAuth(
   name: string,
@@ -61,6 +67,40 @@ export function describeAuth(
           JSON.stringify(header.slice(0, 40)),
         );
       for (const header of allowed) assert.equal(auth.allows(header), true);
+    });
+
+    test('who may do part of it has a name, scopes and a caller, the same at each request, and no more', async (t) => {
+      const { auth, limited = [] } = await made(t);
+      if (limited.length > 0) assert.equal(typeof auth.grantOf, 'function', 'there is no grantOf');
+      for (const header of limited) {
+        assert.equal(auth.allows(header), false, 'part of the rights is not everything');
+        const grant = auth.grantOf?.(header);
+        assert.ok(grant !== undefined, 'there is no grant');
+        assert.equal(auth.grantOf?.(header), grant, 'another object at the next request');
+        assert.match(grant.name, NAME);
+        assert.ok(
+          !grant.scopes.isWhole && !grant.scopes.hasEveryActor('nothing' as ActorScope),
+          'the scopes are everything',
+        );
+        assert.ok(grant.caller === undefined || grant.caller.length <= PRINCIPAL_BYTES_MAX, 'no principal');
+        assert.equal(grant.isOver, false);
+      }
+    });
+
+    test('what is nearly limited, or meant badly, has no rights, and reading again takes none away', async (t) => {
+      const { auth, allowed, limited = [] } = await made(t);
+      const near = limited.flatMap((header) => [
+        header.slice(0, -1),
+        `${header}x`,
+        `${header}, ${header}`,
+        header.replace(/^\S+ /, ''),
+      ]);
+      const known = [...allowed, ...limited];
+      for (const header of [undefined, ...near, ...HOSTILE])
+        if (header === undefined || !known.includes(header))
+          assert.equal(auth.grantOf?.(header), undefined, JSON.stringify(header?.slice(0, 40)));
+      auth.reread?.();
+      for (const header of limited) assert.equal(auth.grantOf?.(header)?.isOver, false);
     });
   });
 }

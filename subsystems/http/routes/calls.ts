@@ -1,8 +1,7 @@
 import type { CallKind } from '../../ic/index.ts';
-import { type Access, accessWithToken } from '../access.ts';
+import { type AccessOf, accessWithToken } from '../access.ts';
 import { CanisterCall } from '../canister-call.ts';
 import { type JsonForm, jsonFormOf, mustAsk } from '../json-form.ts';
-import { notOpen } from '../open-targets.ts';
 import { readBody } from '../request-body.ts';
 import type { Handler, Handlers, RouteHost } from '../route.ts';
 
@@ -11,22 +10,26 @@ type CallRoutes = `POST /${'call' | 'query' | 'call-json' | 'query-json'}/:actor
 /**
  * Calls of clients. `POST /call/<ACTOR>/<METHOD>` and `/query/…` take Candid and answer with Candid: the body is the
  * argument as it is, also when it is empty. `/call-json/…` and `/query-json/…` take a JSON array of arguments, where
- * no body means `[]`, and answer with one of results. `access`: the rights of who calls.
+ * no body means `[]`, and answer with one of results. `accessOf`: the rights of who
+ * calls, if they are not the router's.
  */
-export function callHandlers(host: RouteHost, access = accessWithToken(host)): Pick<Handlers, CallRoutes> {
+export function callHandlers(host: RouteHost, accessOf?: AccessOf): Pick<Handlers, CallRoutes> {
+  const calls = accessOf ?? accessWithToken(host, 'call');
+  const queries = accessOf ?? accessWithToken(host, 'query');
   return {
-    'POST /call/:actor/:method': callHandler(host, access, 'update', false),
-    'POST /query/:actor/:method': callHandler(host, access, 'query', false),
-    'POST /call-json/:actor/:method': callHandler(host, access, 'update', true),
-    'POST /query-json/:actor/:method': callHandler(host, access, 'query', true),
+    'POST /call/:actor/:method': callHandler(host, calls, 'update', false),
+    'POST /query/:actor/:method': callHandler(host, queries, 'query', false),
+    'POST /call-json/:actor/:method': callHandler(host, calls, 'update', true),
+    'POST /query-json/:actor/:method': callHandler(host, queries, 'query', true),
   };
 }
 
-function callHandler(host: RouteHost, access: Access, kind: CallKind, isJson: boolean): Handler {
+function callHandler(host: RouteHost, accessOf: AccessOf, kind: CallKind, isJson: boolean): Handler {
   const { canisters, codec, jobs } = host;
-  const { bodyBytesMax, bodies } = access;
   return (request, response, { actor, method }, query) => {
     const startedMs = jobs.nowMs();
+    const access = accessOf(response);
+    const { bodyBytesMax, bodies } = access;
     const canister = access.resolve(actor, method);
     const caller = access.callerOf(request);
     // A query has no effect that could come twice.
@@ -37,8 +40,9 @@ function callHandler(host: RouteHost, access: Access, kind: CallKind, isJson: bo
       const held = bodies?.begin(request);
       if (held !== undefined) call.ended = () => held.free();
       const received = (body: Uint8Array): void => {
-        if (access.mayCall(canister, method)) call.start(body);
-        else call.failed(notOpen());
+        const refusal = access.refusal(canister, method);
+        if (refusal === undefined) call.start(body);
+        else call.failed(refusal);
       };
       readBody(request, bodyBytesMax, received, call.failed, held);
     };

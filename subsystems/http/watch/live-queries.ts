@@ -7,8 +7,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
-import type { Access } from '../access.ts';
-import { notOpen } from '../open-targets.ts';
+import type { WatchBounds } from '../access.ts';
 import type { RouteHost } from '../route.ts';
 import { LiveQuery, type LiveQueryHost, type PreparedCall, preparedCall, type WatchedQuery } from './live-query.ts';
 import { Viewer } from './viewers.ts';
@@ -26,17 +25,13 @@ export class LiveQueries {
   readonly #byCanister = new Map<Canister, Watched>();
   #answerBytes = 0;
   #listed = 0;
-  readonly access: Access;
+  readonly #bounds: WatchBounds;
 
-  constructor(host: RouteHost, access: Access) {
+  constructor(host: RouteHost, bounds: WatchBounds) {
     this.#host = host;
-    this.access = access;
+    this.#bounds = bounds;
     const { canisters, codec, clock, broadcast } = host;
-    const parts = { canisters, codec, clock, broadcast, hold: (bytes: number) => this.#hold(bytes) };
-    this.#queryHost = {
-      ...parts,
-      refusal: ({ canister, method }) => (access.mayCall(canister, method) ? undefined : notOpen()),
-    };
+    this.#queryHost = { canisters, codec, clock, broadcast, hold: (bytes) => this.#hold(bytes) };
   }
 
   /**
@@ -68,7 +63,8 @@ export class LiveQueries {
       try {
         refuseUnlessQuery(query);
         const call = await preparedCall(this.#host, query);
-        if (!this.access.mayCall(query.canister, query.method)) throw notOpen();
+        const refusal = query.access.refusal(query.canister, query.method);
+        if (refusal !== undefined) throw refusal;
         if (!isPast()) return call;
       } catch (error) {
         if (!isPast()) throw error;
@@ -78,7 +74,7 @@ export class LiveQueries {
 
   /** Counts the queries of a stream that shows several. Throws ServerError `too-many-watches`. */
   list(count: number): Disposable {
-    const { listedMax } = this.access.watches;
+    const { listedMax } = this.#bounds;
     if (this.#listed + count > listedMax)
       throw tooManyWatches(`${listedMax} queries are watched in streams of several`);
     this.#listed += count;
@@ -96,7 +92,7 @@ export class LiveQueries {
   }
 
   #begin(key: string, query: WatchedQuery, call: PreparedCall): LiveQuery {
-    const { queriesMax } = this.access.watches;
+    const { queriesMax } = this.#bounds;
     if (this.#byKey.size >= queriesMax) throw tooManyWatches(`${queriesMax} different queries are watched`);
     const { watched } = this.#watchedOf(query.canister);
     const live = new LiveQuery(
@@ -131,7 +127,7 @@ export class LiveQueries {
   }
 
   #hold(bytes: number): void {
-    const { answerBytesMax } = this.access.watches;
+    const { answerBytesMax } = this.#bounds;
     if (bytes > 0 && this.#answerBytes + bytes > answerBytesMax) {
       const mib = answerBytesMax / 1024 / 1024;
       throw new ServerError(
@@ -148,9 +144,11 @@ export class LiveQueries {
  * Returns the key of a query, by the bytes that the actor gets, so that arguments have the same key however they are
  * written.
  */
-function keyOf({ canister, method, caller, isLossless }: WatchedQuery, argument: Uint8Array): string {
+function keyOf({ canister, method, caller, isLossless, access }: WatchedQuery, argument: Uint8Array): string {
   const hash = createHash('sha256').update(argument).digest('base64');
-  return [canister.idHex, method, Buffer.from(caller).toString('hex'), isLossless ? '1' : '0', hash].join('\0');
+  return [canister.idHex, method, Buffer.from(caller).toString('hex'), isLossless ? '1' : '0', access.key, hash].join(
+    '\0',
+  );
 }
 
 function tooManyWatches(what: string): ServerError {

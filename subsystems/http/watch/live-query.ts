@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
 import type { Outcome } from '../../ic/index.ts';
+import type { Access } from '../access.ts';
 import { eventFrame } from '../event-streams.ts';
 import { HTTP_STATUS, errorCodeOf } from '../http-status.ts';
 import { type JsonForm, jsonFormOf, mustAsk, replyAsJson } from '../json-form.ts';
@@ -23,6 +24,8 @@ export interface WatchedQuery {
   readonly method: string;
   readonly caller: Uint8Array;
   readonly isLossless: boolean;
+  /** The rights of those who watch. */
+  readonly access: Pick<Access, 'key' | 'refusal'>;
   /** JSON array of arguments, as the client wrote it: other code may have other types for it. */
   readonly json: Uint8Array;
 }
@@ -36,8 +39,6 @@ export interface PreparedCall {
 export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock' | 'broadcast'> & {
   /** Counts what all answers hold together. Throws ServerError `unavailable` where that is too much. */
   hold(bytes: number): void;
-  /** Returns the error that ends a query whose method is not open any more; undefined: it goes on. */
-  refusal(query: WatchedQuery): ServerError | undefined;
 };
 
 /** One query that is asked again whenever its actor has changed, as long as anybody watches. */
@@ -120,7 +121,8 @@ export class LiveQuery {
 
   /** Ends the query if those who watch it may not call its method any more. */
   openMethodsChanged(): void {
-    const refusal = this.#host.refusal(this.#query);
+    const { canister, method, access } = this.#query;
+    const refusal = access.refusal(canister, method);
     if (refusal !== undefined) this.end(refusal);
   }
 

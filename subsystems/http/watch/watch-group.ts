@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
+import type { Access } from '../access.ts';
 import { RETRY_MS } from '../event-source.ts';
 import { eventFrame, type EventStream } from '../event-streams.ts';
 import { errorCodeOf } from '../http-status.ts';
@@ -17,6 +18,11 @@ import { type ListedWatch, seenAnswers } from './watch-list.ts';
 const COPIED_BYTES_MAX = 16 * 1024;
 
 type WatchGroupHost = Pick<RouteHost, 'streams' | 'clock' | 'log'>;
+
+/** Parts of a query that are the same for all of a stream. */
+interface GroupAsked extends Pick<WatchedQuery, 'caller' | 'isLossless'> {
+  readonly access: Access;
+}
 
 export class WatchGroup {
   readonly #host: WatchGroupHost;
@@ -33,12 +39,7 @@ export class WatchGroup {
    * Answers a request with the stream of all these queries, which begins at once. Throws ServerError `unavailable` when
    * there is no room for a stream.
    */
-  open(
-    request: IncomingMessage,
-    response: ServerResponse,
-    watches: readonly ListedWatch[],
-    asked: Pick<WatchedQuery, 'caller' | 'isLossless'>,
-  ): void {
+  open(request: IncomingMessage, response: ServerResponse, watches: readonly ListedWatch[], asked: GroupAsked): void {
     const listed = this.#queries.list(watches.length);
     const { 'last-event-id': lastEventId } = request.headers;
     const seen = seenAnswers(typeof lastEventId === 'string' ? lastEventId : undefined);
@@ -72,9 +73,9 @@ export class WatchGroup {
     }
   }
 
-  async #begin(part: Part, watch: ListedWatch, asked: Pick<WatchedQuery, 'caller' | 'isLossless'>): Promise<void> {
+  async #begin(part: Part, watch: ListedWatch, asked: GroupAsked): Promise<void> {
     try {
-      const canister = this.#queries.access.resolve(watch.actor, watch.method);
+      const canister = asked.access.resolve(watch.actor, watch.method);
       const json = Buffer.from(watch.json, 'utf8');
       await this.#queries.watch({ canister, method: watch.method, json, ...asked }, (live) => {
         if (this.#parts.has(part)) part.join(live);

@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import { around } from '../../../plugins/api/plugin.ts';
-import { describeAuth } from '../../../plugins/api/contracts/auth.ts';
+import { around, type Auth, type Grant, Scopes } from '../../../plugins/api/plugin.ts';
+import { describeAuth, type MadeAuth } from '../../../plugins/api/contracts/auth.ts';
 import { describeGateway } from '../../../plugins/api/contracts/gateway.ts';
 import { describeInspector } from '../../../plugins/api/contracts/inspector.ts';
 import { describeManifest } from '../../../plugins/api/contracts/manifest.ts';
@@ -14,10 +14,17 @@ import { describeMopsClosures } from '../../../plugins/api/contracts/mops-closur
 import { describeOpenApi } from '../../../plugins/api/contracts/openapi.ts';
 import { describeOutcalls } from '../../../plugins/api/contracts/outcalls.ts';
 import { suite, type SuiteRunner } from '../../../plugins/api/contracts/runner.ts';
+import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
+import { showing, writeTokens } from '../../support/token-file.ts';
 import { failuresOf } from '../../support/failing-suite.ts';
 
 describeAuth('the token', (_t, own) => ({ auth: own('sEcret'), allowed: ['Bearer sEcret', 'bearer sEcret'] }));
 describeAuth('no token', (_t, own) => ({ auth: own(undefined), allowed: ['Bearer whatever'] }));
+describeAuth('tokens with scopes', async () => ({
+  auth: createBearerAuth({ token: 'all', tokensFile: await writeTokens({ a: { may: ['metrics'] }, b: { may: [] } }) }),
+  allowed: ['Bearer all'],
+  limited: [showing('a').authorization, showing('b').authorization],
+}));
 describeGateway('CanisterGateway', (_t, { own }) => own());
 describeInspector('BuiltInspector', (_t, own) => own());
 describeManifest('the manifest’s file', (_t, own) => own());
@@ -25,6 +32,13 @@ describeMetering('the price list', (_t, own) => own());
 describeMetering('nothing costs', (_t, own) => own({ isEnabled: false }));
 describeMopsClosures('ProjectClosures', (_t, _project, own) => own());
 describeOpenApi('OpenApiDocuments', (_t, own) => own());
+
+const aGrant = (): Grant => ({ name: 'a', scopes: new Scopes(['metrics']), caller: undefined, isOver: false });
+
+function limitedBy(auth: Auth, isShown: (header: string | undefined) => boolean): MadeAuth {
+  const grantOf = (header: string | undefined): Grant | undefined => (isShown(header) ? aGrant() : undefined);
+  return { auth: around(auth, { grantOf }), allowed: ['Bearer bll'], limited: ['Bearer a'] };
+}
 
 /** Parts with one mistake each, and the number of tests that find it. */
 const MISTAKES: Readonly<Record<string, readonly [describe: (runner: SuiteRunner) => void, found: number]>> = {
@@ -48,6 +62,22 @@ const MISTAKES: Readonly<Record<string, readonly [describe: (runner: SuiteRunner
       describeAuth('', () => ({ auth: { needsToken: true, allows: once }, allowed: ['Bearer a'] }), runner);
     },
     2,
+  ],
+  'a new grant at each request': [
+    (runner) => describeAuth('', (_t, own) => limitedBy(own('bll'), (header) => header === 'Bearer a'), runner),
+    1,
+  ],
+  'a limited token that may be longer': [
+    (runner) => {
+      const grant = aGrant();
+      const grantOf = (header = ''): Grant | undefined => (header.startsWith('Bearer a') ? grant : undefined);
+      describeAuth(
+        '',
+        (_t, own) => ({ ...limitedBy(own('bll'), () => false), auth: around(own('bll'), { grantOf }) }),
+        runner,
+      );
+    },
+    1,
   ],
   'half a cycle': [
     (runner) => describeMetering('', (_t, own) => ({ policy: { ...own().policy, cyclesPerMessage: 0.5 } }), runner),

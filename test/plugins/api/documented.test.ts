@@ -28,7 +28,7 @@ function interfacesIn(source: string): ReadonlyMap<string, string> {
 }
 
 for (const [title, folder, faces] of [
-  ['auth', 'auth', ['Auth']],
+  ['auth', 'auth', ['Auth', 'Grant']],
   ['metering', 'metering', ['Metering', 'MeteringPolicy']],
   ['metrics', 'metrics', ['Metrics', 'RequestTally', 'ShownNumber', 'Tally']],
   ['gateway', 'gateway', ['Gateway', 'SiteAnswer', 'SiteOutcome', 'SiteRequest']],

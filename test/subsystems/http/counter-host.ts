@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
 import { NoAgents } from '../../../subsystems/agents/no-agents.ts';
+import type { Auth } from '../../../subsystems/auth/index.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type Canister,
@@ -420,12 +421,15 @@ export interface HttpHost {
   readonly canisters: CounterCanisters;
   readonly gateway: ScriptedGateway;
   readonly log: RecordingLog;
+  readonly auth: Auth;
   /** Answer of readiness; a test may change it. */
   readonly readiness: { isReady: boolean; note: string };
 }
 
 export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
+  /** Path of a file of tokens with scopes. */
+  readonly tokensFile?: string;
   readonly clock?: Clock;
   /** Default: no state is kept. */
   readonly storage?: Pick<Storage, 'backup'> & Partial<Pick<Storage, 'figures'>>;
@@ -450,6 +454,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const readiness = { isReady: true, note: 'ready' };
   const {
     token,
+    tokensFile,
     clock = systemClock,
     storage = new NoStorage(),
     metering = counterMetering,
@@ -461,10 +466,11 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   } = options;
   const gateway = new ScriptedGateway(canisters);
   const { websites = gateway, ...rest } = others;
+  const auth = createBearerAuth({ token, tokensFile }, log);
   const server = createHttpServer(
     {
       agents: new NoAgents(),
-      auth: createBearerAuth({ token }),
+      auth,
       readiness,
       canisters,
       codec: counterCodec,
@@ -486,7 +492,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   );
   const origin = await server.listen();
   t.after(() => server.close({ signal: AbortSignal.abort() }));
-  return { origin, server, canisters, gateway, log, readiness };
+  return { origin, server, canisters, gateway, log, readiness, auth };
 }
 
 /** Resolves when nobody watches a canister of the host any more; that takes a turn or two. */

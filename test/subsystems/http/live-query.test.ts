@@ -47,7 +47,6 @@ class Scenario {
     codec: { untyped: jsonTextCodec, previewText: () => undefined },
     broadcast: new Broadcast(this.clock),
     hold: () => undefined,
-    refusal: () => undefined,
     canisters: {
       ask: (_canister: Canister, _method: string, _caller: Uint8Array, argument: Uint8Array) => {
         this.asked.push(Buffer.from(argument).toString());
@@ -75,6 +74,7 @@ class Scenario {
       method: 'get',
       caller: Uint8Array.of(4),
       isLossless: false,
+      access: { key: '', refusal: () => undefined },
       json: Buffer.from('[]'),
     };
     const live: LiveQuery = new LiveQuery(

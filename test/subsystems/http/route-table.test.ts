@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { routesDocument } from '../../../subsystems/http/route-table.ts';
+import { routesDocument } from '../../support/routes-document.ts';
 
 test('docs/http.md has the table of routes', (t) => {
   const file = join(import.meta.dirname, '../../../docs/http.md');
