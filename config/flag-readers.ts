@@ -38,6 +38,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   listen: { part: 'http' },
   'trust-proxy': { part: 'http' },
   'access-log': { part: 'http' },
+  audit: { part: 'http' },
+  'audit-file': { part: 'http' },
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
   'auth-token-file': { part: 'auth' },

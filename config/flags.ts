@@ -94,6 +94,19 @@ export const FLAGS = {
     defaultText: 'none',
     summary: 'Append a JSON line to this file for each request that has ended; rotate it by renaming it.',
   }),
+  audit: toggle({
+    group: 'http',
+    summary:
+      'Tell in the log who changes something or reads the state: the name of the token, the route, the actor, the outcome.',
+  }),
+  'audit-file': text({
+    group: 'http',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    defaultText: 'none',
+    summary:
+      'The same in a file of its own, opened again at SIGHUP. What cannot be written there is not done: the request is answered 503.',
+  }),
   history: integer({
     group: 'http',
     placeholder: 'N',

@@ -267,6 +267,7 @@ function httpOf(
   options: LoadOptions,
 ): ServerConfig['http'] {
   const { version, build } = options;
+  const isAudited = flags.audit || flags['audit-file'] !== undefined;
   return {
     host,
     port,
@@ -277,6 +278,7 @@ function httpOf(
     browserGuard: flags['browser-guard'] ? { names: [host, splitAddress(flags.listen).host] } : undefined,
     trustedProxies: flags['trust-proxy'] === undefined ? [] : parseAddressRanges(flags['trust-proxy']),
     accessLog: fileOf(flags['access-log'], options),
+    audit: isAudited ? { file: fileOf(flags['audit-file'], options) } : undefined,
   };
 }
 

@@ -25,6 +25,8 @@ interface HttpSection {
   readonly browserGuard: { readonly names: readonly string[] } | undefined;
   /** Reverse proxies whose word about a client's address counts. */
   readonly trustedProxies: readonly AddressRange[];
+  /** Tells who changes something, in the file if one is named (an absolute path); undefined: off. */
+  readonly audit: { readonly file: string | undefined } | undefined;
   /** Absolute path of the file with a line for each request; undefined: none is written. */
   readonly accessLog: string | undefined;
 }

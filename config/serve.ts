@@ -245,7 +245,7 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
     source: process,
     clock: systemClock,
     stopsOnHangup: !options.isHangupIgnored,
-    ...(run.request.config.auth.tokensFile !== undefined && { reread: () => reread(kernel) }),
+    ...(rereads(run.request) && { reread: () => reread(kernel) }),
     stop,
     force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
     ...(options.parent !== undefined && { parent: { pid: options.parent, current: () => process.ppid } }),
@@ -267,9 +267,15 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
   }
 }
 
+/** Returns true if SIGHUP has files to read or to open again. */
+function rereads({ config }: ServeRequest): boolean {
+  return config.auth.tokensFile !== undefined || config.http.audit?.file !== undefined;
+}
+
 /** Reads again what may have changed; before there is anything, the start reads it. */
 function reread(kernel: Kernel): void {
-  if (kernel.state === 'starting' || kernel.state === 'ready') kernel.get(Auth).reread?.();
+  if (kernel.state !== 'starting' && kernel.state !== 'ready') return;
+  kernel.get(HttpServer).reread(kernel.get(Auth).reread?.());
 }
 
 async function announceReady(kernel: Kernel, { request, log, startedMs }: Run): Promise<void> {

@@ -18,6 +18,7 @@ import { BodyBudget } from './body-budget.ts';
 import { Broadcast } from './broadcast.ts';
 import { AccessLog } from './access-log.ts';
 import { AGENT_ROUTES, agentHandlers, agentsOff, isAgentTarget } from './agent-routes.ts';
+import { AuditLog } from './audit-log.ts';
 import { BrowserGuard } from './browser-guard.ts';
 import { type AddressRange, ClientAddresses } from './client-addresses.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
@@ -111,6 +112,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly trustedProxies?: readonly AddressRange[];
   /** File that gets a line for each request (`--access-log`). */
   readonly accessLog?: string | undefined;
+  /** Tells who changes something (`--audit`), in the file if one is named, else in the log. */
+  readonly audit?: { readonly file: string | undefined } | undefined;
   /** Routes of plugins from outside. */
   readonly pluginRoutes?: readonly PluginRouteSpec[];
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
@@ -186,6 +189,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
   /** Displaced connections that the log has told of. */
   #displacedLogged = 0;
+  readonly #audit: AuditLog | undefined;
   readonly #agents: Agents;
   /** Routes of plugins from outside, and of agents. */
   readonly #addedSpecs: readonly RouteSpec[];
@@ -224,6 +228,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#auth = auth;
     this.#clients = new ClientAddresses(options.trustedProxies ?? []);
     this.#refusedTokens = new RefusedTokens(this.#clients, log);
+    const audited = { ...needs, needsToken: auth.needsToken, clients: this.#clients, responder: this.#responder };
+    this.#audit = options.audit && new AuditLog(options.audit.file, audited);
     this.#readiness = readiness;
     this.#connections = new Connections({
       idleMaxMs: options.idleMaxMs ?? IDLE_MAX_MS,
@@ -248,7 +254,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       typeTables: this.#typeTables,
     };
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
-    showNumbers(metrics, { connections: this.#connections, streams: this.#streams, open: this.#openTargets });
+    showNumbers(metrics, this.#connections, this.#streams, this.#openTargets, this.#audit);
     const host = { ...granted, ...answers };
     this.#openCalls = new OpenCalls(host, bodies);
     this.#server = this.#createServer();
@@ -258,6 +264,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       options,
       agentRoutes: agents.mode === 'off' ? [] : agentHandlers(host, agents, bodies),
       pluginAnswers: this.#pluginAnswers,
+      audit: this.#audit,
       unknown: this.#unknown,
       notFound: (request, response) => this.#notFound(request, response),
       parserStopped: (error, socket) => this.#parserStopped(error, socket),
@@ -266,6 +273,10 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   get origin(): string | undefined {
     return this.#origin;
+  }
+
+  reread(isRead: boolean | undefined): void {
+    this.#audit?.reread(isRead);
   }
 
   async listen(): Promise<string> {
@@ -381,6 +392,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     await this.#serverClosed;
     await Promise.all([this.#app.close(), this.#typeTables.close(), this.#accessLog?.close()]);
     this.#refusedTokens.tell(Number.POSITIVE_INFINITY);
+    this.#audit?.close();
   }
 
   #createServer(): Server {
@@ -447,6 +459,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (response.grant !== undefined) this.#scoped.add(response);
     if (admitted === undefined) {
       if (response.statusCode === 401) this.#refusedTokens.note(request);
+      this.#audit?.answered(response);
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
       tally.value++;
       tally.answered(response.statusCode, this.#clock.nowMs() - response.startedMs);

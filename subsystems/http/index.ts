@@ -4,6 +4,8 @@ import { defineCapability } from '../../kernel/index.ts';
 export interface HttpServer {
   /** `http://127.0.0.1:7000`: the address it is bound to, with the real port. Undefined before it listens. */
   readonly origin: string | undefined;
+  /** Opens files again by their names (SIGHUP). `isRead`: tokens were read again, or could not; undefined: none are. */
+  reread(isRead: boolean | undefined): void;
 }
 export const HttpServer = defineCapability<HttpServer>('http');
 

@@ -52,6 +52,7 @@ export function pluginRouteSpec({ plugin, method, path, query }: PluginRouteSpec
     method,
     path: `/x/${plugin}${path}`,
     access: 'token',
+    ...(method !== 'GET' && { isAudited: true }),
     query: Object.fromEntries(query.map((name) => [name, undefined])),
     request: '',
     answer: '',

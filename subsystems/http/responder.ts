@@ -84,6 +84,9 @@ export class Responder {
    */
   isStranger: (response: ServerResponse) => boolean = () => true;
 
+  /** Called for each answer of the server's own that is 401 or 403, before it leaves. */
+  onDenied: ((response: ServerResponse, status: number) => void) | undefined = undefined;
+
   constructor(version: string, log: Logger, { clock, stallMaxMs, untakenBytesMax }: ResponderOptions) {
     this.#version = version;
     this.#log = log;
@@ -329,6 +332,8 @@ export class Responder {
       this.refuseUnread(response, HTTP_STATUS[error.kind], error.message, headers, true);
       return;
     }
+    if (error.kind === 'unauthenticated' || error.kind === 'forbidden')
+      this.onDenied?.(response, HTTP_STATUS[error.kind]);
     if (error.kind === 'unauthenticated') {
       this.refuse(response, HTTP_STATUS.unauthenticated, error.message, CHALLENGE, false);
       return;

@@ -41,6 +41,8 @@ export interface RouteSpec {
   readonly bodyBytesMax?: number;
   /** True if answers last as long as their clients like: the metrics do not tell how long. */
   readonly isOpenEnded?: true;
+  /** True for what changes something or reads secrets: `--audit` tells of it. */
+  readonly isAudited?: true;
   /** The log's name for this work, if it is a job. */
   readonly job?: JobKind;
   /** The bodies that a client sends and gets, for the table of docs/http.md. */
@@ -147,6 +149,7 @@ export const ROUTES = [
   {
     method: 'PUT',
     path: '/candid/:actor',
+    isAudited: true,
     access: 'token',
     scope: 'upgrade',
     bodyBytesMax: DID_BYTES_MAX,
@@ -166,6 +169,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/install/:name',
+    isAudited: true,
     access: 'token',
     scope: 'install',
     query: { arg: undefined, mode: 'reinstall', certificate: 'placeholder' },
@@ -177,6 +181,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/upgrade/:actor',
+    isAudited: true,
     access: 'token',
     scope: 'upgrade',
     query: { arg: undefined, report: '1', force: 'true', certificate: 'placeholder' },
@@ -188,6 +193,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/stop/:actor',
+    isAudited: true,
     access: 'token',
     scope: 'stop',
     job: 'stop',
@@ -197,6 +203,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/start/:actor',
+    isAudited: true,
     access: 'token',
     scope: 'stop',
     job: 'start',
@@ -206,6 +213,7 @@ export const ROUTES = [
   {
     method: 'DELETE',
     path: '/actors/:actor',
+    isAudited: true,
     access: 'token',
     scope: 'delete',
     query: { force: 'true' },
@@ -225,6 +233,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/cycles/:actor',
+    isAudited: true,
     access: 'token',
     scope: 'topup',
     job: 'topup',
@@ -279,6 +288,7 @@ export const ROUTES = [
   {
     method: 'PUT',
     path: '/x/actors/:actor/settings',
+    isAudited: true,
     access: 'token',
     scope: 'configure',
     job: 'change-settings',
@@ -297,6 +307,7 @@ export const ROUTES = [
   {
     method: 'PUT',
     path: '/x/actors/:actor/public',
+    isAudited: true,
     access: 'token',
     scope: 'configure',
     job: 'change-public',
@@ -315,6 +326,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/x/actors/:actor/snapshots',
+    isAudited: true,
     access: 'token',
     scope: 'snapshots',
     query: { replace: undefined },
@@ -325,6 +337,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/x/actors/:actor/snapshots/:snapshot/load',
+    isAudited: true,
     access: 'token',
     scope: 'snapshots',
     job: 'load-snapshot',
@@ -334,6 +347,7 @@ export const ROUTES = [
   {
     method: 'DELETE',
     path: '/x/actors/:actor/snapshots/:snapshot',
+    isAudited: true,
     access: 'token',
     scope: 'snapshots',
     job: 'delete-snapshot',
@@ -343,6 +357,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/x/actors/:actor/variables',
+    isAudited: true,
     access: 'token',
     scope: 'variables',
     query: { path: undefined, from: undefined, count: undefined, copy: undefined },
@@ -399,6 +414,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/backup',
+    isAudited: true,
     isOpenEnded: true,
     access: 'token',
     scope: 'backup',

@@ -15,6 +15,7 @@ import { HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type PluginAnswers, pluginHandler, pluginRouteSpec } from './plugin-routes.ts';
 import { queryOf } from './request-target.ts';
 import { endpointOf, type RouteSpec } from './route-table.ts';
+import type { AuditLog } from './audit-log.ts';
 import type { Handler, RouteHost, RouteParameters } from './route.ts';
 import { admitScoped } from './scoped-requests.ts';
 import type { VersionInfo } from './routes/version.ts';
@@ -26,6 +27,7 @@ interface RouterParts {
   readonly options: VersionInfo & { readonly pluginRoutes?: readonly PluginRouteSpec[] };
   readonly agentRoutes: readonly (readonly [RouteSpec, Handler])[];
   readonly pluginAnswers: PluginAnswers;
+  readonly audit: AuditLog | undefined;
   /** Requests for paths that do not exist. */
   readonly unknown: RequestTally;
   readonly notFound: (request: IncomingMessage, response: ServerResponse) => void;
@@ -39,6 +41,7 @@ export function createRouter({
   options,
   agentRoutes,
   pluginAnswers,
+  audit,
   unknown,
   notFound,
   parserStopped,
@@ -68,10 +71,10 @@ export function createRouter({
       },
     },
   });
-  for (const [spec, handle] of servedRoutes(host, options)) register(app, host, spec, handle);
-  for (const [spec, handle] of agentRoutes) register(app, host, spec, handle);
+  for (const [spec, handle] of servedRoutes(host, options)) register(app, { host, audit }, spec, handle);
+  for (const [spec, handle] of agentRoutes) register(app, { host, audit }, spec, handle);
   for (const route of options.pluginRoutes ?? [])
-    register(app, host, pluginRouteSpec(route), pluginHandler(route, host.responder, pluginAnswers));
+    register(app, { host, audit }, pluginRouteSpec(route), pluginHandler(route, host.responder, pluginAnswers));
   return app;
 }
 
@@ -81,10 +84,12 @@ export function createRouter({
  */
 function register(
   app: FastifyInstance,
-  { canisters, metrics, responder, jobs }: RouteHost,
+  { host, audit }: Pick<RouterParts, 'host' | 'audit'>,
   route: RouteSpec,
   handle: Handler,
 ): void {
+  const { canisters, metrics, responder, jobs } = host;
+  const audited = route.isAudited === true ? audit : undefined;
   const requests = metrics.requestsOf(endpointOf(route.path));
   const failed = (response: ServerResponse, error: unknown): void => {
     responder.error(response, error);
@@ -101,6 +106,8 @@ function register(
         const parameters = request.params as RouteParameters;
         const grant = grantOf(response);
         if (grant !== undefined) admitScoped(canisters, route, parameters, request.raw, grant);
+        if (audited !== undefined && response instanceof ServedResponse)
+          audited.begin(request.raw, response, route, parameters);
         const handled = handle(request.raw, response, parameters, queryOf(request.raw.url ?? '', route));
         if (handled !== undefined) handled.catch((error: unknown) => failed(response, error));
       } catch (error) {

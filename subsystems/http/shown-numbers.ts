@@ -1,16 +1,17 @@
 import type { Metrics } from '../metrics/index.ts';
+import type { AuditLog } from './audit-log.ts';
 import type { Connections } from './connections.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { OpenTargets } from './open-targets.ts';
 
-interface Counted {
-  readonly connections: Connections;
-  readonly streams: EventStreams;
-  readonly open: Pick<OpenTargets, 'admitted' | 'refused'>;
-}
-
 /** Shows the numbers of the HTTP server that are no requests. */
-export function showNumbers(metrics: Metrics, { connections, streams, open }: Counted): void {
+export function showNumbers(
+  metrics: Metrics,
+  connections: Connections,
+  streams: EventStreams,
+  open: Pick<OpenTargets, 'admitted' | 'refused'>,
+  audit: AuditLog | undefined,
+): void {
   const gauge = (name: `svc_${string}`, help: string, read: () => number): void =>
     metrics.show({ name, type: 'gauge', help, read });
   gauge('svc_http_connections', 'Open connections.', () => connections.size);
@@ -23,4 +24,8 @@ export function showNumbers(metrics: Metrics, { connections, streams, open }: Co
   counter('svc_http_open_requests_total', 'Requests for open methods.', () => open.admitted);
   const refused = 'Calls without credentials that were refused, as what they asked for is not open.';
   counter('svc_http_open_refused_total', refused, () => open.refused);
+  const denied = 'Requests that were answered 401 or 403 (with --audit).';
+  counter('svc_audit_denied_total', denied, () => audit?.denials ?? 0);
+  const unwritten = 'Lines of the audit that could not be written, of what was done or denied by then.';
+  counter('svc_audit_unwritten_total', unwritten, () => audit?.unwritten ?? 0);
 }

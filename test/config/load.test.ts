@@ -55,6 +55,7 @@ test('each plugin has its section, and nobody can change one', async () => {
     browserGuard: undefined,
     trustedProxies: [],
     accessLog: undefined,
+    audit: undefined,
   });
   assert.deepEqual(config.metering, { isEnabled: true, startingCycles: 7n, instructionLimit: 40_000_000_000 });
   assert.deepEqual(config.execution, {

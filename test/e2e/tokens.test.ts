@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -117,4 +117,33 @@ test('a wrong file ends the start with its place, and --check reads it', async (
   }
   const right = await writeTokens(TOKENS);
   assert.match(String(run('--tokens', right, '--check').stdout), /^ok tokens: 3 token\(s\) in /m);
+});
+
+test('--audit-file tells who changed what, and that tokens were read again; SIGHUP opens it again', async (t) => {
+  const folder = await temporaryDirectory();
+  const audit = join(folder, 'audit.log');
+  const tokensFile = await writeTokens(TOKENS);
+  const args = ['--tokens', tokensFile, '--audit-file', audit];
+  const server = await startServer(t, { manifest: '{"actors":{}}', args });
+  const { wasm } = await compileMotoko(WHO);
+  assert.equal((await server.post('/install/shop', wasm, ALL)).status, 200);
+  assert.equal((await server.post('/stop/shop', '', showing('shop'))).status, 403);
+  const linesOf = async (): Promise<unknown[]> =>
+    (await readFile(audit, 'utf8'))
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .map(({ who, route, outcome, status }) => [who, route, outcome, status]);
+  const changed = [
+    ['all', 'POST /install/<name>', 'begun', 0],
+    ['all', 'POST /install/<name>', 'done', 200],
+    ['shop', 'POST /stop', 'denied', 403],
+  ];
+  assert.deepEqual(await linesOf(), changed);
+  await rename(audit, `${audit}.1`);
+  server.process.kill('SIGHUP');
+  for (const deadline = Date.now() + 60_000; (await linesOf().catch(() => [])).length === 0; await sleep(5))
+    assert.ok(Date.now() < deadline, 'the file was not opened again');
+  assert.deepEqual(await linesOf(), [['', 'SIGHUP --tokens', 'done', 0]]);
+  assert.equal(await server.stop(), 0);
 });
