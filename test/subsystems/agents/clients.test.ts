@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
+import * as candid3 from '@dfinity/candid';
+import * as principal3 from '@dfinity/principal';
+import * as agent3 from 'dfinity-agent-3';
 import * as agent5 from 'icp-core-5/agent';
 import * as candid5 from 'icp-core-5/candid';
 import * as identity5 from 'icp-core-5/identity';
@@ -23,6 +26,15 @@ interface Core {
   readonly principal: typeof principal6;
 }
 
+/** Clients of before, whose identities are a package of their own; those of today fit. */
+const BEFORE: Core = {
+  agent: agent3,
+  candid: candid3,
+  identity: identity6,
+  secp: secp6,
+  principal: principal3,
+} as unknown as Core;
+
 const CORES: Readonly<Record<string, Core>> = {
   '@icp-sdk/core 6': { agent: agent6, candid: candid6, identity: identity6, secp: secp6, principal: principal6 },
   // The types of the two differ in private members.
@@ -33,6 +45,7 @@ const CORES: Readonly<Record<string, Core>> = {
     secp: secp5,
     principal: principal5,
   } as unknown as Core,
+  '@dfinity/agent 3': BEFORE,
 };
 
 interface It {
@@ -123,6 +136,8 @@ for (const [name, core] of Object.entries(CORES)) {
       const canisterId = core.principal.Principal.fromText(FIRST_TEXT);
       assert.match((await core.agent.fetchCandid(FIRST_TEXT, agent)) ?? '', /inc: \(\) -> \(nat\)/);
       await agent.syncTime();
+      // The newer ones alone can ask for the subnet.
+      if (core === BEFORE) return;
       const subnet = await agent.getSubnetIdFromCanister(canisterId);
       assert.match(subnet.toText(), /^[a-z2-7-]{63}$/);
     });
