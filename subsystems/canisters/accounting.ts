@@ -35,8 +35,8 @@ export class Accounting implements Listener {
     return this.#needs.directory.ifAny(handle);
   }
 
-  stepEnded(handle: number, step: ToldStep, count: StepCount): void {
-    this.#recordOf(handle)?.steps.stepEnded(step, count);
+  stepEnded(handle: number, step: ToldStep, count: StepCount, message: number): void {
+    this.#recordOf(handle)?.steps.stepEnded(step, count, message);
   }
 
   answered(handle: number, noted: NotedMessage, outcome: Outcome): void {

@@ -20,7 +20,7 @@ import { createAssetFolders } from '../assets/index.ts';
 import { Accounting } from './accounting.ts';
 import { CandidInterfaces } from './candid-interfaces.ts';
 import { CanisterDirectory } from './canister-directory.ts';
-import { OUTPUT_BYTES_MAX } from './canister-output.ts';
+import { OUTPUT_BYTES_MAX, TAKEN_BYTES_MAX } from './canister-output.ts';
 import { CanisterStore } from './canister-store.ts';
 import { CanisterWatches } from './canister-watches.ts';
 import { ChangeTurns } from './change-turns.ts';
@@ -124,6 +124,7 @@ export class CanisterService implements Canisters {
       watches: this.#watches,
       opened: this.#opened,
       outputBudget: new SharedBudget(OUTPUT_BYTES_MAX),
+      takenBudget: new SharedBudget(TAKEN_BYTES_MAX),
     };
     const directory = new CanisterDirectory({ ...dependencies, ...options, ids, store, recordContext });
     this.#directory = directory;
@@ -320,6 +321,14 @@ export class CanisterService implements Canisters {
 
   watch(canister: Canister, watcher: CanisterWatcher): Disposable {
     return this.#watches.add(recordOf(canister).handle, watcher);
+  }
+
+  outputOf(canister: Canister, after: number): Iterable<DebugLine> {
+    return recordOf(canister).outputIfAny?.linesAfter(after) ?? [];
+  }
+
+  readOutput(canister: Canister, reader: OutputReader, after: number): OutputFollowing {
+    return recordOf(canister).output.read(reader, after);
   }
 
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {

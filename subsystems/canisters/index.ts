@@ -86,6 +86,8 @@ export interface DebugLine {
   readonly seq: number;
   readonly timeMs: number;
   readonly text: string;
+  /** Number of the message that has printed it; 0: it has none. */
+  readonly message: number;
 }
 
 /**
@@ -479,6 +481,13 @@ export interface Canisters {
    * gets again what was written to that after it. Keeps no canister awake.
    */
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing;
+  /**
+   * Returns the debug output that is kept behind the line with the number `after` (0: all of it), also what somebody
+   * has taken. Takes nothing.
+   */
+  outputOf(canister: Canister, after: number): Iterable<DebugLine>;
+  /** Gives a reader the same, and then each line as it is printed. Takes nothing, and keeps no canister awake. */
+  readOutput(canister: Canister, reader: OutputReader, after: number): OutputFollowing;
 }
 export const Canisters = defineCapability<Canisters>('canisters');
 

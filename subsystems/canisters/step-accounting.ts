@@ -244,7 +244,7 @@ export class StepAccounting {
     this.#needs.replayBudget.logged(this.#canister, instructions);
   }
 
-  stepEnded(ended: ToldStep, count: StepCount): void {
+  stepEnded(ended: ToldStep, count: StepCount, message: number): void {
     const { store } = this.#needs;
     const { step, changes, lines, heapBytes, balance } = ended;
     const { charge } = step;
@@ -256,7 +256,7 @@ export class StepAccounting {
       this.logIs(ended.loggedInstructions);
     }
     // Not before: the lines belong to the unit that the step belongs to.
-    if (lines.length > 0) this.#canister.output.stepEnded(lines);
+    if (lines.length > 0) this.#canister.output.stepEnded(lines, message);
     const isMemoryChanged = heapBytes !== this.heapBytes;
     this.setMemory(heapBytes, ended.stableBytes);
     this.#takeNumbers(ended);

@@ -19,6 +19,7 @@ import { meHandlers } from './routes/me.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
+import { outputHandlers } from './routes/output.ts';
 import { publicHandlers } from './routes/public.ts';
 import { settingsHandlers } from './routes/settings.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
@@ -50,6 +51,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...metricsHandlers(host),
     ...inspectorHandlers(host),
     ...healthHandlers(host),
+    ...outputHandlers(host),
     ...settingsHandlers(host),
     ...publicHandlers(host),
     ...snapshotHandlers(host),

@@ -17,6 +17,7 @@ export type JobKind =
   | 'inspect'
   | 'history'
   | 'messages'
+  | 'output'
   | 'host'
   | 'me'
   | 'settings'

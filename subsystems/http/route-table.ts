@@ -278,6 +278,18 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/x/actors/:actor/output',
+    isOpenEnded: true,
+    access: 'token',
+    scope: 'logs',
+    query: { after: undefined },
+    job: 'output',
+    request: '',
+    answer:
+      'what was printed behind that line, which takes nothing: JSON, or with `Accept: text/event-stream` followed',
+  },
+  {
+    method: 'GET',
     path: '/x/actors/:actor/settings',
     access: 'token',
     scope: 'settings',

@@ -70,6 +70,8 @@ export type ServedCanisters = Pick<
   | 'messagesAround'
   | 'latestFailures'
   | 'followOutput'
+  | 'outputOf'
+  | 'readOutput'
   | 'operator'
 >;
 

@@ -50,9 +50,9 @@ export type StepCount = 'message' | 'part' | 'nothing';
 export interface Listener {
   /**
    * A step of the canister has ended: told before anything follows from that, in the turn whose unit its changes belong
-   * to.
+   * to. `message`: number of the message that printed the step's lines; 0: it has none, or there are no lines.
    */
-  stepEnded(handle: number, step: ToldStep, count: StepCount): void;
+  stepEnded(handle: number, step: ToldStep, count: StepCount, message: number): void;
   /**
    * A message has its answer, in the turn in which that is known: where a step was the answer, what the call changes is
    * in the unit that a client waits for. `noted`: as the message came with it, or, if `remembersCalls`, as it was noted

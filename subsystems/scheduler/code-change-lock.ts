@@ -69,7 +69,7 @@ export class CodeChangeLock {
       canister.work.executing++;
       execution.change(canister.handle, module, change, (ended) => {
         const { step } = ended;
-        if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, 'nothing');
+        if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, 'nothing', 0);
         canister.work.executing--;
         if (step.fault?.kind !== 'unavailable') journal.changed(canister);
         if (step.fault === undefined && canister.state.kind !== 'deleted') {

@@ -15,6 +15,7 @@ import {
   type Step,
   TAKEN_BACK,
   type Task,
+  type ToldStep,
 } from '../ic/index.ts';
 import { isShared } from '../bytes/index.ts';
 import type { Recall } from '../execution/index.ts';
@@ -199,6 +200,11 @@ export class Executions {
     });
   }
 
+  #tellStep({ handle }: ScheduledCanister, ended: ToldStep, source: QueuedTask): void {
+    const message = ended.lines.length === 0 ? 0 : messageOf(source);
+    this.#needs.port.listener.stepEnded(handle, ended, countOf(source), message);
+  }
+
   /** `source`: what waited for that. */
   #run(
     canister: ScheduledCanister,
@@ -207,13 +213,13 @@ export class Executions {
     source: QueuedTask,
     done: (step: Step) => Promise<void> | void,
   ): void {
-    const { journal, ticking, port } = this.#needs;
+    const { journal, ticking } = this.#needs;
     this.taskGiven(queue);
     canister.work.executing++;
     const isChange = journal.isDurable && changesState(task);
     this.#needs.execution.run(canister.handle, task, (ended) => {
       const { step } = ended;
-      if (!ended.isReturned) port.listener.stepEnded(canister.handle, ended, countOf(source));
+      if (!ended.isReturned) this.#tellStep(canister, ended, source);
       if (step.timerNs !== undefined) ticking.setTimer(canister, step.timerNs);
       if (step.isLarge === true) {
         const isChanged = isChange || step.charge > 0;
@@ -389,6 +395,12 @@ export function contextOf(waiting: QueuedTask): CallContext | undefined {
 }
 
 /** Returns how the task's step counts: an answer to a client is counted where it is told. */
+/** Returns the number of the message that a task works for; 0: nobody noted it. */
+function messageOf(source: QueuedTask): number {
+  if (source.kind === 'response') return source.call.context.trace?.number ?? 0;
+  return 'context' in source ? (source.context.trace?.number ?? 0) : 0;
+}
+
 function countOf(source: QueuedTask): StepCount {
   switch (source.kind) {
     case 'start':

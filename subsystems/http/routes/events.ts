@@ -1,5 +1,6 @@
-import type { DebugLine, OutputReader } from '../../canisters/index.ts';
+import type { DebugLine } from '../../canisters/index.ts';
 import { eventFrame } from '../event-streams.ts';
+import { outputReader } from '../output-stream.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 const LINE_NUMBER = /^[0-9]{1,15}$/;
@@ -16,17 +17,8 @@ export function eventsHandlers({ canisters, streams }: RouteHost): Pick<Handlers
         drained: () => following.resume(),
         closed: () => following.end(),
       });
-      const reader: OutputReader = {
-        get hasRoom() {
-          return stream.hasRoom;
-        },
-        write: (lines) => void stream.send(Buffer.concat(lines.map(frameOf))),
-        ended: () => {
-          stream.send(eventFrame({ event: 'deleted', data: canister.name }));
-          stream.end();
-        },
-      };
-      const following = canisters.followOutput(canister, reader, lineNumberOf(request.headers['last-event-id']));
+      const lastSeq = lineNumberOf(request.headers['last-event-id']);
+      const following = canisters.followOutput(canister, outputReader(stream, canister, frameOf), lastSeq);
     },
   };
 }

@@ -17,17 +17,18 @@ class CountingOutput extends CanisterOutput {
   }
 }
 
-function needs(bytesMax: number): OutputNeeds {
+function needs(bytesMax: number, takenBytesMax = bytesMax): OutputNeeds {
   return {
     clock: new FakeClock(),
     log: new RecordingLog(),
     forwardDebugOutput: false,
     outputBudget: new SharedBudget(bytesMax),
+    takenBudget: new SharedBudget(takenBytesMax),
     store: { isDurable: false, afterwards: (work: () => void) => work() },
   };
 }
 
-const print = (output: CanisterOutput, text: string): void => output.stepEnded([{ text, record: text }]);
+const print = (output: CanisterOutput, text: string): void => output.stepEnded([{ text, record: text }], 0);
 
 suite('the output of all actors', () => {
   test('keeps its bound though each has one long line, and a further line costs a few looks', () => {
@@ -73,6 +74,41 @@ suite('the output of all actors', () => {
     output.compact();
     output.end();
     assert.equal(shared.outputBudget.bytes, 0);
+  });
+
+  test('lines that somebody has taken share a bound of their own, and the others stay', () => {
+    const shared = needs(64 * 1024 * KIB, 1024 * KIB);
+    const outputs = Array.from({ length: 300 }, (_, index) => new CanisterOutput(`actor${index}`, shared));
+    for (let round = 1; round <= 3; round++) {
+      for (const output of outputs) {
+        print(output, 'x'.repeat(5 * KIB));
+        assert.equal(output.take().length, 1);
+      }
+      const { bytes } = shared.takenBudget;
+      assert.ok(bytes <= 1024 * KIB, `${bytes} bytes of taken lines`);
+      assert.ok(bytes > 512 * KIB, `only ${bytes} bytes of taken lines`);
+      const kept = outputs.flatMap((output) => [...output.linesAfter(0)]);
+      const counted = kept.reduce((sum, { text }) => sum + text.length, 0);
+      assert.ok(counted > 0.9 * bytes && counted <= bytes, `${counted} of ${bytes}`);
+    }
+    assert.deepEqual(
+      [...(outputs.at(-1)?.linesAfter(0) ?? [])].map(({ seq }) => seq),
+      [3],
+      'the newest line of the last actor is there',
+    );
+    const [first] = outputs;
+    assert.ok(first);
+    print(first, 'not taken');
+    for (const output of outputs.slice(1)) {
+      print(output, LINE);
+      output.take();
+    }
+    assert.deepEqual(
+      first.take().map(({ text }) => text),
+      ['not taken'],
+    );
+    for (const output of outputs) output.end();
+    assert.deepEqual([shared.takenBudget.bytes, shared.outputBudget.bytes], [0, 0]);
   });
 
   test('a log of short lines holds no more than they count for', () => {

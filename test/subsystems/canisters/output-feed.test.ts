@@ -25,7 +25,7 @@ test('who comes back gets the lines of the reader that it was, though another on
     for (const each of [many, few]) each.hasRoom = each === reader;
     manyFollows.resume();
     fewFollows.resume();
-    buffer.append(0, 'x'.repeat(bytes));
+    buffer.append(0, 'x'.repeat(bytes), 0);
     feed.printed();
     await Promise.resolve();
   };

@@ -23,6 +23,7 @@ import {
 } from '../../../subsystems/canisters/index.ts';
 import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
 import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
+import { OutputReaders } from '../../../subsystems/canisters/output-readers.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import type { Gateway } from '../../../subsystems/gateway/index.ts';
 import type { MessageTrace, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
@@ -189,10 +190,12 @@ export class CounterCanister implements Canister {
   mood: 'trap' | 'gone' | 'garbage' | undefined;
   readonly buffer = new DebugBuffer();
   readonly feed = new OutputFeed(this.buffer, systemClock, () => undefined);
+  readonly readers = new OutputReaders(this.buffer);
   history: HistoryEntry[] = [];
-  print(text: string, timeMs = 0): void {
-    this.buffer.append(timeMs, text);
+  print(text: string, timeMs = 0, message = 0): void {
+    this.buffer.append(timeMs, text, message);
     this.feed.printed();
+    this.readers.printed();
   }
 
   /** `slow` answers when this resolves. */
@@ -342,6 +345,7 @@ export class CounterCanisters implements ServedCanisters {
     }
     this.canisters.splice(this.canisters.indexOf(found), 1);
     found.feed.end();
+    found.readers.end();
     this.#tell(found, (watcher) => watcher.removed());
   }
 
@@ -387,6 +391,14 @@ export class CounterCanisters implements ServedCanisters {
 
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {
     return this.resolve(canister.name).feed.follow(reader, lastSeq);
+  }
+
+  outputOf(canister: Canister, after: number): Iterable<DebugLine> {
+    return this.resolve(canister.name).buffer.linesAfter(after);
+  }
+
+  readOutput(canister: Canister, reader: OutputReader, after: number): OutputFollowing {
+    return this.resolve(canister.name).readers.read(reader, after);
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {
