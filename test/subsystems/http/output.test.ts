@@ -105,31 +105,35 @@ suite('/x/actors/<ACTOR>/output', () => {
     assert.ok((await back.ended()).endsWith('event: deleted\ndata: counter\n\n'));
   });
 
-  test('a reader that takes nothing holds a batch, and misses what has gone meanwhile', async (t) => {
-    const host = await startHttpHost(t);
-    await using slow = await follow(host);
-    slow.pause();
-    await using quick = await follow(host);
-    const line = 'x'.repeat(32 * 1024);
-    const total = 1_000;
-    for (let count = 1; count <= total; count++) {
-      counterOf(host).print(line);
-      // Fewer lines at once than are kept.
-      if (count % 5 === 0) while (quick.received.length < count * line.length) await sleep(1);
-    }
-    await quick.until(`"seq":${total},`);
-    assert.equal(seqsOf(quick).length, total);
-    slow.resume();
-    await slow.until(`"seq":${total},`);
-    const seqs = seqsOf(slow);
-    assert.ok(seqs.length < total / 2, `${seqs.length} lines waited for the slow one`);
-    assert.equal(seqs.at(-1), total);
-    assert.deepEqual(
-      seqs,
-      seqs.toSorted((a, b) => a - b),
-    );
-    assert.equal(new Set(seqs).size, seqs.length);
-  });
+  test(
+    'a reader that takes nothing holds a batch, and misses what has gone meanwhile',
+    { timeout: 60_000 },
+    async (t) => {
+      const host = await startHttpHost(t);
+      await using slow = await follow(host);
+      slow.pause();
+      await using quick = await follow(host);
+      const line = 'x'.repeat(32 * 1024);
+      const total = 1_000;
+      for (let count = 1; count <= total; count++) {
+        counterOf(host).print(line);
+        // Fewer lines at once than are kept.
+        if (count % 5 === 0) while (quick.received.length < count * line.length) await sleep(1);
+      }
+      await quick.until(`"seq":${total},`);
+      assert.equal(seqsOf(quick).length, total);
+      slow.resume();
+      await slow.until(`"seq":${total},`);
+      const seqs = seqsOf(slow);
+      assert.ok(seqs.length < total / 2, `${seqs.length} lines waited for the slow one`);
+      assert.equal(seqs.at(-1), total);
+      assert.deepEqual(
+        seqs,
+        seqs.toSorted((a, b) => a - b),
+      );
+      assert.equal(new Set(seqs).size, seqs.length);
+    },
+  );
 
   test('needs the token, an actor, and the number of a line', async (t) => {
     const host = await startHttpHost(t, { token: 'x' });
