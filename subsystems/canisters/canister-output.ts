@@ -46,7 +46,7 @@ export class CanisterOutput implements BudgetMember {
   isRecent = true;
   #isEnded = false;
   #bytesTold = 0;
-  /** What it holds of the lines that somebody has taken; undefined: nobody has taken any. */
+  /** Share of the lines that somebody has taken; undefined: nobody has taken any. */
   #taken: TakenLines | undefined;
 
   /** `name`: the canister's, for the log. */

@@ -17,6 +17,9 @@ import type { HistogramFigures } from '../figures/index.ts';
 import type { IngressMessage, KnownCall } from '../scheduler/index.ts';
 
 export type { AddressedBy } from '../ic/index.ts';
+import type { DebugLine, OutputFollowing, OutputReader } from './output-types.ts';
+
+export type { DebugLine, OutputFollowing, OutputReader } from './output-types.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
 export interface Canister {
@@ -82,14 +85,6 @@ export interface ClientMessage extends IngressMessage {
   readonly trace?: MessageTrace | undefined;
 }
 
-export interface DebugLine {
-  readonly seq: number;
-  readonly timeMs: number;
-  readonly text: string;
-  /** Number of the message that has printed it; 0: it has none. */
-  readonly message: number;
-}
-
 /**
  * `call`: from another canister, or from itself. `outcall`: to the outside; the method is `http_request`, the argument
  * method and URL, and the status of the response.
@@ -137,23 +132,6 @@ export interface CausedMessage {
 export interface CanisterFailure {
   readonly canister: Canister;
   readonly entry: HistoryEntry;
-}
-
-/** Somebody who follows what a canister prints. */
-export interface OutputReader {
-  /** Lines may be written now. */
-  readonly hasRoom: boolean;
-  /** These lines go to nobody else. */
-  write(lines: readonly DebugLine[]): void;
-  /** The canister is deleted: nothing more comes. */
-  ended(): void;
-}
-
-export interface OutputFollowing {
-  /** To be called when the reader has room again. */
-  resume(): void;
-  /** The reader is gone. What it was given last is kept for another one for 30 s. */
-  end(): void;
 }
 
 /**

@@ -9,7 +9,7 @@ interface Kept {
   isTaken: boolean;
 }
 
-/** What a buffer is to have, as a list that is searched. */
+/** Lines that a buffer is to have, as a list that is searched. */
 class Model {
   kept: Kept[] = [];
   lost = 0;
