@@ -1,0 +1,36 @@
+import type { ActorScope, HostScope } from '../auth/index.ts';
+import type { JobKind } from './job-log.ts';
+
+type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** One method of one path, as a client sees it. */
+export interface RouteSpec {
+  readonly method: RouteMethod;
+  /** Path in the router's notation: `/call/:actor/:method`. Segments after the first are percent-decoded, once. */
+  readonly path: string;
+  /** Open: needs no token when the target is this path to the letter. A probe answers while the server starts, too. */
+  readonly access: 'token' | 'open' | 'probe';
+  /**
+   * The scope that a token with scopes needs here: one of the whole host, or one of the actor that the path names
+   * (of `/watch`: that each query names). `any`: every token will do. Without a scope, the route takes no such token.
+   */
+  readonly scope?: HostScope | ActorScope | 'any';
+  /**
+   * Query parameters by name, with the one value that a parameter takes, or undefined if the route reads the value
+   * itself.
+   */
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  /** The query parameter that may be there several times. */
+  readonly repeated?: string;
+  /** Bytes that a body may have; default GUARDED_BYTES_MAX. */
+  readonly bodyBytesMax?: number;
+  /** True if answers last as long as their clients like: the metrics do not tell how long. */
+  readonly isOpenEnded?: true;
+  /** True for what changes something or reads secrets: `--audit` tells of it. */
+  readonly isAudited?: true;
+  /** The log's name for this work, if it is a job. */
+  readonly job?: JobKind;
+  /** The bodies that a client sends and gets, for the table of docs/http.md. */
+  readonly request: string;
+  readonly answer: string;
+}
