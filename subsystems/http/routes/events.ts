@@ -1,4 +1,4 @@
-import type { DebugLine } from '../../canisters/index.ts';
+import type { DebugLine, OutputFollowing } from '../../canisters/index.ts';
 import { eventFrame } from '../event-streams.ts';
 import { outputReader } from '../output-stream.ts';
 import type { Handlers, RouteHost } from '../route.ts';
@@ -13,12 +13,15 @@ export function eventsHandlers({ canisters, streams }: RouteHost): Pick<Handlers
   return {
     'GET /events/:actor'(request, response, { actor }) {
       const canister = canisters.resolve(actor);
+      let following: OutputFollowing = { resume: () => undefined, end: () => undefined };
       const stream = streams.open(request, response, {
         drained: () => following.resume(),
         closed: () => following.end(),
       });
       const lastSeq = lineNumberOf(request.headers['last-event-id']);
-      const following = canisters.followOutput(canister, outputReader(stream, canister, frameOf), lastSeq);
+      following = canisters.followOutput(canister, outputReader(stream, canister, frameOf), lastSeq);
+      // The first lines may have been too many for it.
+      if (!stream.isOpen) following.end();
     },
   };
 }

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { DebugLine, OutputReader } from '../../../subsystems/canisters/index.ts';
+import type { RouteHost } from '../../../subsystems/http/route.ts';
+import { eventsHandlers } from '../../../subsystems/http/routes/events.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { arrived, settled } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
@@ -243,4 +246,33 @@ suite('/events', () => {
     await client.until('data: meanwhile\n\n');
     assert.match(client.received, /\["done"\]HTTP\/1\.1 200 OK/);
   });
+});
+
+test('a stream that its first lines get cut ends what follows the output', () => {
+  let ends = 0;
+  const following = { resume: () => undefined, end: () => void ends++ };
+  const host = {
+    canisters: {
+      resolve: () => ({ name: 'talker' }),
+      followOutput: (_canister: unknown, reader: OutputReader) => {
+        reader.write([{ seq: 1, text: 'first' } as DebugLine]);
+        return following;
+      },
+    },
+    streams: {
+      open: (_request: unknown, _response: unknown, events: { closed(): void }) => {
+        const stream = { isOpen: true, hasRoom: true, send: () => (stream.cut(), false), cut: () => undefined as void };
+        stream.cut = () => {
+          stream.isOpen = false;
+          events.closed();
+        };
+        return stream;
+      },
+    },
+  };
+  const handle = eventsHandlers(host as unknown as RouteHost)['GET /events/:actor'];
+  const request = { headers: {} } as unknown as Parameters<typeof handle>[0];
+  const parameters = { actor: 'talker' } as unknown as Parameters<typeof handle>[2];
+  void handle(request, {} as Parameters<typeof handle>[1], parameters, {} as Parameters<typeof handle>[3]);
+  assert.equal(ends, 1);
 });
