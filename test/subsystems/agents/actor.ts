@@ -21,7 +21,18 @@ persistent actor It {
   public composite query func both() : async Nat { await get() };
   func deep() : async () {};
   public func closed() : async () { await deep() };
-  system func inspect({ msg : { #closed : () -> (); #inc : () -> (); #get : () -> (); #who : () -> (); #fail : () -> (); #boom : () -> (); #boomQuery : () -> (); #both : () -> () } }) : Bool {
+  system func inspect({
+    msg : {
+      #closed : () -> ();
+      #inc : () -> ();
+      #get : () -> ();
+      #who : () -> ();
+      #fail : () -> ();
+      #boom : () -> ();
+      #boomQuery : () -> ();
+      #both : () -> ();
+    };
+  }) : Bool {
     switch (msg) { case (#closed _) false; case _ true };
   };
 }`;

@@ -13,7 +13,9 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 const codec = createCodec();
 /** Answers with values as the asset canister does: the numbers of batches and chunks are texts of Candid. */
 const answers: Readonly<Record<string, string>> = {
-  list: '(vec {} : vec record { key : text; content_type : text; headers : opt vec record { text; text }; encodings : vec record { content_encoding : text; sha256 : opt blob } })',
+  list:
+    '(vec {} : vec record { key : text; content_type : text; headers : opt vec record { text; text }; ' +
+    'encodings : vec record { content_encoding : text; sha256 : opt blob } })',
   create_batch: '(record { batch_id = 7 : nat })',
   create_chunk: '(record { chunk_id = 1 : nat })',
   create_chunks: '(record { chunk_ids = vec { 1 : nat; 2 : nat } })',
