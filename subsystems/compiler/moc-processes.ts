@@ -12,6 +12,11 @@ export interface MocProcessesOptions {
   readonly timeLimitMs: number;
   /** Milliseconds that an idle process is kept for the next source file. */
   readonly idleMs: number;
+  /**
+   * Milliseconds that an idle process of lowered priority is kept at most, even where others stay longer: later work
+   * is to find processes that are not lowered. Default: two seconds.
+   */
+  readonly loweredIdleMsMax?: number;
   readonly processesMax: number;
   /**
    * True if a process keeps the memory that a compilation has needed for the next one, for two minutes: some 650 MB.
@@ -44,11 +49,6 @@ const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
  * its own, compiles the compiler's code.
  */
 const SMALLER_NICENESS = 10;
-/**
- * Milliseconds that a lowered process stays at most, even where others stay longer: later work is to find processes
- * that are not lowered.
- */
-const LOWERED_IDLE_MS_MAX = 2000;
 
 interface Job {
   readonly request: MocRequest;
@@ -190,8 +190,8 @@ export class MocProcesses {
       void this.#end(moc, closedError());
     } else {
       refer(moc, false);
-      const { idleMs } = this.#options;
-      const ms = moc.isLowered ? Math.min(idleMs, LOWERED_IDLE_MS_MAX) : idleMs;
+      const { idleMs, loweredIdleMsMax = 2000 } = this.#options;
+      const ms = moc.isLowered ? Math.min(idleMs, loweredIdleMsMax) : idleMs;
       moc.timer = setTimeout(() => void this.#end(moc, closedError()), ms);
       moc.timer.unref();
     }

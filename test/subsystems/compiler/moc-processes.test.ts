@@ -142,8 +142,7 @@ test('what is done ahead of the next source waits for one that is being compiled
   t.after(() => one.close());
   const before = childrenOf(process.pid).length;
   await one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
-  // The work ahead would begin a second after the compilation.
-  await sleep(800);
+  // The work ahead would begin a second after the compilation, while the next one is under way.
   const second = one.compileText(new Map([['Main.mo', `${ANY_ACTOR} // again`]]));
   let most = 0;
   const looking = setInterval(() => (most = Math.max(most, childrenOf(process.pid).length - before)), 5);
@@ -181,22 +180,28 @@ function processorTimeOf(pid: number): number {
   return user + system;
 }
 
+/** Returns a function that compiles an actor with a comment of that many characters. */
+function compileIn(processes: MocProcesses): (length: number) => Promise<void> {
+  return async (length) => {
+    const files = new Map([['Main.mo', `${ANY_ACTOR} // ${'x'.repeat(length)}`]]);
+    const main = { main: 'Main.mo', files, blobs: new Map(), packages: new Map(), actors: [] };
+    const mode = { persistence: 'enhanced', flags: [], collector: undefined, publicMetadata: [] } as const;
+    const options = { ...mode, program: mocProgramFile() };
+    assert.equal((await processes.run({ kind: 'compile', ...main, ...options })).kind, 'compiled');
+  };
+}
+
 for (const [title, hasThreads] of [
   ['one that has its threads', true],
   ['a new one', false],
 ] as const) {
   test(`of two compilations the larger one has the processors first (${title}), and later ones do not suffer`, async (t) => {
-    const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 2, idleMs: 60_000 });
+    const stay = { idleMs: 600_000, loweredIdleMsMax: 600_000 };
+    const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 2, ...stay });
     t.after(() => processes.close());
     const before = childrenOf(process.pid);
     const usual = getPriority();
-    const compile = async (length: number): Promise<void> => {
-      const files = new Map([['Main.mo', `${ANY_ACTOR} // ${'x'.repeat(length)}`]]);
-      const main = { main: 'Main.mo', files, blobs: new Map(), packages: new Map(), actors: [] };
-      const mode = { persistence: 'enhanced', flags: [], collector: undefined, publicMetadata: [] } as const;
-      const options = { ...mode, program: mocProgramFile() };
-      assert.equal((await processes.run({ kind: 'compile', ...main, ...options })).kind, 'compiled');
-    };
+    const compile = compileIn(processes);
     await compile(0);
     const [first = 0] = childrenOf(process.pid).filter((pid) => !before.includes(pid));
     assert.deepEqual(nicenessesOf(first), [usual]);
@@ -213,11 +218,26 @@ for (const [title, hasThreads] of [
     await compile(0);
     const [little = 0, much = 0] = [lowered, other].map((pid, at) => processorTimeOf(pid) - (times[at] ?? 0));
     assert.ok(much > 2 * little, `${little} ticks of the lowered process, ${much} of the other one`);
-    // The lowered process does not stay for a minute, as the other one does.
-    for (let waited = 0; isRunning(lowered); waited += 50) {
-      assert.ok(waited < 20_000, 'the lowered process stays');
-      await sleep(50);
-    }
-    assert.ok(isRunning(other));
   });
 }
+
+test('a lowered process does not stay as long as others do', async (t) => {
+  const processes = new MocProcesses({
+    ...MOC_PROCESSES_DEFAULTS,
+    processesMax: 2,
+    idleMs: 600_000,
+    loweredIdleMsMax: 0,
+  });
+  t.after(() => processes.close());
+  const before = childrenOf(process.pid);
+  const compile = compileIn(processes);
+  await compile(0);
+  const [first = 0] = childrenOf(process.pid).filter((pid) => !before.includes(pid));
+  await Promise.all([compile(0), compile(10_000)]);
+  for (let waited = 0; isRunning(first); waited += 50) {
+    assert.ok(waited < 20_000, 'the lowered process stays');
+    await sleep(50);
+  }
+  const left = childrenOf(process.pid).filter((pid) => !before.includes(pid));
+  assert.deepEqual([left.length, left.every(isRunning)], [1, true]);
+});
