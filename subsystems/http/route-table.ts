@@ -249,11 +249,11 @@ export const ROUTES = [
     isOpenEnded: true,
     access: 'token',
     scope: 'logs',
-    query: { after: undefined },
+    query: { after: undefined, message: undefined },
     job: 'output',
     request: '',
     answer:
-      'what was printed behind that line, which takes nothing: JSON, or with `Accept: text/event-stream` followed',
+      'what was printed behind that line, or by that message, which takes nothing: JSON, or with `Accept: text/event-stream` followed',
   },
   {
     method: 'GET',

@@ -9,6 +9,7 @@ import type { Handlers, RouteHost } from '../route.ts';
 /** A line's number, or its id: behind the number of the process that has given it. */
 const LINE = /^(?:([0-9a-z]{1,11})-)?(0|[1-9][0-9]{0,14})$/u;
 const RADIX = 36;
+const NOTHING = new Uint8Array(0);
 
 /**
  * `GET /x/actors/<ACTOR>/output`: what an actor has printed, behind a line, as JSON; or, to a client that prefers
@@ -28,8 +29,12 @@ export function outputHandlers(host: RouteHost): Pick<Handlers, 'GET /x/actors/:
         const expected = 'query parameter after: expected the number or the id of a line, as this route tells it';
         throw new ServerError('invalid', 'bad-parameter', expected);
       }
+      const message = query.get('message');
+      const isWanted = (line: DebugLine): boolean => message === undefined || lines.messageOf(line) === message;
       if (preferredType(headers.accept, ['application/json', 'text/event-stream']) !== 'text/event-stream') {
-        await answerJsonArray(responder, response, canisters.outputOf(canister, after), (line) => lines.jsonOf(line));
+        await answerJsonArray(responder, response, canisters.outputOf(canister, after), (line) =>
+          isWanted(line) ? lines.jsonOf(line) : undefined,
+        );
         done();
         return;
       }
@@ -43,7 +48,7 @@ export function outputHandlers(host: RouteHost): Pick<Handlers, 'GET /x/actors/:
           done();
         },
       });
-      const reader = outputReader(stream, canister, (line) => lines.frameOf(line));
+      const reader = outputReader(stream, canister, (line) => (isWanted(line) ? lines.frameOf(line) : NOTHING));
       const seen = typeof last === 'string' ? lines.numberOf(last) : undefined;
       following = canisters.readOutput(canister, reader, seen ?? after);
       // The first lines may have been too many for it.
@@ -71,13 +76,17 @@ class LineTexts {
     return `${this.#process}-${seq}`;
   }
 
+  messageOf({ message }: DebugLine): string | null {
+    return message === 0 ? null : this.#canisters.messageIdOf(message);
+  }
+
   jsonOf(line: DebugLine): string {
-    const { seq, timeMs, text, message } = line;
+    const { seq, timeMs, text } = line;
     return JSON.stringify({
       id: this.#idOf(line),
       seq,
       time: new Date(timeMs).toISOString(),
-      message: message === 0 ? null : this.#canisters.messageIdOf(message),
+      message: this.messageOf(line),
       text,
     });
   }

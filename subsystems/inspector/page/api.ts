@@ -1,6 +1,7 @@
 /** The server's routes, as the page uses them. A refused request is an `ApiError` with the server's own message. */
 import type { DidInterface } from './candid/did-types.ts';
 import { readInterface, type TypeTable } from './candid/read-interface.ts';
+import type { PrintedLine } from './output-lines.ts';
 import { EventStream, type StreamEvent } from './event-stream.ts';
 
 /** An actor in the list, as `/x/host` shows it. */
@@ -379,26 +380,23 @@ export class Api {
     return JSON.parse(text) as readonly HistoryEntry[];
   }
 
-  /** Takes the lines that the actor has printed since they were last taken. */
-  async takeLogs(
-    actor: string,
-  ): Promise<readonly { readonly seq: number; readonly time: string; readonly text: string }[]> {
-    const headers = { accept: 'application/json' };
-    const { text } = await this.#send('GET', `/logs/${encodeURIComponent(actor)}`, { headers });
-    return JSON.parse(text) as readonly { seq: number; time: string; text: string }[];
-  }
-
   /**
-   * Follows `/events`, and calls `opened` when they begin; ends when the server ends the stream. `lastEventId` is empty
-   * at first.
+   * Follows what an actor prints, and calls `opened` when that begins; ends when the server ends the stream.
+   * `after`: id of the last line that is known; empty: none.
    */
-  events(
+  output(
     actor: string,
-    lastEventId: string,
+    after: string,
     { signal, opened }: { readonly signal: AbortSignal; readonly opened: () => void },
   ): AsyncGenerator<StreamEvent, undefined> {
-    const headers: Record<string, string> = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-    return this.#follow(`/events/${encodeURIComponent(actor)}`, headers, signal, opened);
+    const query = after === '' ? '' : `?after=${encodeURIComponent(after)}`;
+    return this.#follow(`${operatedPath(actor)}/output${query}`, {}, signal, opened);
+  }
+
+  /** Reads what a message has printed, as far as the server still has it. */
+  async printedBy(actor: string, message: string, signal: AbortSignal): Promise<readonly PrintedLine[]> {
+    const path = `${operatedPath(actor)}/output?message=${encodeURIComponent(message)}`;
+    return JSON.parse((await this.#send('GET', path, { signal })).text) as PrintedLine[];
   }
 
   async *#follow(

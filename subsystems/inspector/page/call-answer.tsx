@@ -1,7 +1,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { type Actor, type Api, type CallAnswer, errorOf, type HistoryEntry } from './api.ts';
 import { durationText, groupedText } from './format.ts';
+import { inertText, shortText } from './inert-text.ts';
 import { JsonView } from './json-view.tsx';
+import { plainText } from './ansi.ts';
+import type { PrintedLine } from './output-lines.ts';
 import { Badge, Failure, Hint } from './pieces.tsx';
 
 /** Pauses before a message is asked for again that is in no history yet: it may still wait for others. */
@@ -19,7 +22,7 @@ export function Answer({
   readonly actor: Actor;
   readonly api: Api;
 }) {
-  const effects = useEffects(answer, api);
+  const effects = useEffects(answer, actor.name, api);
   const { status, text, ms, isHex = false } = answer;
   const isGood = status === 200;
   return (
@@ -31,6 +34,7 @@ export function Answer({
       {isGood ? <JsonView text={text} label="Result" /> : <Failure error={new Error(errorOf(status, text).message)} />}
       {isGood && isHex && <Hint>{text.length / 2} bytes of Candid, in hex</Hint>}
       <Effects {...effects} />
+      <Printed lines={effects.printed} />
     </section>
   );
 }
@@ -41,10 +45,14 @@ interface EffectsState {
   /** Number of messages that it caused. */
   readonly caused: number;
   readonly note: string;
+  /** Lines that it has printed, as far as they are kept. */
+  readonly printed: readonly PrintedLine[];
 }
 
-function useEffects({ messageId }: CallAnswer, api: Api): EffectsState {
-  const [state, setState] = useState<EffectsState>({ message: undefined, caused: 0, note: '' });
+const NO_EFFECTS: EffectsState = { message: undefined, caused: 0, note: '', printed: [] };
+
+function useEffects({ messageId }: CallAnswer, actor: string, api: Api): EffectsState {
+  const [state, setState] = useState(NO_EFFECTS);
   useEffect(() => {
     const stop = new AbortController();
     const look = async (id: string): Promise<void> => {
@@ -54,16 +62,16 @@ function useEffects({ messageId }: CallAnswer, api: Api): EffectsState {
         const messages = await api.messages(id, stop.signal);
         const message = messages?.find((entry) => entry.id === id);
         if (messages !== undefined && message !== undefined) {
-          return setState({ message, caused: messages.length - 1, note: '' });
+          const printed = await api.printedBy(actor, id, stop.signal);
+          return setState({ message, caused: messages.length - 1, note: '', printed });
         }
       }
-      setState({ message: undefined, caused: 0, note: 'No history has the message yet: it still waits for others.' });
+      setState({ ...NO_EFFECTS, note: 'No history has the message yet: it still waits for others.' });
     };
-    setState({ message: undefined, caused: 0, note: '' });
+    setState(NO_EFFECTS);
     if (messageId !== undefined) {
       look(messageId).catch(() => {
-        if (!stop.signal.aborted)
-          setState({ message: undefined, caused: 0, note: 'Its effects could not be asked for.' });
+        if (!stop.signal.aborted) setState({ ...NO_EFFECTS, note: 'Its effects could not be asked for.' });
       });
     }
     return () => stop.abort();
@@ -84,6 +92,27 @@ function Effects({ message, caused, note }: EffectsState) {
       <dt>Caused</dt>
       <dd>{caused === 0 ? 'no other messages' : caused === 1 ? '1 message' : `${caused} messages`}</dd>
     </dl>
+  );
+}
+
+const PRINTED_LINES_MAX = 200;
+const PRINTED_CHARACTERS_MAX = 2_000;
+
+/** The lines that a call has printed. */
+function Printed({ lines }: { readonly lines: readonly PrintedLine[] }) {
+  if (lines.length === 0) return null;
+  const shown = lines.slice(-PRINTED_LINES_MAX);
+  const hidden = lines.length - shown.length;
+  return (
+    <>
+      <h5>Printed</h5>
+      {hidden > 0 && <Hint>{hidden.toLocaleString('en')} older prints are in the output.</Hint>}
+      <pre class="printed" tabIndex={0} aria-label="Printed">
+        {shown
+          .map(({ text }) => inertText(shortText(plainText(text), PRINTED_CHARACTERS_MAX), { hasLines: true }))
+          .join('\n')}
+      </pre>
+    </>
   );
 }
 

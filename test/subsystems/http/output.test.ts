@@ -75,12 +75,19 @@ suite('/x/actors/<ACTOR>/output', () => {
     assert.deepEqual(await linesOf(host, `?after=${first.id}`), [second]);
     assert.deepEqual(await linesOf(host, `?after=${second.id}`), []);
     assert.deepEqual(await linesOf(host, '?after=abc-1'), [first, second]);
+    assert.deepEqual(await linesOf(host, `?message=${first.message}`), [first]);
+    assert.deepEqual(await linesOf(host, `?after=1&message=${first.message}`), []);
+    assert.deepEqual(await linesOf(host, '?message=x'), []);
+    counterOf(host).print('d', 0, 36);
+    await using ofMessage = await follow(host, { query: `?message=${first.message}` });
+    await ofMessage.until('"text":"d"}\n\n');
+    assert.deepEqual(seqsOf(ofMessage), [1, 3]);
     await using back = await follow(host, { headers: `Last-Event-ID: ${first.id}\r\n` });
-    await back.until('"text":"c"}\n\n');
-    assert.deepEqual(seqsOf(back), [2]);
+    await back.until('"text":"d"}\n\n');
+    assert.deepEqual(seqsOf(back), [2, 3]);
     await using other = await follow(host, { headers: 'Last-Event-ID: abc-1\r\n' });
-    await other.until('"text":"c"}\n\n');
-    assert.deepEqual(seqsOf(other), [1, 2]);
+    await other.until('"text":"d"}\n\n');
+    assert.deepEqual(seqsOf(other), [1, 2, 3]);
   });
 
   test('as a stream: each reader gets every line, beside those of /events', async (t) => {

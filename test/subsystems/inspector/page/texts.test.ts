@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 import fc from '../../../support/properties.ts';
 import { stateOf } from '../../../../subsystems/inspector/page/actor-state.ts';
+import { plainText, styledPieces } from '../../../../subsystems/inspector/page/ansi.ts';
 import { errorOf } from '../../../../subsystems/inspector/page/api.ts';
 import { nameFields } from '../../../../subsystems/inspector/page/candid/name-fields.ts';
 import { curlCommand } from '../../../../subsystems/inspector/page/curl.ts';
@@ -22,7 +23,9 @@ import {
   drawnLines,
   NO_OUTPUT,
   type Output,
+  outputAfter,
   outputText,
+  type PrintedLine,
   withOutput,
 } from '../../../../subsystems/inspector/page/output-lines.ts';
 import { hashOf, placeOf } from '../../../../subsystems/inspector/page/place.ts';
@@ -287,42 +290,145 @@ suite('arguments in the history', () => {
 
 suite('debug output', () => {
   /** Returns the drawn texts. */
-  const drawn = (output: Output): readonly string[] => drawnLines(output).map(({ text }) => text);
+  const drawn = (output: Output, search = ''): readonly string[] =>
+    drawnLines(output, search).lines.map(({ text }) => text);
+  /** Returns the output with further texts, whose numbers go on. */
+  const withTexts = (output: Output, texts: readonly string[]): Output => {
+    const last = Number(output.last.split('-')[1] ?? 0);
+    return withOutput(
+      output,
+      texts.map((text, index) => printed(last + index + 1, { text })),
+    );
+  };
+  const printed = (seq: number, more: Partial<PrintedLine> = {}): PrintedLine => ({
+    id: `p-${seq}`,
+    seq,
+    time: '2026-01-01T00:00:00.000Z',
+    message: null,
+    text: `line ${seq}`,
+    ...more,
+  });
 
   test('what was printed at once is drawn in its lines, each with a key of its own', () => {
-    const output = withOutput(withOutput(NO_OUTPUT, ['a\n\nb', '']), ['c\n']);
+    const output = withTexts(withTexts(NO_OUTPUT, ['a\n\nb', '']), ['c\n']);
     assert.deepEqual(drawn(output), ['a', '', 'b', '', 'c', '']);
     assert.equal(outputText(output), 'a\n\nb\n\nc\n');
-    assert.equal(new Set(drawnLines(output).map(({ key }) => key)).size, 6);
+    assert.equal(new Set(drawnLines(output).lines.map(({ key }) => key)).size, 6);
     assert.deepEqual([output.lines, output.lost], [6, 0]);
   });
 
   test('the newest lines are drawn, within bounds of lines and of characters; all are kept for copying', () => {
-    const many = withOutput(
-      withOutput(NO_OUTPUT, ['first']),
+    const many = withTexts(
+      withTexts(NO_OUTPUT, ['first']),
       Array.from({ length: 16_000 }, (_line, index) => `line ${index}`),
     );
     assert.deepEqual([drawn(many).length, drawn(many)[0], many.lines, many.lost], [2_000, 'line 14000', 16_001, 0]);
     assert.match(outputText(many), /^first\nline 0\n[^]*\nline 15999$/);
-    const keys = new Set(drawnLines(many).map(({ key }) => key));
-    assert.equal(drawnLines(withOutput(many, ['new'])).filter(({ key }) => keys.has(key)).length, 1_999);
-    assert.equal(drawn(withOutput(many, new Array<string>(150).fill('y'.repeat(10_000)))).length, 100);
-    assert.deepEqual(drawn(withOutput(many, ['\n'.repeat(1_000_000)])), new Array<string>(2_000).fill(''));
+    const keys = new Set(drawnLines(many).lines.map(({ key }) => key));
+    assert.equal(drawnLines(withTexts(many, ['new'])).lines.filter(({ key }) => keys.has(key)).length, 1_999);
+    assert.equal(drawn(withTexts(many, new Array<string>(150).fill('y'.repeat(10_000)))).length, 100);
+    assert.deepEqual(drawn(withTexts(many, ['\n'.repeat(1_000_000)])), new Array<string>(2_000).fill(''));
+  });
+
+  test('lines that are searched are found in either case, behind colours, and counted beyond those that are drawn', () => {
+    const output = withTexts(NO_OUTPUT, [
+      ...Array.from({ length: 5_000 }, (_line, index) => (index % 2 === 0 ? `Even\nrest ${index}` : 'odd')),
+      'x\u001b[31mev\u001b[0men',
+    ]);
+    const { lines, found } = drawnLines(output, 'EVEN');
+    assert.deepEqual([lines.length, found, lines[0]?.text], [2_000, 2_501, 'Even']);
+    assert.equal(lines.at(-1)?.text, 'x\u001b[31mev\u001b[0men');
+    assert.deepEqual(drawn(output, 'rest 4998'), ['rest 4998']);
+    assert.deepEqual(drawn(output, '31m'), []);
+  });
+
+  test('what is missing is told where it is missing', () => {
+    const gaps = (output: Output): readonly unknown[] =>
+      drawnLines(output)
+        .lines.map(({ gap }) => gap)
+        .filter((gap) => gap !== 0);
+    const first = withOutput(NO_OUTPUT, [printed(1), printed(2)]);
+    assert.deepEqual(gaps(first), []);
+    assert.deepEqual(gaps(withOutput(NO_OUTPUT, [printed(4), printed(5)])), [3]);
+    assert.deepEqual(gaps(withOutput(first, [printed(3), printed(9, { text: 'a\nb' }), printed(10)])), [5]);
+    const again = withOutput(first, [
+      { ...printed(1), id: 'q-1' },
+      { ...printed(2), id: 'q-2' },
+    ]);
+    assert.deepEqual([gaps(again), again.last], [['restart'], 'q-2']);
+    assert.deepEqual(gaps(withOutput(outputAfter('p-7'), [printed(8)])), []);
+  });
+
+  test('the time stands in front of a print, not of each of its lines', () => {
+    const times = drawnLines(withOutput(NO_OUTPUT, [printed(1, { text: 'a\nb' })])).lines.map(({ time }) => time);
+    assert.deepEqual(times, ['2026-01-01T00:00:00.000Z', '']);
   });
 
   test('a long line is drawn in part, and says so; copied it is whole', () => {
-    const output = withOutput(NO_OUTPUT, [`a\n${'z'.repeat(1_000_000)}`]);
+    const output = withTexts(NO_OUTPUT, [`a\n${'z'.repeat(1_000_000)}`]);
     assert.match(drawn(output)[1] ?? '', /^z{10000}… and 990000 more characters$/);
     assert.equal(outputText(output).length, 1_000_002);
   });
 
   test('what there is no room for is counted', () => {
     const mebibyte = 'x'.repeat(1024 * 1024 - 1);
-    const full = withOutput(NO_OUTPUT, ['a\nb', 'c', ...new Array<string>(4).fill(mebibyte)]);
+    const full = withTexts(NO_OUTPUT, ['a\nb', 'c', ...new Array<string>(4).fill(mebibyte)]);
     assert.deepEqual([full.prints.length, full.lines, full.lost], [4, 4, 3]);
-    const again = withOutput(full, ['d']);
+    const again = withTexts(full, ['d']);
     assert.deepEqual([again.prints.length, again.lines, again.lost], [4, 4, 4]);
-    assert.equal(withOutput(NO_OUTPUT, ['y'.repeat(5 * 1024 * 1024)]).prints.length, 1);
-    assert.equal(withOutput(NO_OUTPUT, new Array<string>(70_000).fill('')).lost, 70_000 - 65_536);
+    assert.equal(withTexts(NO_OUTPUT, ['y'.repeat(5 * 1024 * 1024)]).prints.length, 1);
+    assert.equal(withTexts(NO_OUTPUT, new Array<string>(70_000).fill('')).lost, 70_000 - 65_536);
+  });
+});
+
+suite('colours of terminals', () => {
+  const pieces = (line: string): readonly string[] =>
+    styledPieces(line).map(({ text, style }) => (style === '' ? text : `${style}(${text})`));
+
+  test('become styles, and other sequences stay', () => {
+    assert.deepEqual(pieces('plain'), ['plain']);
+    assert.deepEqual(pieces('a\u001b[31mb\u001b[1;4mc\u001b[0md'), [
+      'a',
+      'ansi-1(b)',
+      'ansi-bold ansi-underlined ansi-1(c)',
+      'd',
+    ]);
+    assert.deepEqual(pieces('\u001b[1;2;3;92mx\u001b[22my\u001b[23;39mz\u001b[4mu\u001b[24mv\u001b[mw'), [
+      'ansi-bold ansi-dim ansi-italic ansi-10(x)',
+      'ansi-italic ansi-10(y)',
+      'z',
+      'ansi-underlined(u)',
+      'v',
+      'w',
+    ]);
+    assert.deepEqual(pieces('\u001b[38;5;9ma\u001b[38;5;200mb\u001b[32;48;2;1;31;3mc\u001b[38;2;31;31;31md'), [
+      'ansi-9(a)',
+      'b',
+      'ansi-2(c)',
+      'd',
+    ]);
+    assert.deepEqual(pieces('\u001b[2J\u001b[31'), ['\u001b[2J\u001b[31']);
+    assert.deepEqual(pieces('\u001b[31m'), []);
+  });
+
+  test('are as many as a line may have, and no text is lost', () => {
+    const many = '\u001b[31m<b>'.repeat(3_000);
+    const found = styledPieces(many);
+    assert.equal(found.length, 101);
+    assert.equal(found.map(({ text }) => text).join(''), '<b>'.repeat(3_000));
+    assert.equal(plainText(many), '<b>'.repeat(3_000));
+    const texts = fc.array(fc.constantFrom('\u001b[', '0', '1', '3', '8', ';', ':', 'm', 'x', '\u001b', '5'));
+    fc.assert(
+      fc.property(texts, (parts) => {
+        const line = parts.join('');
+        assert.equal(
+          styledPieces(line)
+            .map(({ text }) => text)
+            .join(''),
+          plainText(line),
+        );
+        for (const { style } of styledPieces(line)) assert.match(style, /^(?:ansi-(?:\d|1[0-5]|[a-z]+) ?)*$/u);
+      }),
+    );
   });
 });
