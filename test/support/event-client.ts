@@ -1,6 +1,9 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 
+/** Milliseconds after which a test that waits for an event has failed, instead of going on for ever. */
+const DEADLINE_MS = 120_000;
+
 interface ReceivedEvent {
   readonly id: string | undefined;
   readonly event: string | undefined;
@@ -43,13 +46,14 @@ export class EventClient implements AsyncDisposable {
     response.on('error', () => undefined);
   }
 
-  /** Returns the next event; undefined when the stream has ended. */
+  /** Returns the next event; undefined when the stream has ended. Rejects if neither happens in two minutes. */
   async next(): Promise<ReceivedEvent | undefined> {
     while (this.#received.length === 0) {
       if (this.isClosed) return undefined;
-      await new Promise<void>((resolve) => {
-        this.#waiting = resolve;
-      });
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      this.#waiting = resolve;
+      const late = setTimeout(() => reject(new Error(`no event, and no end, within ${DEADLINE_MS} ms`)), DEADLINE_MS);
+      await promise.finally(() => clearTimeout(late));
     }
     return this.#received.shift();
   }
