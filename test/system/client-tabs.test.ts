@@ -72,6 +72,21 @@ class Host {
     assert.equal(await this.streams(), count);
   }
 
+  /** Returns how many messages a call of `set` causes, together with the queries that are asked again after it. */
+  async messagesOfSet(at: number, value: number): Promise<number> {
+    const first = await this.#messages();
+    await this.set(at, value);
+    for (let last = first, now = await this.#messages(); ; last = now, now = await this.#messages()) {
+      if (now === last && now > first) return now - first;
+      await sleep(300);
+    }
+  }
+
+  async #messages(): Promise<number> {
+    const { body } = await this.server.get('/metrics', AUTHORIZATION);
+    return Number(/^svc_actor_messages_total\{actor="cells"\} (\d+)$/m.exec(body)?.[1] ?? 0);
+  }
+
   /** Opens a tab that watches some cells, each under its number. */
   async tab(client: string, cells: readonly number[], options: object = {}): Promise<Page> {
     const page = await this.context.newPage();
@@ -152,6 +167,26 @@ for (const [mode, client] of Object.entries(MODES)) {
       }
       await tabs[5]?.close();
       await host.hasStreams(0);
+    });
+
+    test('what only a tab asks for that is killed is asked no more', async (t) => {
+      const host = await startHost(t);
+      const stays = await host.tab(client, [0]);
+      await tells(stays, { 0: [0] });
+      const killed = await host.tab(client, [0, 1, 2]);
+      await tells(killed, { 0: [0], 1: [0], 2: [0] });
+      let value = 0;
+      let messages = 0;
+      const takes = (expected: number): Promise<void> =>
+        until(
+          async () => (messages = await host.messagesOfSet(0, ++value)) === expected,
+          () => `a change of the actor takes ${messages} messages, not ${expected}`,
+        );
+      await takes(1 + 3);
+      await crash(killed);
+      await takes(1 + 1);
+      await tells(stays, { 0: Array.from({ length: value + 1 }, (_, each) => each) });
+      await host.hasStreams(1);
     });
 
     test('tabs with other tokens, servers or callers share nothing with these', async (t) => {
