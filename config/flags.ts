@@ -164,7 +164,8 @@ export const FLAGS = {
   agents: choice({
     group: 'agents',
     choices: ['off', 'guarded', 'open'],
-    defaultValue: 'off',
+    defaultValue: 'guarded',
+    defaultText: 'guarded; off beside --web',
     summary:
       'Serve clients of the Internet Computer at /api (docs/agents.md). guarded: they need the token, where there is ' +
       'one; open: signatures alone say who calls.',

@@ -188,16 +188,17 @@ function restoreArchiveOf({ flags }: ParsedFlags, { directory }: LoadOptions): R
 }
 
 function buildConfig(
-  { flags, variables, disabled }: ParsedFlags,
+  parsed: ParsedFlags,
   { address, token }: { readonly address: ListenAddress; readonly token: string | undefined },
   options: LoadOptions,
 ): ServerConfig {
+  const { flags, variables, disabled } = parsed;
   const { version } = options;
   const state = flags.state === undefined ? undefined : resolve(options.directory, flags.state);
   return freezeConfig({
     http: httpOf(flags, address, options),
     auth: { token, tokensFile: fileOf(flags.tokens, options) },
-    agents: { mode: flags.agents, waitMs: flags['agent-wait-secs'] * 1000, version },
+    agents: { mode: agentModeOf(parsed), waitMs: flags['agent-wait-secs'] * 1000, version },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,
@@ -254,6 +255,12 @@ function buildConfig(
     },
     'hot-reload': { isWatching: flags.watch },
   });
+}
+
+/** Returns who may use the agent interface. Its paths are the website's, unless somebody asks for them by the flag. */
+function agentModeOf({ flags, given, sources }: ParsedFlags): ServerConfig['agents']['mode'] {
+  const isAsked = given.has('agents') || sources.has('agents');
+  return flags.web === undefined || isAsked ? flags.agents : 'off';
 }
 
 function archiveOf(flags: ParsedFlags['flags'], options: LoadOptions): ServerConfig['storage']['archive'] {
@@ -329,7 +336,8 @@ function durableStorage(loaded: readonly ConfiguredPlugin[]): ConfiguredPlugin |
  * Warns of flags that have no effect beside others. They are not refused: neither flag's documentation says that it
  * needs another.
  */
-function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+  const { flags, given, disabled } = parsed;
   const warnings: string[] = [];
   const isKept = flags.state !== undefined || durableStorage(loaded) !== undefined;
   if (given.has('snapshot-below') && !isKept)
@@ -338,7 +346,7 @@ function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly Co
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
-  if (given.has('agent-wait-secs') && flags.agents === 'off')
+  if (given.has('agent-wait-secs') && agentModeOf(parsed) === 'off')
     warnings.push('--agent-wait-secs has no effect without --agents guarded or --agents open');
   return warnings;
 }

@@ -6,6 +6,8 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { brotliDecompressSync } from 'node:zlib';
 import { FORMAT, OLDEST_FORMAT } from '../../subsystems/storage/format-steps.ts';
+import { parsePrincipal } from '../../subsystems/ic/index.ts';
+import { contentOf, envelopeOf, rootKeyOf, send } from '../subsystems/agents/raw-agent.ts';
 import { unpackDirectory } from '../support/packed-directory.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -25,6 +27,12 @@ test('there is a state and a backup of each older format', async () => {
   assert.deepEqual((await readdir(STATES)).toSorted(), names);
 });
 
+async function counterOf(server: RunningServer): Promise<{ readonly principal: string; readonly id: Uint8Array }> {
+  const { body } = await server.get('/inspect');
+  const [principal = ''] = /(?:[a-z2-7]{5}-){4}[a-z2-7]{3}/.exec(body) ?? [];
+  return { principal, id: parsePrincipal(principal) ?? assert.fail(body) };
+}
+
 for (const format of OLDER) {
   // 45 calls were acknowledged when the server was killed, the last 25 of them only in the step log.
   test(`a directory of format ${format} is taken over, with what was only in its log`, async (t) => {
@@ -38,6 +46,17 @@ for (const format of OLDER) {
     const again = await startServer(t, { manifest, args: ['--state', state] });
     assert.ok(!again.output.stderr.includes('taken over'), again.output.stderr);
     await counts(again, 47);
+    // Clients of the Internet Computer find the actor, too, whose state has no key for them yet.
+    const { principal, id } = await counterOf(again);
+    const call = envelopeOf(contentOf('call', id, 'inc'));
+    const answer = await send(again, `/api/v4/canister/${principal}/call`, call);
+    assert.equal(answer.cbor?.get('status'), 'replied', answer.text);
+    const rootKey = await rootKeyOf(again);
+    await again.kill();
+    const third = await startServer(t, { manifest, args: ['--state', state] });
+    assert.deepEqual(await rootKeyOf(third), rootKey);
+    assert.equal((await send(third, `/api/v4/canister/${principal}/call`, call)).cbor?.get('status'), 'replied');
+    await counts(third, 49);
   });
 
   test(`a backup of format ${format} is restored, and its directory taken over`, async (t) => {

@@ -24,7 +24,7 @@ async function prepared(): Promise<{ readonly manifest: string; readonly args: r
   const folder = await temporaryDirectory();
   await writeFile(join(folder, 'it.wasm'), await compiledActor());
   await writeFile(join(folder, 'actors.json'), '{"actors":{"it":{"wasm":"it.wasm"}}}');
-  return { manifest: join(folder, 'actors.json'), args: ['--agents', 'guarded', '--state', join(folder, 'state')] };
+  return { manifest: join(folder, 'actors.json'), args: ['--state', join(folder, 'state')] };
 }
 
 async function count(server: RunningServer): Promise<number> {

@@ -41,10 +41,10 @@ export async function compiledActor(): Promise<Uint8Array> {
   return (await compileMotoko(SOURCE)).wasm;
 }
 
-/** Starts a server with the agent interface and that actor. */
+/** Starts a server with that actor, which serves the agent interface without being told to. */
 export async function startWithActor(
   owner: TestOwner,
-  args: readonly string[] = ['--agents', 'guarded'],
+  args: readonly string[] = [],
   headers: Readonly<Record<string, string>> = {},
 ): Promise<InProcessServer> {
   const server = await startInProcess(owner, { args });

@@ -260,7 +260,7 @@ suite('requests of agents', () => {
 
   test('the token goes with Basic credentials, and only where it is asked for', async (t) => {
     const token = { authorization: 'Bearer secret' };
-    const args = ['--agents', 'guarded', '--auth-token', 'secret'];
+    const args = ['--auth-token', 'secret'];
     const guarded = await startWithActor(t, args, token);
     const call = (): Content => envelopeOf(contentOf('call', FIRST_ID, 'inc'));
     const basic = (text: string): Record<string, string> => ({
@@ -286,8 +286,8 @@ suite('requests of agents', () => {
     assert.equal(large.status, 413);
   });
 
-  test('without the flag there is no such interface', async (t) => {
-    for (const args of [[], ['--agents', 'off'], ['--no-agents']]) {
+  test('there is no such interface where it is turned off', async (t) => {
+    for (const args of [['--agents', 'off'], ['--no-agents']]) {
       const server = await startWithActor(t, args);
       const { status, text } = await send(server, CALL, envelopeOf(contentOf('call', FIRST_ID, 'inc')));
       assert.equal(status, 404);
