@@ -9,7 +9,15 @@
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Canister, Canisters } from '../canisters/index.ts';
 import { separated } from '../certification/index.ts';
-import { type Outcome, parsePrincipal, principalToText, sameBytes } from '../ic/index.ts';
+import {
+  ANONYMOUS,
+  type Outcome,
+  parsePrincipal,
+  principalToText,
+  sameBytes,
+  shownCaller,
+  STRANGER,
+} from '../ic/index.ts';
 import { openKey, requestKey } from '../scheduler/index.ts';
 import { certificateAlone, certifiedReply, factsOfRequest, queryAnswer, refusedCall } from './answers.ts';
 import { type Certifier, type CertifierNeeds, startCertifier } from './certifier.ts';
@@ -138,7 +146,7 @@ export class AgentInterface {
         ? this.#needs.canisters.call(canister, {
             kind: 'update',
             method,
-            caller: sender,
+            caller: callerOf(sender),
             argument,
             addressedBy: 'id',
             idempotencyKey: key,
@@ -192,7 +200,7 @@ export class AgentInterface {
     const outcome = await this.#needs.canisters.call(canister, {
       kind: 'query',
       method,
-      caller: sender,
+      caller: callerOf(sender),
       argument,
       addressedBy: 'id',
       trace: this.#needs.canisters.newTrace(),
@@ -241,7 +249,7 @@ export class AgentInterface {
   async #requestFacts(canister: Canister, requestId: Uint8Array, sender: Uint8Array): Promise<readonly Fact[]> {
     const known = await this.#needs.canisters.knownCall(canister, this.#keyOf(requestId));
     if (known === undefined) return [];
-    if (!sameBytes(known.caller, sender))
+    if (!sameBytes(shownCaller(known.caller), sender))
       throw new ServerError('forbidden', 'agent-forbidden', 'the status of a request is for its sender');
     return factsOfRequest(requestId, known.outcome ?? (known.hasRun ? 'processing' : 'received'));
   }
@@ -273,6 +281,11 @@ function onlyLabelOf(paths: ReadStateEnvelope['paths']): string | undefined {
   return paths.length === 1 && path?.length === 1 && label !== undefined
     ? Buffer.from(label).toString('latin1')
     : undefined;
+}
+
+/** Returns the caller of a sender's message: the anonymous principal is nobody's controller here. */
+function callerOf(sender: Uint8Array): Uint8Array {
+  return sameBytes(sender, ANONYMOUS) ? STRANGER : sender;
 }
 
 function calledOf({ idHex, name }: Canister, method: string): Called {

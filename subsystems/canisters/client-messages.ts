@@ -5,7 +5,7 @@
  * Main thread; once for every message.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
-import type { CallKind, NotedMessage, Outcome } from '../ic/index.ts';
+import { type CallKind, type NotedMessage, type Outcome, shownCaller } from '../ic/index.ts';
 import { type Messages, NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { Accounting } from './accounting.ts';
 import { rejected } from './canister-directory.ts';
@@ -40,7 +40,8 @@ export class ClientMessages {
       argumentBytes <= NOTED_ARGUMENT_BYTES_MAX
         ? argument
         : argument.slice(0, accounting.remembersCalls ? NOTED_ARGUMENT_BYTES_MAX : 0);
-    const coming = { kind, method, caller, argument: remembered, argumentBytes, startedMs: cameMs, addressedBy, trace };
+    const came = { argument: remembered, argumentBytes, startedMs: cameMs, addressedBy, trace };
+    const coming = { kind, method, caller: shownCaller(caller), ...came };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
     const delivered = { kind, method, caller, argument, idempotencyKey, noted: coming };
     return this.#told(record, coming, this.#needs.scheduler.deliver(record.handle, delivered));

@@ -11,6 +11,23 @@ export const PRINCIPAL_CHARACTERS_MAX = 63;
 /** The principal of whoever does not say who it is. */
 export const ANONYMOUS: Uint8Array = Uint8Array.of(4);
 
+/**
+ * The caller of a message of the anonymous principal that is nobody's controller, whatever an actor's controllers are:
+ * that of a stranger at `/api`. A principal of the reserved class, so that nobody can have it. It goes with the message
+ * wherever a caller goes, also into the state; actors and people see the anonymous principal (`shownCaller`).
+ */
+export const STRANGER: Uint8Array = Uint8Array.of(...Buffer.from('svc stranger'), 0x7f);
+
+/** Returns true for the caller that is `STRANGER`. */
+export function isStranger(caller: Uint8Array): boolean {
+  return caller.length === STRANGER.length && Buffer.compare(caller, STRANGER) === 0;
+}
+
+/** Returns the principal that actors and people see of a message's caller. */
+export function shownCaller(caller: Uint8Array): Uint8Array {
+  return isStranger(caller) ? ANONYMOUS : caller;
+}
+
 const ALPHABET = Buffer.from('abcdefghijklmnopqrstuvwxyz234567');
 const GROUP_LENGTH = 5;
 const CHECKSUM_BYTES = 4;

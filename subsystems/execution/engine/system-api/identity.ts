@@ -1,5 +1,6 @@
 /** Executor thread, within a message: the canister's identity. Reads its state; writes to the heap alone. */
 import { createHash } from 'node:crypto';
+import { ANONYMOUS, isStranger } from '../../../ic/index.ts';
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
 
@@ -32,9 +33,9 @@ export function identityImports(execution: CurrentExecution) {
         throw new HostTrap(
           `ic0.is_controller: ${size} bytes are not a principal, which has at most ${PRINCIPAL_BYTES_MAX}`,
         );
-      return execution.canister.isController(execution.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX))
-        ? 1
-        : 0;
+      const principal = execution.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX);
+      if (isStranger(execution.context.caller) && Buffer.compare(principal, ANONYMOUS) === 0) return 0;
+      return execution.canister.isController(principal) ? 1 : 0;
     },
     in_replicated_execution: () => (execution.isReplicated ? 1 : 0),
     root_key_size: () => ROOT_KEY.length,

@@ -2,6 +2,7 @@
 import { MODES } from './contexts.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 import { NO_BYTES } from '../../../bytes/index.ts';
+import { shownCaller } from '../../../ic/index.ts';
 
 const WITH_DEADLINE = MODES.U.bit | MODES.Ry.bit | MODES.Rt.bit;
 
@@ -11,9 +12,9 @@ export function messageImports(execution: CurrentExecution) {
     msg_arg_data_size: () => execution.argument.length,
     msg_arg_data_copy: (destination: number, offset: number, size: number) =>
       execution.copyOut('msg_arg_data_copy', execution.argument, destination, offset, size),
-    msg_caller_size: () => execution.context.caller.length,
+    msg_caller_size: () => shownCaller(execution.context.caller).length,
     msg_caller_copy: (destination: number, offset: number, size: number) =>
-      execution.copyOut('msg_caller_copy', execution.context.caller, destination, offset, size),
+      execution.copyOut('msg_caller_copy', shownCaller(execution.context.caller), destination, offset, size),
 
     // Only users who signed with a canister signature have these; callers here are claimed, not signed.
     msg_caller_info_data_size: () => 0,
