@@ -54,7 +54,8 @@ export async function sharedWork<K extends keyof SharedWork>(
 ): Promise<Awaited<ReturnType<SharedWork[K]>> | undefined> {
   const socketPath = process.env[SOCKET];
   if (socketPath === undefined) return undefined;
-  const sent = request({ socketPath, method: 'POST', path: `/${kind}` });
+  // A connection that is kept may be closed by the other process in the moment in which it is used again.
+  const sent = request({ socketPath, method: 'POST', path: `/${kind}`, agent: false });
   sent.end(JSON.stringify(order));
   const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream];
   const { result, error } = (await json(response)) as { result?: never; error?: string };
