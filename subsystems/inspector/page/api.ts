@@ -245,7 +245,7 @@ export class Api {
   }
 
   /** Reads what the server answers there as text. */
-  async text(path: '/metrics' | '/version', signal: AbortSignal): Promise<string> {
+  async text(path: '/metrics' | '/version' | `/x/actors/${string}`, signal: AbortSignal): Promise<string> {
     return (await this.#send('GET', path, { signal })).text;
   }
 

@@ -14,12 +14,14 @@ import { Overview, type TopUpOutcome } from './overview.tsx';
 import { Badge, CopyButton, type Tone } from './pieces.tsx';
 import { hashOf, type Place, type Tab, TABS } from './place.ts';
 import type { Samples } from './samples.ts';
+import { StateTab } from './state.tsx';
 
 const TAB_TITLES: Readonly<Record<Tab, string>> = {
   overview: 'Overview',
   call: 'Call',
   history: 'History',
   output: 'Output',
+  state: 'State',
   manage: 'Manage',
   code: 'Code',
 };
@@ -117,17 +119,23 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
           <OutputTab actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
         </Panel>
       )}
-      {place.tab === 'manage' && (
-        <Panel tab="manage" isOpen>
-          <ManageTab actor={actor} api={api} gone={close} />
-        </Panel>
-      )}
+      <FreshTab tab={place.tab} actor={actor} api={api} close={close} />
       {kept.current.has('code') && (
         <Panel tab="code" isOpen={place.tab === 'code'}>
           <CodeTab actor={actor} api={api} />
         </Panel>
       )}
     </main>
+  );
+}
+
+/** A part that asks the server anew each time it is opened. */
+function FreshTab({ tab, actor, api, close }: Pick<DetailProps, 'api' | 'close'> & { tab: Tab; actor: Actor }) {
+  if (tab !== 'state' && tab !== 'manage') return null;
+  return (
+    <Panel tab={tab} isOpen>
+      {tab === 'state' ? <StateTab actor={actor} api={api} /> : <ManageTab actor={actor} api={api} gone={close} />}
+    </Panel>
   );
 }
 

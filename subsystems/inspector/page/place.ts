@@ -1,5 +1,5 @@
 /** The user's place in the page, as encoded after `#` in the address: `#/counter/call/inc`. */
-export const TABS = ['overview', 'call', 'history', 'output', 'manage', 'code'] as const;
+export const TABS = ['overview', 'call', 'history', 'output', 'state', 'manage', 'code'] as const;
 export type Tab = (typeof TABS)[number];
 
 export interface Place {
