@@ -28,7 +28,7 @@ export function openKey(key: string): string {
 }
 
 /** First character of keys whose clients have a token with scopes; no header can have it. */
-const SCOPED_KEY = '\u0002';
+const SCOPED_KEY = '\u0003';
 
 /** Returns a client's key as one of the holder of a token with scopes: nobody else gets its answers by the same key. */
 export function scopedKey(holder: string, key: string): string {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../../../kernel/index.ts';
 import { idToText, type Outcome, type Step } from '../../../../subsystems/ic/index.ts';
-import { openKey } from '../../../../subsystems/scheduler/index.ts';
+import { openKey, scopedKey } from '../../../../subsystems/scheduler/index.ts';
 import { Idempotency } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
 import type { Asked, UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { applyWriteBatch } from '../../../../subsystems/storage/write-batch.ts';
@@ -164,6 +164,24 @@ for (const [where, options] of [
     assert.equal(toldData(kept), 'hello', 'a stopped actor answers what it has answered before');
     host.scheduler.start(0);
     assert.equal(toldData(await executed(host, 'stopped', replyOf(HELLO))), 'hello');
+  });
+
+  test(`${where}: keys of tokens with scopes belong to their holder and caller, and are known as long as others`, async () => {
+    const host = new KeyedHost({ ...options, idempotencySecs: 1000 });
+    const key = scopedKey('shop', 'k');
+    await executed(host, key, replyOf(HELLO));
+    host.call(scopedKey('web', 'k'));
+    host.call(key, { caller: Uint8Array.of(4, 0x6b) });
+    host.execution.endAll();
+    await host.settle();
+    assert.equal(host.executions, 3);
+    host.clock.advance(900_000);
+    const kept = host.call(key);
+    await host.settle();
+    assert.deepEqual([kept.outcome?.isRepeat, host.executions], [true, 3]);
+    host.clock.advance(200_000);
+    await host.settle();
+    assert.equal(host.keys, 0);
   });
 
   test(`${where}: keys expire after their answer, and their rows with them`, async () => {
