@@ -26,6 +26,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   'smol-toml': '^subsystems/compiler/mops/',
   '@noble/curves': '^subsystems/(management|certification)/',
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
+  jose: '^subsystems/auth/jwt/',
   pino: '^config/log-sink[.]ts$',
   'prom-client': '^subsystems/metrics/',
   undici: '^subsystems/outcalls/',

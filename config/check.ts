@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto';
 import { messageOf, ServerError } from '../kernel/index.ts';
 import { candidTextOf, ManifestModules } from '../subsystems/canisters/manifest-modules.ts';
+import { createBearerAuth } from '../subsystems/auth/bearer-auth.ts';
 import { readTokenFile } from '../subsystems/auth/token-file.ts';
 import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 import { ModuleLoader } from '../subsystems/execution/pool/module-loader.ts';
@@ -33,7 +34,7 @@ interface Finding {
 /** Checks, prints what was found, and returns the exit code. */
 export async function check(request: CheckRequest): Promise<number> {
   const findings: Finding[] = [{ what: 'flags', ok: true, text: ['understood', ...request.warnings].join('; ') }];
-  findings.push(...(await checkTokens(request)));
+  findings.push(...(await checkTokens(request)), ...(await checkJwts(request)));
   const actors = await manifestOf(request, findings);
   findings.push(...(await checkActors(request, actors)));
   if (request.restore !== undefined) findings.push(await checkBackup(request.restore));
@@ -64,6 +65,17 @@ async function checkTokens({ config, disabled }: CheckRequest): Promise<readonly
   const finding = await found('tokens', async () => {
     const { lines, warnings } = readTokenFile(tokensFile);
     return [`${lines.length} token(s) in ${tokensFile}`, ...warnings].join('; ');
+  });
+  return [finding];
+}
+
+/** Checks scopes and the file of keys; an issuer is not asked. */
+async function checkJwts({ config, disabled }: CheckRequest): Promise<readonly Finding[]> {
+  const { jwt } = config.auth;
+  if (jwt === undefined || disabled.has('auth')) return [];
+  const finding = await found('jwt', async () => {
+    createBearerAuth({ token: undefined, jwt });
+    return `${jwt.may.length} scope(s) for users of ${jwt.issuers.join(' ')}`;
   });
   return [finding];
 }

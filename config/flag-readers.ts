@@ -44,6 +44,11 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'auth-token': { part: 'auth' },
   'auth-token-file': { part: 'auth' },
   tokens: { part: 'auth' },
+  'jwt-issuer': { part: 'auth' },
+  'jwt-audience': { part: 'auth' },
+  'jwt-keys': { part: 'auth' },
+  'jwt-may': { part: 'auth' },
+  'jwt-typ': { part: 'auth' },
   'make-token': PROGRAM,
   // The program decides before anything starts whether the address may be open, whichever plugin implements auth.
   insecure: PROGRAM,

@@ -40,7 +40,10 @@ type ValueKind = 'text' | 'number' | 'switch' | 'names';
 /** A flag whose parsed value is a `T`. */
 export interface Flag<T> extends Described {
   readonly kind: ValueKind;
-  /** True if the flag may be given more than once: `parse` returns a list of one, and the lists are joined. */
+  /**
+   * True if the flag may be given more than once: `parse` returns a list of one, and the lists are joined; texts are
+   * joined with spaces.
+   */
   readonly isRepeatable?: boolean;
   /** Placeholder for the value in `--help`; undefined for a switch. */
   readonly placeholder: string | undefined;
@@ -60,6 +63,8 @@ interface TextOptions<D extends string | undefined> extends Described {
   readonly placeholder: string;
   readonly defaultValue: D;
   readonly defaultText?: string;
+  /** True if the flag may be given more than once; the texts are joined with spaces. */
+  readonly isRepeatable?: boolean;
 }
 
 /** Declares a flag for any non-empty text. */

@@ -6,6 +6,7 @@
 import { checkAddressRanges } from './address-ranges.ts';
 import * as defaults from './defaults.ts';
 import { checkPoint } from './until.ts';
+import { JWT_FLAGS } from './jwt.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
 /** Flags by their long name; the order is that of `--help` within a group. */
@@ -150,6 +151,7 @@ export const FLAGS = {
     defaultValue: undefined,
     summary: 'Print a new token and its line for the file of --tokens, and exit.',
   }),
+  ...JWT_FLAGS,
   insecure: toggle({
     group: 'auth',
     summary:

@@ -8,6 +8,7 @@ import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
+import { checkJwt, jwtOf } from './jwt.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
@@ -118,10 +119,11 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     ...checkArchive(parsed, loaded, options.directory),
     ...checkReaders(parsed, loaded),
     ...checkOutcalls(parsed),
+    ...checkJwt(parsed.flags),
     ...checkTask(parsed, loaded),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
-  const hasToken = token !== undefined || flags.tokens !== undefined || aboutToken.problems.length > 0;
+  const hasToken = (token ?? flags.tokens ?? flags['jwt-issuer']) !== undefined || aboutToken.problems.length > 0;
   if (address !== undefined) problems.push(...checkExposure(parsed, address, hasToken));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
   if (flags['print-config']) {
@@ -197,7 +199,7 @@ function buildConfig(
   const state = flags.state === undefined ? undefined : resolve(options.directory, flags.state);
   return freezeConfig({
     http: httpOf(flags, address, options),
-    auth: { token, tokensFile: fileOf(flags.tokens, options) },
+    auth: { token, tokensFile: fileOf(flags.tokens, options), jwt: jwtOf(flags, fileOf(flags['jwt-keys'], options)) },
     agents: { mode: agentModeOf(parsed), waitMs: flags['agent-wait-secs'] * 1000, version },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
@@ -439,7 +441,7 @@ function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress,
   if (address.isLoopback || (hasToken && !disabled.has('auth')) || flags.insecure) return [];
   return [
     `--listen ${flags.listen} can be reached from other machines, and without a token whoever reaches it controls this ` +
-      'host process: give a token (--auth-token-file, SVC_TOKEN, --auth-token or --tokens), listen on 127.0.0.1, or pass --insecure ' +
+      'host process: give a token (--auth-token-file, SVC_TOKEN, --auth-token, --tokens or --jwt-issuer), listen on 127.0.0.1, or pass --insecure ' +
       'if the network is already under your control',
   ];
 }

@@ -171,7 +171,7 @@ class FlagParser {
     const earlier = new Set(this.#sources.keys());
     for (const { name, text, place } of values) {
       const flag = flagsByName.get(name);
-      if (flag === undefined || (flag.isRepeatable !== true && earlier.has(name))) continue;
+      if (flag === undefined || ((flag.isRepeatable !== true || flag.kind === 'text') && earlier.has(name))) continue;
       this.#seen.add(name);
       this.#parse(name, `${place} ${name}`, flag, text, place);
     }
@@ -180,11 +180,18 @@ class FlagParser {
   #parse(key: string, shown: string, flag: Flag<unknown>, value: string, source = shown): void {
     try {
       const parsed = flag.parse(value);
-      if (flag.isRepeatable === true) this.#addNamed(key, parsed as readonly NamedValue[], source);
+      if (flag.isRepeatable === true && flag.kind === 'text') this.#addText(key, parsed as string, source);
+      else if (flag.isRepeatable === true) this.#addNamed(key, parsed as readonly NamedValue[], source);
       else this.#set(key, parsed, source);
     } catch (error) {
       this.#problems.push(`${shown}: ${error instanceof Error ? error.message : String(error)}`);
     }
+  }
+
+  /** Adds a text behind a space: a file and a variable can hold several texts in one value, too. */
+  #addText(key: string, added: string, source: string): void {
+    const before = this.#values.get(key);
+    this.#set(key, before === undefined ? added : `${before as string} ${added}`, source);
   }
 
   /** Adds a named value. Each name counts once, and the command line wins because it comes first. */

@@ -36,6 +36,20 @@ interface AuthSection {
   readonly token: string | undefined;
   /** Absolute path of the file of tokens with scopes; undefined: there is none. */
   readonly tokensFile: string | undefined;
+  /** Issuers whose tokens are taken; undefined: none. */
+  readonly jwt: JwtSection | undefined;
+}
+
+export interface JwtSection {
+  /** As in `iss`, byte for byte. */
+  readonly issuers: readonly string[];
+  readonly audience: string;
+  /** Absolute path of the file with the keys; undefined: the issuers are asked. */
+  readonly keysFile: string | undefined;
+  /** Scopes of whoever has a valid token. */
+  readonly may: readonly string[];
+  /** The `typ` that is asked for; undefined: any. */
+  readonly typ: string | undefined;
 }
 
 interface AgentsSection {

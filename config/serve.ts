@@ -269,7 +269,8 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
 
 /** Returns true if SIGHUP has files to read or to open again. */
 function rereads({ config }: ServeRequest): boolean {
-  return config.auth.tokensFile !== undefined || config.http.audit?.file !== undefined;
+  const { tokensFile, jwt } = config.auth;
+  return (tokensFile ?? jwt?.keysFile) !== undefined || config.http.audit?.file !== undefined;
 }
 
 /** Reads again what may have changed; before there is anything, the start reads it. */
@@ -294,7 +295,7 @@ async function announceReady(kernel: Kernel, { request, log, startedMs }: Run): 
     inspector: disabled.has('inspector') ? undefined : config.http.web === undefined ? '/' : '/inspector',
     hasSiteHosts: config.http.siteHosts,
     hasSites: !disabled.has('gateway'),
-    hasToken: (config.auth.token ?? config.auth.tokensFile) !== undefined && !disabled.has('auth'),
+    hasToken: (config.auth.token ?? config.auth.tokensFile ?? config.auth.jwt) !== undefined && !disabled.has('auth'),
     actors: canisters.map(({ name, module, candid }) => {
       return { name, hasSite: module?.methods.has('http_request') ?? false, candid: candid?.text };
     }),

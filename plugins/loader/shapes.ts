@@ -40,6 +40,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     needsToken: 'value',
     allows: 'method',
     grantOf: 'optional',
+    prove: 'optional',
     reread: 'optional',
   },
   codec: {

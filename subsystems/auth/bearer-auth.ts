@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { Auth, Grant } from './index.ts';
+import { JwtGrants, type JwtOptions } from './jwt/jwt-grants.ts';
 import { TokenTable } from './token-table.ts';
 
 export interface BearerAuthOptions {
@@ -8,6 +9,8 @@ export interface BearerAuthOptions {
   readonly token: string | undefined;
   /** Absolute path of the file of tokens with scopes. */
   readonly tokensFile?: string | undefined;
+  /** Takes tokens of issuers; undefined: none. */
+  readonly jwt?: JwtOptions | undefined;
 }
 
 const SILENT: Pick<Logger, 'info' | 'warn' | 'error'> = {
@@ -17,12 +20,17 @@ const SILENT: Pick<Logger, 'info' | 'warn' | 'error'> = {
 };
 
 /**
- * Creates the check of the shared token, of tokens with scopes, or of no token at all. Throws ServerError
- * `empty-token`, `unusable-token` or `bad-tokens`.
+ * Creates the check of the shared token, of tokens with scopes, of JWTs, or of no token at all. Throws ServerError
+ * `empty-token`, `unusable-token`, `bad-tokens`, `bad-scope` or `bad-jwt-keys`.
  */
-export function createBearerAuth({ token, tokensFile }: BearerAuthOptions, log = SILENT): Auth {
+export function createBearerAuth(
+  { token, tokensFile, jwt }: BearerAuthOptions,
+  log = SILENT,
+  nowMs: () => number = Date.now,
+): Auth {
   const shared = createSharedAuth(token);
-  return tokensFile === undefined ? shared : new ScopedAuth(shared, new TokenTable(tokensFile, log));
+  const scoped = tokensFile === undefined ? shared : new ScopedAuth(shared, new TokenTable(tokensFile, log));
+  return jwt === undefined ? scoped : new ProvenAuth(scoped, new JwtGrants(jwt, { log, nowMs }));
 }
 
 function createSharedAuth(token: string | undefined): Auth {
@@ -101,6 +109,35 @@ class ScopedAuth implements Auth {
 
   reread(): boolean {
     return this.#table.reread();
+  }
+}
+
+/** JWTs beside the tokens of this server. */
+class ProvenAuth implements Auth {
+  readonly needsToken = true;
+  readonly #own: Auth;
+  readonly #jwts: JwtGrants;
+
+  constructor(own: Auth, jwts: JwtGrants) {
+    this.#own = own;
+    this.#jwts = jwts;
+  }
+
+  allows(authorization: string | undefined): boolean {
+    return this.#own.needsToken && this.#own.allows(authorization);
+  }
+
+  grantOf(authorization: string | undefined): Grant | undefined {
+    return this.#jwts.grantOf(authorization) ?? this.#own.grantOf?.(authorization);
+  }
+
+  prove(authorization: string | undefined): Promise<string | undefined> | undefined {
+    return this.#jwts.prove(authorization);
+  }
+
+  reread(): boolean {
+    const isRead = this.#own.reread?.() !== false;
+    return this.#jwts.reread() && isRead;
   }
 }
 

@@ -15,6 +15,8 @@ export interface Grant {
    * them are ended within five seconds.
    */
   readonly isOver: boolean;
+  /** True if the caller is proven, and a request may not even name it: `x-caller` beside such credentials is 403. */
+  readonly takesNoClaim?: boolean;
 }
 
 /**
@@ -35,6 +37,12 @@ export interface Auth {
    * do everything; without this method nobody has a part of the rights.
    */
   grantOf?(authorization: string | undefined): Grant | undefined;
+  /**
+   * Begins to find out what `grantOf` cannot say at once (a signature, keys of somebody else). Returns undefined if
+   * there is nothing to find out. The promise never rejects, is bounded in time, and resolves when `grantOf` knows:
+   * with undefined, or with the reason of a refusal, which clients may read: ASCII without quotes and backslashes.
+   */
+  prove?(authorization: string | undefined): Promise<string | undefined> | undefined;
   /** Reads again what may have changed (SIGHUP), and tells the log. Returns false if a fault left all as it was. */
   reread?(): boolean;
 }

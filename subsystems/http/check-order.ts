@@ -144,6 +144,30 @@ export class CheckOrder {
     return admitted;
   }
 
+  /**
+   * Begins to prove what the request shows, if that takes time: `admit` is to be asked when the promise is resolved.
+   * Undefined: it can be asked at once, as always where nobody is proven.
+   */
+  prove(request: IncomingMessage, response: ServedResponse, target: Target | undefined): Promise<void> | undefined {
+    if (this.#auth.prove === undefined || target !== BUILT_IN) return undefined;
+    const { headers, method, url = '' } = request;
+    if (method === 'OPTIONS' || isOpenTarget(method, url)) return undefined;
+    const isAgent = this.#agents !== 'off' && isAgentTarget(url);
+    if (isAgent && this.#agents === 'open') return undefined;
+    const shown = isAgent ? asBearer(headers.authorization) : headers.authorization;
+    return this.#auth.prove(shown)?.then((reason) => {
+      response.unproven = reason;
+    });
+  }
+
+  /** Returns true if the request shows a token: what needs none says nothing about who is there. */
+  showsToken(request: IncomingMessage, { grant }: ServedResponse, target: Target | undefined): boolean {
+    const { headers, method, url = '' } = request;
+    if (target !== BUILT_IN) return false;
+    if (grant !== undefined) return true;
+    return this.#auth.allows(headers.authorization) && method !== 'OPTIONS' && !isOpenTarget(method, url);
+  }
+
   /** Returns what a request for a target that is not open to everybody may ask for; undefined: it has been answered. */
   #admitted(
     request: IncomingMessage,
@@ -160,7 +184,8 @@ export class CheckOrder {
     if (!this.#auth.allows(shown)) {
       const open = this.#open.find(request);
       if (open !== undefined) return open;
-      return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', CHALLENGE);
+      const challenge = challengeOf(response);
+      return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
     }
     const refusal = this.#guard?.refusal(request);
     if (refusal === undefined) return BUILT_IN;
@@ -225,6 +250,12 @@ export class CheckOrder {
     else this.#responder.refuseUnread(response, status, text, more, isJson);
     return undefined;
   }
+}
+
+/** Returns the headers of a 401, with the reason where there is one (RFC 6750, 3). */
+function challengeOf({ unproven }: ServedResponse): readonly string[] {
+  if (unproven === undefined) return CHALLENGE;
+  return ['www-authenticate', `Bearer error="invalid_token", error_description="${unproven}"`];
 }
 
 /** Returns the number of bytes that the body of a request may have. */

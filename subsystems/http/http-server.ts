@@ -42,7 +42,6 @@ import { ServedRequest } from './served-request.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
-import { isOpenTarget } from './request-target.ts';
 import { Responder } from './responder.ts';
 import { ScopedAnswers } from './scoped-requests.ts';
 import { PluginAnswers, pluginRouteSpec } from './plugin-routes.ts';
@@ -179,7 +178,6 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #typeTables = new TypeTables();
   readonly #flow = new RequestFlow();
   readonly #descriptors: Descriptors;
-  readonly #auth: Auth;
   readonly #readiness: Readiness;
   readonly #clients: ClientAddresses;
   readonly #refusedTokens: RefusedTokens;
@@ -225,7 +223,6 @@ class FastifyHttpServer implements OpenableHttpServer {
     const agentSpecs = agents.mode === 'off' ? [] : AGENT_ROUTES;
     this.#addedSpecs = [...(options.pluginRoutes ?? []).map(pluginRouteSpec), ...agentSpecs];
     this.#targets = new Targets(gateway, readiness, options, this.#addedSpecs);
-    this.#auth = auth;
     this.#clients = new ClientAddresses(options.trustedProxies ?? []);
     this.#refusedTokens = new RefusedTokens(this.#clients, log);
     const audited = { ...needs, needsToken: auth.needsToken, clients: this.#clients, responder: this.#responder };
@@ -453,8 +450,20 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (connection !== undefined) this.#flow.began(connection, response);
     this.#accessLog?.began(request, response);
     const target = this.#targets.read(request);
+    const proof = this.#checks.prove(request, response, target);
+    if (proof === undefined) this.#judge(request, response, expectation, target);
+    else void proof.then(() => this.#judge(request, response, expectation, target));
+  }
+
+  #judge(
+    request: IncomingMessage,
+    response: ServedResponse,
+    expectation: Expectation,
+    target: Target | undefined,
+  ): void {
+    const connection = this.#connections.of(request.socket);
     const admitted = this.#checks.admit(request, response, expectation, target);
-    if (connection?.isKnown === false && this.#showsToken(request, response, target))
+    if (connection?.isKnown === false && this.#checks.showsToken(request, response, target))
       this.#connections.know(connection);
     if (response.grant !== undefined) this.#scoped.add(response);
     if (admitted === undefined) {
@@ -476,17 +485,6 @@ class FastifyHttpServer implements OpenableHttpServer {
       countedBy(this.#sites, response);
       this.#websites.serve(request, response, admitted);
     }
-  }
-
-  /** Probes and websites need no token, and what needs none says nothing about who is there. */
-  #showsToken(
-    { headers, method, url = '' }: IncomingMessage,
-    { grant }: ServedResponse,
-    target: Target | undefined,
-  ): boolean {
-    if (target !== BUILT_IN) return false;
-    if (grant !== undefined) return true;
-    return this.#auth.allows(headers.authorization) && method !== 'OPTIONS' && !isOpenTarget(method, url);
   }
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {

@@ -64,10 +64,10 @@ function found(canisters: ScopedCanisters, reference: string): Canister | undefi
 }
 
 /** Gives the request the caller of the grant, so that no handler can take another one from its header. */
-function claimCaller({ headers }: IncomingMessage, { caller }: Grant): void {
+function claimCaller({ headers }: IncomingMessage, { caller, takesNoClaim = false }: Grant): void {
   const claimed = headers['x-caller'];
   const own = caller === undefined ? undefined : principalToText(caller);
-  if (claimed !== undefined && claimed !== own) {
+  if (claimed !== undefined && (takesNoClaim || claimed !== own)) {
     const text = `header x-caller: this token calls as ${own ?? 'the anonymous principal'}; leave the header out`;
     throw new ServerError('forbidden', 'caller-forbidden', text);
   }

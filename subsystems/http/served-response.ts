@@ -14,4 +14,6 @@ export class ServedResponse extends ServerResponse {
   isOpenEnded = false;
   /** The rights of who asked; undefined: everything, without a name, or a target that needs no token. */
   grant: Grant | undefined = undefined;
+  /** The reason why what was shown proves nothing, for the 401. */
+  unproven: string | undefined = undefined;
 }

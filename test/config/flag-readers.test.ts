@@ -60,6 +60,16 @@ function settingOf(name: string): Setting {
   if (!flagsByName.has(name)) return { argv: [], environment: { [name]: anotherValueOf(name) } };
   const flag = flagsByName.get(name);
   const argv = flag?.placeholder === undefined ? [`--${name}`] : [`--${name}`, anotherValueOf(name)];
+  // Flags for JWTs need each other.
+  if (name.startsWith('jwt-')) {
+    const group = {
+      'jwt-issuer': 'https://a.example',
+      'jwt-audience': 'a',
+      'jwt-may': 'inspect',
+      [name]: 'https://b.example',
+    };
+    return { argv: Object.entries(group).map(([each, value]) => `--${each}=${value}`), environment: {} };
+  }
   return { argv, environment: {} };
 }
 

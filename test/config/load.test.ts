@@ -95,7 +95,7 @@ test('an address that others reach is refused without a token, with the reason a
   for (const address of ['0.0.0.0:7000', '[::]:7000', '192.0.2.1:7000']) {
     const problem = await refused(['--listen', address]);
     assert.match(problem, /can be reached from other machines/);
-    assert.match(problem, /SVC_TOKEN, --auth-token or --tokens.*127\.0\.0\.1.*--insecure/);
+    assert.match(problem, /SVC_TOKEN, --auth-token, --tokens or --jwt-issuer.*127\.0\.0\.1.*--insecure/);
     await accepted(['--listen', address, '--insecure']);
     await accepted(['--listen', address, '--auth-token=t']);
     await accepted(['--listen', address, '--tokens=tokens.json']);

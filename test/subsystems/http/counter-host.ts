@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
 import { NoAgents } from '../../../subsystems/agents/no-agents.ts';
 import type { Auth } from '../../../subsystems/auth/index.ts';
-import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
+import { type BearerAuthOptions, createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type Canister,
   type CanisterFailure,
@@ -442,6 +442,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
   /** Path of a file of tokens with scopes. */
   readonly tokensFile?: string;
+  /** Issuers whose tokens are taken. */
+  readonly jwt?: BearerAuthOptions['jwt'];
   readonly clock?: Clock;
   /** Default: no state is kept. */
   readonly storage?: Pick<Storage, 'backup'> & Partial<Pick<Storage, 'figures'>>;
@@ -467,6 +469,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const {
     token,
     tokensFile,
+    jwt,
     clock = systemClock,
     storage = new NoStorage(),
     metering = counterMetering,
@@ -478,7 +481,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   } = options;
   const gateway = new ScriptedGateway(canisters);
   const { websites = gateway, ...rest } = others;
-  const auth = createBearerAuth({ token, tokensFile }, log);
+  const auth = createBearerAuth({ token, tokensFile, jwt }, log, () => clock.nowMs());
   const server = createHttpServer(
     {
       agents: new NoAgents(),
