@@ -441,7 +441,8 @@ function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress,
   if (address.isLoopback || (hasToken && !disabled.has('auth')) || flags.insecure) return [];
   return [
     `--listen ${flags.listen} can be reached from other machines, and without a token whoever reaches it controls this ` +
-      'host process: give a token (--auth-token-file, SVC_TOKEN, --auth-token, --tokens or --jwt-issuer), listen on 127.0.0.1, or pass --insecure ' +
+      'host process: give a token (--auth-token-file, SVC_TOKEN, --auth-token, --tokens or --jwt-issuer), ' +
+      'listen on 127.0.0.1, or pass --insecure ' +
       'if the network is already under your control',
   ];
 }

@@ -48,7 +48,7 @@ export interface JwtSection {
   readonly keysFile: string | undefined;
   /** Scopes of whoever has a valid token. */
   readonly may: readonly string[];
-  /** The `typ` that is asked for; undefined: any. */
+  /** The `typ` that is asked for; undefined: whatever it is. */
   readonly typ: string | undefined;
 }
 

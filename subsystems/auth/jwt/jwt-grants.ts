@@ -26,7 +26,7 @@ export interface JwtOptions {
   readonly keysFile: string | undefined;
   /** Scopes of whoever has a valid token. */
   readonly may: readonly string[];
-  /** The `typ` that a header has to have; undefined: any. */
+  /** The `typ` that a header has to have; undefined: whatever it is. */
   readonly typ: string | undefined;
   /** For tests: milliseconds that an issuer has to answer (5 s). */
   readonly fetchMaxMs?: number;

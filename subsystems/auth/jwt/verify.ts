@@ -7,7 +7,7 @@ const LEEWAY_S = 60;
 
 export interface Expected {
   readonly audience: string;
-  /** The `typ` of the header; undefined: any. */
+  /** The `typ` of the header; undefined: whatever it is. */
   readonly typ: string | undefined;
   /** Keys by issuer. */
   readonly issuers: ReadonlyMap<string, IssuerKeys>;
