@@ -205,7 +205,7 @@ for (const [mode, client] of Object.entries(MODES)) {
       const host = await startHost(t);
       const tab = await host.tab(client, [0]);
       const other = await host.tab(client, [0]);
-      await tells(tab, { 0: [0] });
+      for (const each of [tab, other]) await tells(each, { 0: [0] });
       await tab.goto(`${host.pages}/other`);
       await host.set(0, 1);
       await tells(other, { 0: [0, 1] });

@@ -53,7 +53,7 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 }
 
 const resultText = async (page: Page): Promise<string> =>
-  (await page.getByLabel('Result', { exact: true }).locator('pre').textContent()) ?? '';
+  (await page.getByLabel('Result', { exact: true }).locator('pre').first().textContent()) ?? '';
 
 suite('a call and what it did', { timeout: 240_000 }, () => {
   test('has instructions, cycles, time and the number of messages that it caused beside its result', async (t) => {

@@ -97,7 +97,7 @@ const SCREENS: Readonly<Record<string, { readonly hash: string; readonly until: 
     hash: '#/orders/call/list',
     until: async (page) => {
       await page.getByRole('button', { name: 'Query', exact: true }).click();
-      await page.getByLabel('Result', { exact: true }).locator('pre').waitFor();
+      await page.getByLabel('Result', { exact: true }).locator('pre').first().waitFor();
     },
   },
   trap: {

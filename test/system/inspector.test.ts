@@ -84,7 +84,7 @@ async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
 
 /** Returns the result of a call, as JSON. */
 async function resultOf(page: Page): Promise<unknown> {
-  return JSON.parse((await page.getByLabel('Result', { exact: true }).locator('pre').textContent()) ?? '');
+  return JSON.parse((await page.getByLabel('Result', { exact: true }).locator('pre').first().textContent()) ?? '');
 }
 
 async function isHacked(page: Page): Promise<boolean> {
