@@ -132,8 +132,10 @@ class Watched {
     const listener = this.#listener;
     switch (message.kind) {
       case 'answer':
-        this.seen = message.id;
         this.refused = undefined;
+        // A hub that lets the tab in once more is asked again before its first answer has come.
+        if (message.id === this.seen) break;
+        this.seen = message.id;
         if (message.name !== '') listener.error?.(this.#errorOf(refusalIn(message.data, 400)));
         else this.#value(message.data);
         break;

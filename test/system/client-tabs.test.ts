@@ -245,6 +245,26 @@ for (const [mode, client] of Object.entries(MODES)) {
 }
 
 suite('where something is missing', () => {
+  test('a tab that the leader lets in more than once is told nothing twice', async (t) => {
+    const host = await startHost(t);
+    await host.context.addInitScript(() => {
+      const Channel = globalThis.BroadcastChannel;
+      globalThis.BroadcastChannel = class extends Channel {
+        override postMessage(message: { readonly kind?: string }): void {
+          const times = message.kind === 'hello' ? 3 : 1;
+          for (let time = 0; time < times; time++) super.postMessage(message);
+        }
+      };
+    });
+    const leads = await host.tab(MODES.lock, [0]);
+    await tells(leads, { 0: [0] });
+    const follows = await host.tab(MODES.lock, [0]);
+    await tells(follows, { 0: [0] });
+    await host.set(0, 1);
+    for (const tab of [leads, follows]) await tells(tab, { 0: [0, 1] });
+    await host.hasStreams(1);
+  });
+
   test('the worker’s file is none: tabs share by the lock', async (t) => {
     const host = await startHost(t);
     const tabs = await Promise.all([0, 1].map((cell) => host.tab(MODES.worker, [cell], { worker: '/none.mjs' })));
