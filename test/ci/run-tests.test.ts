@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const RUN_TESTS = fileURLToPath(new URL('../../.ci/run-tests.ts', import.meta.url));
+const TOLD = 'These tests failed. Their files are run once more, alone';
+
+/** Each file notes that it ran; one that is to fail at first looks whether it is its first time. */
+const BODIES = {
+  passes: '',
+  'fails at first': `assert.ok(ran > 0, 'the first time');`,
+  fails: `assert.fail('each time');`,
+} as const;
+
+/** Runs such files; returns how often each ran, the exit code and what was printed. */
+async function runFiles(
+  bodies: readonly string[],
+): Promise<{ readonly code: number | null; readonly printed: string; readonly runs: readonly number[] }> {
+  const directory = await temporaryDirectory();
+  const runs = join(directory, 'runs');
+  await mkdir(runs);
+  for (const [at, body] of bodies.entries()) {
+    const source = `import assert from 'node:assert/strict';
+import { readdirSync, writeFileSync } from 'node:fs';
+import test from 'node:test';
+const ran = readdirSync(${JSON.stringify(runs)}).filter((name) => name.startsWith('${at}-')).length;
+writeFileSync(\`${runs}/${at}-\${ran}\`, '');
+test('test ${at}', () => { ${body} });
+test('a bystander of ${at}', () => {});
+`;
+    await writeFile(join(directory, `file ${at}.test.mjs`), source);
+  }
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const { status, stdout } = spawnSync(process.execPath, [RUN_TESTS, `${directory}/*.test.mjs`], {
+    env,
+    encoding: 'utf8',
+  });
+  const ran = readdirSync(runs);
+  const count = (at: number) => ran.filter((name) => name.startsWith(`${at}-`)).length;
+  return { code: status, printed: stdout, runs: bodies.map((_body, at) => count(at)) };
+}
+
+const { passes, fails } = BODIES;
+const atFirst = BODIES['fails at first'];
+
+test('tests that pass run once', async () => {
+  const { code, printed, runs } = await runFiles([passes, passes]);
+  assert.deepEqual([code, runs, printed.includes(TOLD)], [0, [1, 1], false]);
+  assert.match(printed, /pass 4\n/);
+});
+
+test('a test that fails beside others and passes alone is told, and only its file runs again', async () => {
+  const { code, printed, runs } = await runFiles([passes, atFirst]);
+  assert.deepEqual([code, runs], [0, [1, 2]]);
+  const told = printed.slice(printed.indexOf(TOLD));
+  assert.match(told, /file 1\.test\.mjs: test 1\n/);
+  assert.doesNotMatch(told, /bystander of 1\n\n|test 0/);
+  // The summary at the end is the second run's.
+  assert.match(told, /pass 2\n[^]*fail 0\n/);
+});
+
+test('a test that fails alone as well fails the run', async () => {
+  const { code, runs } = await runFiles([passes, atFirst, fails]);
+  assert.deepEqual([code, runs], [1, [1, 2, 2]]);
+});
+
+test('a file that cannot be loaded is one that fails', async () => {
+  const { code, printed, runs } = await runFiles([passes, '}); throw new Error("not loaded"); (() => {']);
+  assert.deepEqual([code, runs, printed.includes(TOLD)], [1, [1, 2], true]);
+});
+
+test('three failed files are run again, four are not', async () => {
+  const three = await runFiles([atFirst, atFirst, atFirst]);
+  assert.deepEqual([three.code, three.runs], [0, [2, 2, 2]]);
+  const four = await runFiles([atFirst, atFirst, atFirst, atFirst]);
+  assert.deepEqual([four.code, four.runs, four.printed.includes(TOLD)], [1, [1, 1, 1, 1], false]);
+});
