@@ -127,7 +127,7 @@ suite('each screen is clean at three widths in both themes', { timeout: 480_000 
     const { page } = await openPage(t, browser, `${server.origin}/inspector`);
     await page.getByLabel('bearer token').fill('wrong');
     await page.keyboard.press('Enter');
-    await page.getByText('That is not the token of this server.').waitFor();
+    await page.getByText('This server knows no such token.').waitFor();
     await assertLook(page, 'token');
   });
 

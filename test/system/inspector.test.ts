@@ -99,7 +99,7 @@ suite('the token', { timeout: 120_000 }, () => {
     const { page, requests } = await openPage(t, browser, `${server.origin}/`);
     await page.getByLabel('bearer token').fill('wrong');
     await page.keyboard.press('Enter');
-    await page.getByText('That is not the token of this server.').waitFor();
+    await page.getByText('This server knows no such token.').waitFor();
     const asked = requests.length;
     await page.getByLabel('bearer token').fill('жук');
     await page.keyboard.press('Enter');
@@ -107,9 +107,9 @@ suite('the token', { timeout: 120_000 }, () => {
     assert.equal(requests.length, asked, 'what a header cannot hold is not sent');
     await page.getByLabel('bearer token').fill('two words');
     await page.keyboard.press('Enter');
-    await page.getByText('That is not the token of this server.').waitFor();
+    await page.getByText('This server knows no such token.').waitFor();
     await page.getByLabel('bearer token').fill(TOKEN);
-    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('button', { name: 'Log in' }).click();
     await option(page, 'orders').waitFor();
     await page.reload();
     await option(page, 'orders').waitFor();
@@ -119,7 +119,7 @@ suite('the token', { timeout: 120_000 }, () => {
     await tab.goto(`${server.origin}/`);
     await tab.getByLabel('bearer token').waitFor();
 
-    await page.getByRole('button', { name: 'Forget token' }).click();
+    await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByLabel('bearer token').waitFor();
     await page.reload();
     await page.getByLabel('bearer token').waitFor();
@@ -129,7 +129,7 @@ suite('the token', { timeout: 120_000 }, () => {
     const open = await startServer(t, { manifest: '{"actors":{}}' });
     const { page } = await openPage(t, browser, `${open.origin}/inspector`);
     await page.getByText('No actors yet.').waitFor();
-    assert.equal(await page.getByRole('button', { name: 'Forget token' }).count(), 0);
+    assert.equal(await page.getByRole('button', { name: 'Log out' }).count(), 0);
   });
 
   test('a server that runs with --no-inspector has no page', async (t) => {

@@ -1,7 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
-import { type Actor, type Api, ApiError } from './api.ts';
+import type { Actor, Api } from './api.ts';
+import { ApiError } from './api-errors.ts';
 import type { DidInterface } from './candid/did-types.ts';
 import { messageOf } from './messages.ts';
+import { useLacking } from './use-rights.ts';
 
 /** Pause before an interface is asked for again that could not be had. */
 const RETRY_MS = 2_000;
@@ -18,10 +20,12 @@ export interface ActorInterface {
 const LOADING: ActorInterface = { types: undefined, problem: undefined, isLoading: true };
 
 /** Asks for the types of an actor's interface, again when the interface is another; until then the old ones stay. */
-export function useInterface({ id, name, candid, candidProblem }: Actor, api: Api): ActorInterface {
+export function useInterface(actor: Actor, api: Api): ActorInterface {
+  const { id, name, candid, candidProblem } = actor;
   const [known, setKnown] = useState(LOADING);
+  const lacks = useLacking(actor)('describe');
   useEffect(() => {
-    if (candid === null) {
+    if (candid === null || lacks !== undefined) {
       setKnown({ types: undefined, problem: candidProblem ?? undefined, isLoading: false });
       return () => undefined;
     }
@@ -43,6 +47,6 @@ export function useInterface({ id, name, candid, candidProblem }: Actor, api: Ap
       stop.abort();
       clearTimeout(timer);
     };
-  }, [id, candid, candidProblem, api]);
+  }, [id, candid, candidProblem, lacks, api]);
   return known;
 }

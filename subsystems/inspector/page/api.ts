@@ -1,7 +1,10 @@
 /** The server's routes, as the page uses them. A refused request is an `ApiError` with the server's own message. */
 import type { DidInterface } from './candid/did-types.ts';
 import { readInterface, type TypeTable } from './candid/read-interface.ts';
+import { arrived, errorOf } from './api-errors.ts';
 import type { PrintedLine } from './output-lines.ts';
+import type { ToldRights } from './rights.ts';
+import type { UpgradeReport } from './upgrade-changes.ts';
 import { EventStream, type StreamEvent } from './event-stream.ts';
 
 /** An actor in the list, as `/x/host` shows it. */
@@ -28,6 +31,8 @@ export interface Actor extends ListedActor {
   readonly methods: readonly { readonly name: string; readonly kind: string }[];
   readonly candid: string | null;
   readonly candidProblem: string | null;
+  /** True if the token does not show the host: state and figures are not known, `name` is as the address has it. */
+  readonly isPartial?: boolean;
 }
 
 export interface HistoryEntry {
@@ -90,37 +95,6 @@ export interface CallAnswer {
   readonly ms: number;
 }
 
-/** A difference between two modules; its members depend on the list that it is in. */
-export interface Difference {
-  readonly path: string;
-  readonly type?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly breaks?: boolean;
-  readonly why?: string | null;
-}
-
-export interface Differences {
-  readonly compatible: boolean | null;
-  readonly added: readonly Difference[];
-  readonly removed: readonly Difference[];
-  readonly changed: readonly Difference[];
-}
-
-/** Changes that an upgrade made, or would have made. */
-export interface UpgradeReport {
-  readonly upgraded: boolean;
-  readonly module: { readonly from: string | null; readonly to: string };
-  readonly stable: Differences & {
-    readonly checked: boolean;
-    readonly checker: string | null;
-    readonly message: string | null;
-  };
-  readonly candid: Differences;
-  readonly persistence: string;
-  readonly instructions: number;
-}
-
 interface UpgradeRequest {
   readonly actor: string;
   /** Module to install; undefined: the manifest's file again. */
@@ -146,36 +120,6 @@ export interface ActorSnapshot {
   readonly id: string;
   readonly time: string;
   readonly bytes: number;
-}
-
-/** Data that accompanies an error's message. */
-interface ErrorDetails {
-  /** Lines that a failed hook printed. */
-  readonly logs?: readonly string[];
-  /** Report of an upgrade that was refused, or failed. */
-  readonly report?: UpgradeReport;
-}
-
-export class ApiError extends Error {
-  readonly status: number;
-  readonly logs: readonly string[];
-  readonly report: UpgradeReport | undefined;
-
-  constructor(status: number, message: string, { logs = [], report }: ErrorDetails = {}) {
-    super(message);
-    this.name = 'ApiError';
-    this.status = status;
-    this.logs = logs;
-    this.report = report;
-  }
-}
-
-/** Error for a request that did not reach the server, or whose answer did not arrive. */
-export class UnreachableError extends Error {
-  constructor(cause: unknown) {
-    super('the server cannot be reached', { cause });
-    this.name = 'UnreachableError';
-  }
 }
 
 /** Choice of actors for the list. */
@@ -245,13 +189,31 @@ export class Api {
   }
 
   /** Reads what the server answers there as text. */
-  async text(path: '/metrics' | '/version' | `/x/actors/${string}`, signal: AbortSignal): Promise<string> {
+  async text(
+    path: '/metrics' | '/version' | `/${'x/actors' | 'candid' | 'cycles'}/${string}`,
+    signal: AbortSignal,
+  ): Promise<string> {
     return (await this.#send('GET', path, { signal })).text;
   }
 
   /** Reads `{"version","build","node","v8"}`, which needs no token. */
   async version(): Promise<{ readonly version: string; readonly build: string }> {
     return JSON.parse((await this.#send('GET', '/version', {})).text) as { version: string; build: string };
+  }
+
+  /** Reads what the token may do. Fails with an ApiError of status 401, with the server's reason, if it is none. */
+  async rights(signal: AbortSignal): Promise<ToldRights> {
+    const response = await this.#fetch('GET', '/x/me', { signal });
+    const text = await arrived(response.text());
+    if (response.ok) return JSON.parse(text) as ToldRights;
+    const [, reason] = /error_description="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '') ?? [];
+    throw errorOf(response.status, reason ?? text);
+  }
+
+  /** Reads an actor's messages, oldest first. */
+  async historyOf(actor: string, signal: AbortSignal): Promise<readonly HistoryEntry[]> {
+    const { text } = await this.#send('GET', `/history/${encodeURIComponent(actor)}`, { signal });
+    return JSON.parse(text) as HistoryEntry[];
   }
 
   /** Reads the types of an actor's interface. Fails with an ApiError if there is none that is understood. */
@@ -445,18 +407,6 @@ interface WholeAnswer {
   readonly text: string;
 }
 
-/**
- * Turns the browser's TypeError for a broken connection, which looks like a programming mistake, into an
- * UnreachableError.
- */
-async function arrived<T>(part: Promise<T>): Promise<T> {
-  try {
-    return await part;
-  } catch (error) {
-    throw error instanceof TypeError ? new UnreachableError(error) : error;
-  }
-}
-
 /** Returns the path for a call with Candid bytes. */
 export function rawPath({ actor, method, isQuery }: CallRequest): string {
   return `/${isQuery ? 'query' : 'call'}/${encodeURIComponent(actor)}/${encodeURIComponent(method)}`;
@@ -471,21 +421,4 @@ function hexOf(bytes: Uint8Array): string {
 /** Returns 128 random bits. `randomUUID` exists only in secure contexts, which http to another machine is not. */
 function freshKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
-/** Returns the error of a response. Built-in routes answer `{code,message}`; checks before them answer plain text. */
-export function errorOf(status: number, text: string): ApiError {
-  try {
-    const parsed = JSON.parse(text) as { message?: unknown; logs?: unknown; upgraded?: unknown };
-    const { message, logs } = parsed;
-    if (typeof message === 'string') {
-      return new ApiError(status, message, {
-        ...(Array.isArray(logs) && { logs: logs.map(String) }),
-        ...(parsed.upgraded === false && { report: parsed as unknown as UpgradeReport }),
-      });
-    }
-  } catch {
-    // The body is plain text.
-  }
-  return new ApiError(status, text === '' ? `the server answered ${status}` : text);
 }

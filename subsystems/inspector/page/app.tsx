@@ -1,37 +1,41 @@
-import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ActorList } from './actor-list.tsx';
 import { Api, type ListedActor } from './api.ts';
-import { CallDrafts } from './call-drafts.ts';
+import { CallDrafts, forgetDrafts } from './call-drafts.ts';
 import { Detail } from './detail.tsx';
+import { Frame, type FrameProps, type RightsView } from './frame.tsx';
 import { Home } from './home.tsx';
 import { useHash } from './hooks.ts';
 import { inertText } from './inert-text.ts';
 import { useListFocus } from './list-focus.ts';
 import { useListPlace } from './list-place.ts';
-import { messageOf } from './messages.ts';
-import { hashOf, placeOf } from './place.ts';
+import { hashOf, type Place, placeOf } from './place.ts';
+import { Rights } from './rights.ts';
+import { RightsContext, useToldRights } from './use-rights.ts';
+import { ScopedPage } from './scoped.tsx';
 import { type ServerVersion, useShownActors } from './shown-actors.ts';
 import { useShortcuts } from './shortcuts.ts';
 import { recall, remember } from './storage.ts';
-import { ThemeButton } from './theme.tsx';
-import { TokenGate } from './token-gate.tsx';
+import { refusalText, TokenGate } from './token-gate.tsx';
 
 const TOKEN_KEY = 'svc-inspector-token';
+const NO_RIGHTS = new Rights({ name: null, may: [], caller: null });
 
 export function App() {
   const [token, setToken] = useState(() => recall('sessionStorage', TOKEN_KEY) ?? '');
-  const [isRefused, setRefused] = useState(false);
+  /** Text above the field for the token; undefined: it is not asked for. */
+  const [gate, setGate] = useState<string | undefined>(undefined);
   const api = useMemo(() => new Api(token), [token]);
   const enter = (entered: string): void => {
     remember('sessionStorage', TOKEN_KEY, entered);
     setToken(entered);
-    setRefused(false);
+    setGate(undefined);
   };
-  const forget = (): void => {
+  const logOut = (): void => {
     remember('sessionStorage', TOKEN_KEY, undefined);
+    forgetDrafts();
     setToken('');
-    setRefused(true);
+    setGate('');
   };
   // A file that is dropped beside its target must not replace the page.
   useEffect(() => {
@@ -43,22 +47,66 @@ export function App() {
       removeEventListener('drop', ignore);
     };
   }, []);
-  if (isRefused) return <TokenGate isWrong={token !== ''} enter={enter} />;
-  return <Inspector api={api} hasToken={token !== ''} refused={() => setRefused(true)} forget={forget} />;
+  if (gate !== undefined) return <TokenGate problem={gate} enter={enter} />;
+  const refused = (reason: string): void => setGate(token === '' ? '' : refusalText(reason));
+  return <Session key={token} api={api} hasToken={token !== ''} refused={refused} logOut={logOut} />;
+}
+
+interface SessionProps {
+  readonly api: Api;
+  readonly hasToken: boolean;
+  /** Called with the server's reason when it refuses the token, or asks for one. */
+  readonly refused: (reason: string) => void;
+  readonly logOut: () => void;
+}
+
+/** The page for whoever the token is, as soon as the server has told what that may do. */
+function Session({ api, hasToken, refused, logOut }: SessionProps) {
+  const { rights, error, again } = useToldRights(api, refused);
+  const [hash, go] = useHash();
+  const place = placeOf(hash);
+  const drafts = useDrafts();
+  const hasOpen = place.actor !== undefined;
+  const [isOpen, setOpen] = useState(false);
+  const rightsView = rights === undefined ? undefined : { isOpen, toggle: () => setOpen(!isOpen) };
+  useTitle(place.actor);
+  const pageProps = { api, place, go, drafts: drafts.current, hasToken };
+  if (rights !== undefined && rights.lacking('inspect') === undefined) {
+    return (
+      <RightsContext.Provider value={rights}>
+        <Inspector {...pageProps} {...{ rightsView, logOut }} refused={again} />
+      </RightsContext.Provider>
+    );
+  }
+  return (
+    <RightsContext.Provider value={rights ?? NO_RIGHTS}>
+      <ScopedFrame {...{ api, error, hasOpen, hasToken, rightsView, logOut, close: () => go('#/') }}>
+        {rights === undefined ? (
+          <main class="detail home">
+            <p class="empty">Asking the server …</p>
+          </main>
+        ) : (
+          <ScopedPage {...pageProps} close={() => go('#/')} />
+        )}
+      </ScopedFrame>
+    </RightsContext.Provider>
+  );
 }
 
 interface InspectorProps {
   readonly api: Api;
+  readonly place: Place;
+  readonly go: (hash: string) => void;
+  readonly drafts: CallDrafts;
   readonly hasToken: boolean;
-  /** Called when the server refuses the token, or asks for one. */
+  /** Called when the server refuses what it has shown so far. */
   readonly refused: () => void;
-  readonly forget: () => void;
+  readonly rightsView: RightsView | undefined;
+  readonly logOut: () => void;
 }
 
-function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
-  const [hash, go] = useHash();
-  const place = placeOf(hash);
-  const drafts = useDrafts();
+/** The page for whoever may see the host. */
+function Inspector({ api, place, go, drafts, hasToken, refused, rightsView, logOut }: InspectorProps) {
   const list = useListPlace();
   const searchRef = useRef<HTMLInputElement>(null);
   const listRef = useRef<HTMLDivElement>(null);
@@ -89,10 +137,14 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   };
   const opened = shown.opened?.name === place.actor ? shown.opened : undefined;
   useShortcuts({ searchRef, listRef, close });
-  useTitle(place.actor);
 
   return (
-    <Frame version={shown.version} error={shown.error} hasOpen={place.actor !== undefined} {...{ hasToken, forget }}>
+    <Frame
+      version={shown.version}
+      error={shown.error}
+      hasOpen={place.actor !== undefined}
+      {...{ hasToken, rightsView, logOut }}
+    >
       {place.actor === undefined && <Home shown={shown} list={list} listRef={listRef} api={api} go={go} />}
       <ActorList
         shown={shown}
@@ -115,7 +167,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
           samples={shown.samples}
           history={opened?.history}
           api={api}
-          drafts={drafts.current}
+          drafts={drafts}
           hasToken={hasToken}
           go={go}
           close={close}
@@ -143,64 +195,26 @@ function useTitle(actor: string | undefined): void {
   }, [actor]);
 }
 
-/** The head of the page, an error of the stream, and below both the list and what is open. */
-function Frame({
-  version,
-  error,
-  hasOpen,
-  hasToken,
-  forget,
-  children,
-}: {
-  readonly version: ServerVersion;
-  readonly error: unknown;
-  readonly hasOpen: boolean;
-  readonly hasToken: boolean;
-  readonly forget: () => void;
-  readonly children: ComponentChildren;
-}) {
-  return (
-    <div class={`app${hasOpen ? ' has-open' : ''}`}>
-      <Top version={version} hasToken={hasToken} forget={forget} />
-      {error !== undefined && <Banner error={error} />}
-      {children}
-    </div>
-  );
-}
-
-function Banner({ error }: { readonly error: unknown }) {
-  return (
-    <p class="banner" role="alert">
-      {inertText(messageOf(error))} — trying again
-    </p>
-  );
-}
-
-/** The head of the page. */
-function Top({
-  version,
-  hasToken,
-  forget,
-}: {
-  readonly version: ServerVersion;
-  readonly hasToken: boolean;
-  readonly forget: () => void;
-}) {
-  return (
-    <header class="top">
-      <h1>
-        svc <span>inspector</span>
-      </h1>
-      <span class="version">
-        {inertText(version.number)} <span class="build">{inertText(version.build)}</span>
-      </span>
-      <span class="grow" />
-      {hasToken && (
-        <button type="button" class="quiet" onClick={forget}>
-          Forget token
-        </button>
-      )}
-      <ThemeButton />
-    </header>
-  );
+/** The frame where no stream tells of the host. */
+function ScopedFrame({
+  api,
+  close,
+  ...frame
+}: Omit<FrameProps, 'version'> & { readonly api: Api; readonly close: () => void }) {
+  const [version, setVersion] = useState<ServerVersion>({ number: '', build: '' });
+  const nothing = useRef(null);
+  const isKnown = frame.rightsView !== undefined;
+  useShortcuts({ searchRef: nothing, listRef: nothing, close });
+  useEffect(() => {
+    const ask = async (): Promise<void> => {
+      try {
+        const { version: number, build } = await api.version();
+        setVersion({ number, build: build.slice(0, 7) });
+      } catch {
+        // The banner tells that the server is away.
+      }
+    };
+    if (isKnown) void ask();
+  }, [api, isKnown]);
+  return <Frame version={version} {...frame} />;
 }

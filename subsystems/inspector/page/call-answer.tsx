@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
-import { type Actor, type Api, type CallAnswer, errorOf, type HistoryEntry } from './api.ts';
+import type { Actor, Api, CallAnswer, HistoryEntry } from './api.ts';
+import { errorOf } from './api-errors.ts';
 import { durationText, groupedText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { JsonView } from './json-view.tsx';
@@ -136,6 +137,7 @@ function failureName(
   const kinds: Readonly<Record<number, string>> = {
     400: 'Refused',
     402: 'Out of cycles',
+    403: 'Not allowed',
     404: 'Not found',
     413: 'Too large',
     500: 'No reply',

@@ -17,6 +17,11 @@ const STORED_KEY = 'svc-inspector-drafts';
 /** Longer drafts are not kept over a reload; all together stay below what browsers keep for a page. */
 const STORED_CHARACTERS_MAX = 200_000;
 
+/** Forgets what was typed, for whoever logs in next. */
+export function forgetDrafts(): void {
+  remember('sessionStorage', STORED_KEY, undefined);
+}
+
 /** Input of a draft, without answers. */
 type StoredDraft = Pick<CallDraft, 'values' | 'isTouched' | 'isJson' | 'json' | 'wantsLossless' | 'caller' | 'hex'>;
 

@@ -3,10 +3,13 @@ import type { ActorInterface } from './actor-interface.ts';
 import type { Actor, Api } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
 import { type CallableMethod, callableMethods } from './callable-methods.ts';
+import type { DidInterface } from './candid/did-types.ts';
 import { structureOf } from './candid/structure.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { MethodCall } from './method-call.tsx';
 import type { SharedCall } from './place.ts';
+import { Lack } from './lack.tsx';
+import { useLacking } from './use-rights.ts';
 
 const SEARCHED_METHODS_MIN = 12;
 /** Methods that are listed at once; an interface may have tens of thousands. */
@@ -33,7 +36,8 @@ export function CallTab({
   readonly shared: SharedCall | undefined;
   readonly choose: (method: string) => void;
 }) {
-  const methods = useMemo(() => callableMethods(actor, types?.methods ?? []), [types, actor.moduleHash]);
+  const lacksDescribe = useLacking(actor)('describe');
+  const { methods, isNamed } = useMethods(actor, types, method);
   const chosen = methods.find(({ name }) => name === method) ?? methods[0];
   const key = useMemo(() => (chosen === undefined ? '' : draftKey(actor, chosen)), [actor.id, chosen]);
   const text = shared === undefined || chosen?.name !== method ? '' : JSON.stringify([key, shared]);
@@ -46,15 +50,22 @@ export function CallTab({
   if (isLoading) return <p class="empty">Asking for the interface …</p>;
   return (
     <>
+      {lacksDescribe !== undefined && !isNamed && (
+        <Lack scope={lacksDescribe} doing="read its types, so methods are called with lossless JSON" />
+      )}
       {problem !== undefined && (
         <p class="notice">
           The interface was not understood, so methods are called with lossless JSON: {inertText(problem)}
         </p>
       )}
       <div class="call">
-        <MethodList methods={methods} chosen={chosen} choose={choose} />
+        {isNamed ? (
+          <MethodName choose={choose} scope={lacksDescribe} />
+        ) : (
+          <MethodList methods={methods} chosen={chosen} choose={choose} />
+        )}
         {chosen === undefined ? (
-          <p class="empty">This actor has no methods.</p>
+          <p class="empty">{isNamed ? 'Type the name of a method.' : 'This actor has no methods.'}</p>
         ) : (
           <MethodCall
             key={key}
@@ -67,6 +78,53 @@ export function CallTab({
         )}
       </div>
     </>
+  );
+}
+
+/** Returns the methods; where the token shows none, the one whose name somebody has typed. */
+function useMethods(
+  actor: Actor,
+  types: DidInterface | undefined,
+  method: string | undefined,
+): { readonly methods: readonly CallableMethod[]; readonly isNamed: boolean } {
+  const kind = useLacking(actor)('call') === undefined ? 'update' : 'query';
+  const listed = useMemo(() => callableMethods(actor, types?.methods ?? []), [types, actor.moduleHash]);
+  const isNamed = actor.isPartial === true && listed.length === 0;
+  const methods = useMemo(
+    () => (isNamed && method !== undefined ? [{ name: method, kind, described: undefined }] : listed),
+    [listed, isNamed, method, kind],
+  );
+  return { methods, isNamed };
+}
+
+/** A field for the name of a method, where there is no list of them. */
+function MethodName({
+  scope,
+  choose,
+}: {
+  readonly scope: string | undefined;
+  readonly choose: (method: string) => void;
+}) {
+  const [name, setName] = useState('');
+  return (
+    <form
+      class="methods"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (name.trim() !== '') choose(name.trim());
+      }}
+    >
+      <input
+        aria-label="Name of a method"
+        placeholder="Name of a method"
+        spellcheck={false}
+        autocomplete="off"
+        value={name}
+        onInput={(event) => setName(event.currentTarget.value)}
+      />
+      <button type="submit">Choose</button>
+      {scope !== undefined && <Lack scope={scope} doing="see its methods" />}
+    </form>
   );
 }
 

@@ -1,11 +1,15 @@
 import { useMemo, useState } from 'preact/hooks';
-import { type Actor, type Api, ApiError, type UpgradeReport } from './api.ts';
+import type { Actor, Api } from './api.ts';
+import type { UpgradeReport } from './upgrade-changes.ts';
+import { ApiError } from './api-errors.ts';
 import { ConfirmButton } from './confirm.tsx';
 import { durationText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { InstallForm } from './install.tsx';
 import { ModuleDrop } from './module-drop.tsx';
 import { CopyButton, Failure, Hint } from './pieces.tsx';
+import { Lack } from './lack.tsx';
+import { useLacking } from './use-rights.ts';
 import { Report } from './upgrade-report.tsx';
 
 /** The actor's module and interface, and a form to replace the module. */
@@ -15,20 +19,31 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
     () => (actor.candid === null ? undefined : inertText(actor.candid, { hasLines: true })),
     [actor.candid],
   );
+  const lacking = useLacking(actor);
+  const lacksInstall = lacking('install');
+  const lacksDescribe = actor.isPartial === true ? lacking('describe') : undefined;
   return (
     <>
-      <Upgrade key={actor.id} actor={actor} api={api} />
-      <section class="panel">
-        <h3>Module</h3>
-        <p class="mono wrap">{actor.moduleHash ?? 'none'}</p>
-      </section>
+      {lacking('upgrade') === undefined ? (
+        <Upgrade key={actor.id} actor={actor} api={api} />
+      ) : (
+        <Lack scope={`upgrade:${actor.name}`} doing="replace its code" />
+      )}
+      {actor.isPartial !== true && (
+        <section class="panel">
+          <h3>Module</h3>
+          <p class="mono wrap">{actor.moduleHash ?? 'none'}</p>
+        </section>
+      )}
       <section class="panel">
         <div class="row">
           <h3 class="grow">Interface</h3>
           {actor.candid !== null && <CopyButton text={actor.candid} label="Copy" name="Copy interface" />}
         </div>
         {actor.candidProblem !== null && <p class="notice">{inertText(actor.candidProblem)}</p>}
-        {actor.candid === null ? (
+        {lacksDescribe !== undefined ? (
+          <Lack scope={lacksDescribe} doing="read its interface" />
+        ) : actor.candid === null ? (
           <Hint>The module carries no Candid interface.</Hint>
         ) : (
           <pre class="candid" tabIndex={0} aria-label="Interface">
@@ -39,12 +54,16 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
       </section>
       <section class="panel">
         <h3>Reinstall</h3>
-        <InstallForm
-          key={actor.id}
-          api={api}
-          reinstalled={{ name: actor.name, memoryBytes: actor.heapBytes + actor.stableBytes }}
-          installed={() => undefined}
-        />
+        {lacksInstall === undefined ? (
+          <InstallForm
+            key={actor.id}
+            api={api}
+            reinstalled={{ name: actor.name, memoryBytes: actor.heapBytes + actor.stableBytes }}
+            installed={() => undefined}
+          />
+        ) : (
+          <Lack scope={lacksInstall} doing="reinstall it" />
+        )}
       </section>
     </>
   );
@@ -52,6 +71,7 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
 
 /** Gives an interface to a module that carries none, or none that is understood; the server says if it fits. */
 function GivenInterface({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  const lacks = useLacking(actor)('upgrade');
   const [text, setText] = useState(actor.candid ?? '');
   return (
     <details>
@@ -73,6 +93,7 @@ function GivenInterface({ actor, api }: { readonly actor: Actor; readonly api: A
             'until another one is given; code and state stay.'
           }
           yes="Give it"
+          lacks={lacks}
           isDisabled={text.trim() === ''}
           change={async () => {
             await api.giveInterface(actor.name, text);

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from './pieces.tsx';
+import { LackHint } from './lack.tsx';
 
 /** A change that is told before it is made. `change` returns what has become of it. */
 interface Confirmed {
@@ -10,6 +11,8 @@ interface Confirmed {
   readonly yes: string;
   readonly isDangerous?: boolean;
   readonly isDisabled?: boolean;
+  /** Scope that the token lacks for it. */
+  readonly lacks?: string | undefined;
   readonly change: () => Promise<string>;
 }
 
@@ -17,7 +20,8 @@ interface Confirmed {
  * A button that says what it will do, and does it when somebody agrees. The focus goes to the question, and back when
  * it is answered.
  */
-export function ConfirmButton({ label, tells, yes, isDangerous = false, isDisabled = false, change }: Confirmed) {
+export function ConfirmButton(props: Confirmed) {
+  const { label, tells, yes, isDangerous = false, isDisabled = false, lacks, change } = props;
   const [isAsking, setAsking] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [done, setDone] = useState<string | undefined>(undefined);
@@ -48,7 +52,7 @@ export function ConfirmButton({ label, tells, yes, isDangerous = false, isDisabl
         ref={begin}
         type="button"
         aria-expanded={isAsking}
-        disabled={isDisabled}
+        disabled={isDisabled || lacks !== undefined}
         onClick={() => {
           setDone(undefined);
           setError(undefined);
@@ -57,6 +61,7 @@ export function ConfirmButton({ label, tells, yes, isDangerous = false, isDisabl
       >
         {label}
       </button>
+      <LackHint scope={lacks} />
       {isAsking && (
         <div class="question" role="group" aria-label={label}>
           <p>{tells}</p>

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentProps } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { useInterface } from './actor-interface.ts';
 import { stateOf } from './actor-state.ts';
@@ -13,6 +13,8 @@ import { OutputTab } from './output.tsx';
 import { Overview, type TopUpOutcome } from './overview.tsx';
 import { Badge, CopyButton, type Tone } from './pieces.tsx';
 import { hashOf, type Place, type Tab, TABS } from './place.ts';
+import { Lack } from './lack.tsx';
+import { useLacking } from './use-rights.ts';
 import type { Samples } from './samples.ts';
 import { StateTab } from './state.tsx';
 
@@ -111,12 +113,12 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       )}
       {place.tab === 'history' && (
         <Panel tab="history" isOpen>
-          <HistoryTab history={history} names={names} />
+          <ShownHistory actor={actor} history={history} names={names} />
         </Panel>
       )}
       {kept.current.has('output') && (
         <Panel tab="output" isOpen={place.tab === 'output'}>
-          <OutputTab actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
+          <ShownOutput actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
         </Panel>
       )}
       <FreshTab tab={place.tab} actor={actor} api={api} close={close} />
@@ -129,12 +131,31 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   );
 }
 
+/** The history, unless the token shows neither it nor the host. */
+function ShownHistory({ actor, ...props }: ComponentProps<typeof HistoryTab> & { readonly actor: Actor }) {
+  const lacks = useLacking(actor)('history');
+  if (actor.isPartial === true && lacks !== undefined) return <Lack scope={lacks} doing="read its messages" />;
+  return <HistoryTab {...props} />;
+}
+
+function ShownOutput(props: ComponentProps<typeof OutputTab>) {
+  const lacks = useLacking(props.actor)('logs');
+  return lacks === undefined ? <OutputTab {...props} /> : <Lack scope={lacks} doing="read what it prints" />;
+}
+
 /** A part that asks the server anew each time it is opened. */
 function FreshTab({ tab, actor, api, close }: Pick<DetailProps, 'api' | 'close'> & { tab: Tab; actor: Actor }) {
+  const lacks = useLacking(actor)('variables');
   if (tab !== 'state' && tab !== 'manage') return null;
   return (
     <Panel tab={tab} isOpen>
-      {tab === 'state' ? <StateTab actor={actor} api={api} /> : <ManageTab actor={actor} api={api} gone={close} />}
+      {tab === 'manage' ? (
+        <ManageTab actor={actor} api={api} gone={close} />
+      ) : lacks === undefined ? (
+        <StateTab actor={actor} api={api} />
+      ) : (
+        <Lack scope={lacks} doing="read its state" />
+      )}
     </Panel>
   );
 }
@@ -147,15 +168,19 @@ function ActorHead({ actor, close }: { readonly actor: Actor; readonly close: ()
         ←
       </button>
       <h2>{inertText(shortText(actor.name, 80))}</h2>
-      <Badge tone={STATE_TONES[state] ?? 'none'} text={state} />
-      <span class="ids">
-        <span class="mono">{inertText(actor.principal)}</span>
-        <CopyButton text={actor.principal} label="Copy" name="Copy principal" />
-        <span class="hex">
-          <span class="mono">{inertText(actor.id)}</span>
-          <CopyButton text={actor.id} label="Copy" name="Copy id" />
-        </span>
-      </span>
+      {actor.isPartial !== true && (
+        <>
+          <Badge tone={STATE_TONES[state] ?? 'none'} text={state} />
+          <span class="ids">
+            <span class="mono">{inertText(actor.principal)}</span>
+            <CopyButton text={actor.principal} label="Copy" name="Copy principal" />
+            <span class="hex">
+              <span class="mono">{inertText(actor.id)}</span>
+              <CopyButton text={actor.id} label="Copy" name="Copy id" />
+            </span>
+          </span>
+        </>
+      )}
     </header>
   );
 }

@@ -9,6 +9,8 @@ import { InstallForm } from './install.tsx';
 import type { ListPlace, Sort } from './list-place.ts';
 import { Badge, Failure } from './pieces.tsx';
 import { hashOf } from './place.ts';
+import { Lack, LackHint } from './lack.tsx';
+import { useRights } from './use-rights.ts';
 import { saveFile } from './save-file.ts';
 import { levels, rates } from './samples.ts';
 import { HOST_SAMPLES, type ShownActors } from './shown-actors.ts';
@@ -49,16 +51,28 @@ export function Home(props: HomeProps) {
       )}
       <Failures failures={shown.round.failures} go={go} />
       <div class="columns">
-        <section class="panel" aria-label="Install an actor">
-          <h3>Install an actor</h3>
-          <InstallForm api={api} installed={(name) => go(hashOf(name))} />
-        </section>
+        <Installation api={api} go={go} />
         <Backup api={api} stateBytes={shown.round.host.stateBytes} />
       </div>
       <p class="hint keys">
         <kbd>/</kbd> searches, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> opens, <kbd>Esc</kbd> goes back.
       </p>
     </main>
+  );
+}
+
+/** The form that installs an actor. */
+export function Installation({ api, go }: Pick<HomeProps, 'api' | 'go'>) {
+  const lacking = useRights().lackingForAll('install');
+  return (
+    <section class="panel" aria-label="Install an actor">
+      <h3>Install an actor</h3>
+      {lacking === undefined ? (
+        <InstallForm api={api} installed={(name) => go(hashOf(name))} />
+      ) : (
+        <Lack scope={lacking} doing="install actors" />
+      )}
+    </section>
   );
 }
 
@@ -75,6 +89,7 @@ interface FiguresProps extends HomeProps {
 }
 
 function Figures({ round: { host }, list, listRef, shown, showSource }: FiguresProps) {
+  const lacksMetrics = useRights().lacking('metrics');
   const showMetric = (part: string): void => showSource({ path: '/metrics', part });
   const show = (sort?: Sort, state?: string): void => {
     list.showAll(sort, state);
@@ -105,13 +120,20 @@ function Figures({ round: { host }, list, listRef, shown, showSource }: FiguresP
         name="Memory of the process"
         value={bytesText(host.processBytes)}
         go={() => showMetric('process_resident_memory_bytes')}
+        lacks={lacksMetrics}
       />
       <Figure
         name="State on disk"
         value={host.stateBytes === null ? 'not known' : host.stateBytes === 0 ? 'none' : bytesText(host.stateBytes)}
         go={() => showMetric('svc_state_bytes')}
+        lacks={lacksMetrics}
       />
-      <Figure name="Up for" value={durationText(host.uptimeMs)} go={() => showMetric('svc_uptime_seconds')} />
+      <Figure
+        name="Up for"
+        value={durationText(host.uptimeMs)}
+        go={() => showMetric('svc_uptime_seconds')}
+        lacks={lacksMetrics}
+      />
       <Figure
         name="Version"
         value={inertText(`${shown.version.number} ${shown.version.build}`)}
@@ -127,15 +149,23 @@ function Figure({
   value,
   go,
   isBad = false,
+  lacks,
 }: {
   readonly name: string;
   readonly value: string;
   readonly go: () => void;
   readonly isBad?: boolean;
+  /** Scope that the token lacks for where the figure comes from; the figure itself is seen. */
+  readonly lacks?: string | undefined;
 }) {
   return (
-    <button type="button" class={`figure${isBad ? ' is-bad' : ''}`} onClick={go}>
-      <span class="name">{name}</span> <span class="value">{value}</span>
+    <button
+      type="button"
+      class={`figure${isBad ? ' is-bad' : ''}`}
+      aria-disabled={lacks !== undefined}
+      onClick={() => lacks === undefined && go()}
+    >
+      <span class="name">{name}</span> <span class="value">{value}</span> <LackHint scope={lacks} />
     </button>
   );
 }
@@ -199,7 +229,8 @@ function Failures({ failures, go }: { readonly failures: readonly ActorFailure[]
 }
 
 /** The state of all actors as one file. */
-function Backup({ api, stateBytes }: { readonly api: Api; readonly stateBytes: number | null }) {
+export function Backup({ api, stateBytes }: { readonly api: Api; readonly stateBytes: number | null }) {
+  const lacks = useRights().lacking('backup');
   const has = stateBytes === null || stateBytes === 0 ? '' : `, about ${bytesText(stateBytes)}`;
   return (
     <section class="panel" aria-label="Backup">
@@ -211,6 +242,7 @@ function Backup({ api, stateBytes }: { readonly api: Api; readonly stateBytes: n
           'secret. Messages go on meanwhile. A server that is started with “--state DIR --restore FILE” has that state.'
         }
         yes="Download it"
+        lacks={lacks}
         change={async () => {
           saveFile(await api.file('/backup'), `svc-backup-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`);
           return 'The backup is complete.';

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
-import { type Api, type CallRequest, errorOf } from './api.ts';
+import type { Api, CallRequest } from './api.ts';
+import { errorOf } from './api-errors.ts';
 import { JsonView } from './json-view.tsx';
 import { messageOf } from './messages.ts';
 import { Badge, Failure } from './pieces.tsx';

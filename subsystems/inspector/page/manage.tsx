@@ -5,6 +5,8 @@ import { saveFile } from './save-file.ts';
 import { bytesText, timeText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { CopyButton, Failure, Hint } from './pieces.tsx';
+import { Lack, LackHint } from './lack.tsx';
+import { useLacking } from './use-rights.ts';
 
 interface ManageProps {
   readonly actor: Actor;
@@ -13,18 +15,28 @@ interface ManageProps {
 
 /** Everything about an actor that is neither its messages nor its code: life cycle, files, settings, snapshots. */
 export function ManageTab({ actor, api, gone }: ManageProps & { readonly gone: () => void }) {
+  const lacking = useLacking(actor);
   return (
     <>
       <LifeCycle actor={actor} api={api} gone={gone} />
       <Files actor={actor} api={api} />
-      <Settings actor={actor} api={api} />
-      <Snapshots actor={actor} api={api} />
+      {lacking('settings') === undefined ? (
+        <Settings actor={actor} api={api} />
+      ) : (
+        <Lack scope={`settings:${actor.name}`} doing="read its settings" />
+      )}
+      {lacking('snapshots') === undefined ? (
+        <Snapshots actor={actor} api={api} />
+      ) : (
+        <Lack scope={`snapshots:${actor.name}`} doing="see its snapshots" />
+      )}
     </>
   );
 }
 
 function LifeCycle({ actor, api, gone }: ManageProps & { readonly gone: () => void }) {
   const name = inertText(shortText(actor.name, 60));
+  const lacking = useLacking(actor);
   const { status, queued } = actor;
   const memory = bytesText(actor.heapBytes + actor.stableBytes);
   const ends =
@@ -40,6 +52,7 @@ function LifeCycle({ actor, api, gone }: ManageProps & { readonly gone: () => vo
           tells={`${name} is ${status}. It takes calls again, with the state that it has.`}
           yes={`Start ${name}`}
           isDisabled={status === 'running'}
+          lacks={lacking('stop')}
           change={async () => `${name} is ${await api.startOrStop(actor.name, 'start')}.`}
         />
         <ConfirmButton
@@ -50,6 +63,7 @@ function LifeCycle({ actor, api, gone }: ManageProps & { readonly gone: () => vo
           }
           yes={`Stop ${name}`}
           isDisabled={status === 'stopped'}
+          lacks={lacking('stop')}
           change={async () => `${name} is ${await api.startOrStop(actor.name, 'stop')}.`}
         />
         <ConfirmButton
@@ -59,6 +73,7 @@ function LifeCycle({ actor, api, gone }: ManageProps & { readonly gone: () => vo
             `${ends} Only a backup brings it back.`
           }
           yes={`Delete ${name}`}
+          lacks={lacking('delete')}
           isDangerous
           change={async () => {
             await api.remove(actor.name, status !== 'stopped');
@@ -83,7 +98,8 @@ function Files({ actor, api }: ManageProps) {
       setError(failure);
     }
   };
-  const hasInterface = actor.candid !== null;
+  const lacks = useLacking(actor)('describe');
+  const hasInterface = actor.candid !== null && lacks === undefined;
   const website = `/site/${path}/`;
   return (
     <section class="panel">
@@ -104,13 +120,17 @@ function Files({ actor, api }: ManageProps) {
         </button>
         <button
           type="button"
-          disabled={!actor.methods.some(({ name }) => name === 'http_request')}
+          disabled={actor.isPartial !== true && !actor.methods.some(({ name }) => name === 'http_request')}
           onClick={() => open(website, '_blank', 'noopener')}
         >
           Open website
         </button>
       </div>
-      {!hasInterface && <Hint>Without an interface there are no files: give it one in “Code”.</Hint>}
+      {lacks !== undefined ? (
+        <LackHint scope={lacks} />
+      ) : (
+        !hasInterface && <Hint>Without an interface there are no files: give it one in “Code”.</Hint>
+      )}
       <Hint>
         A website below <code>/site/</code> shares this page's origin: open those of actors that you do not trust by
         their host names (--site-hosts).
@@ -144,6 +164,7 @@ function Settings({ actor, api }: ManageProps) {
       set((before) => ({ ...before, isSaved: false, error: failure }));
     }
   };
+  const lacks = useLacking(actor)('configure');
   const ask = (): void => void take(api.settings(actor.name), false);
   useEffect(ask, [actor.id, api]);
   const changed = told === undefined ? {} : changesOf(told, text);
@@ -171,11 +192,12 @@ function Settings({ actor, api }: ManageProps) {
         <button
           type="button"
           class="primary"
-          disabled={names.length === 0}
+          disabled={names.length === 0 || lacks !== undefined}
           onClick={() => void take(api.changeSettings(actor.name, JSON.stringify(changed)), true)}
         >
           Save settings
         </button>
+        <LackHint scope={lacks} />
         <button type="button" onClick={ask}>
           Read again
         </button>

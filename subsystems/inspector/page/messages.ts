@@ -1,4 +1,4 @@
-import { ApiError, UnreachableError } from './api.ts';
+import { ApiError, UnreachableError } from './api-errors.ts';
 
 /** Returns the error as a sentence, in the server's own words if there are any. */
 export function messageOf(error: unknown): string {

@@ -15,6 +15,8 @@ import { inertText, shortText } from './inert-text.ts';
 import { hashOf, type SharedCall } from './place.ts';
 import { LiveQuery } from './live-query.tsx';
 import { CopyButton, Failure } from './pieces.tsx';
+import { LackHint } from './lack.tsx';
+import { useLacking, useRights } from './use-rights.ts';
 
 interface MethodCallProps {
   readonly actor: Actor;
@@ -33,10 +35,12 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
   /** Query that is watched. */
   const [watched, setWatched] = useState<CallRequest | undefined>(undefined);
   const isLossless = draft.wantsLossless || method.described === undefined;
+  const asQuery = useAsQuery(actor, method);
+  const claims = useRights().isWhole;
 
   /** Returns undefined if the form cannot be encoded: its problems are shown, and the first one gets the focus. */
   const write = (): CallRequest | undefined => {
-    const request = requestOf(actor, method, draft, isLossless);
+    const request = requestOf(actor, { method, draft, isLossless, asQuery, claims });
     redraw();
     if (request === undefined) focusProblem();
     return request;
@@ -65,13 +69,7 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
         onKeyDown={submitOnControlEnter}
       >
         {draft.formProblem !== undefined && <p class="notice">{draft.formProblem}</p>}
-        {draft.hex !== undefined ? (
-          <HexArguments draft={draft} hex={draft.hex} changed={redraw} />
-        ) : draft.isJson ? (
-          <JsonArguments draft={draft} isLossless={isLossless} changed={redraw} />
-        ) : (
-          <FormArguments described={method.described} draft={draft} isLossless={isLossless} changed={redraw} />
-        )}
+        <Arguments described={method.described} draft={draft} isLossless={isLossless} changed={redraw} />
         <CallOptions
           draft={draft}
           described={method.described}
@@ -83,6 +81,7 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
           actor={actor}
           method={method}
           draft={draft}
+          asQuery={asQuery}
           hasToken={hasToken}
           write={write}
           isWatched={watched !== undefined}
@@ -101,15 +100,20 @@ function Buttons({
   actor,
   method,
   draft,
+  asQuery,
   hasToken,
   write,
   isWatched,
   watch,
 }: Pick<MethodCallProps, 'actor' | 'method' | 'draft' | 'hasToken'> & {
+  readonly asQuery: boolean;
   readonly write: () => CallRequest | undefined;
   readonly isWatched: boolean;
   readonly watch: (request: CallRequest | undefined) => void;
 }) {
+  const lacking = useLacking(actor);
+  const lacks = lacking(asQuery ? 'query' : 'call');
+  const lacksWatch = lacking('watch');
   const copied = (textOf: (request: CallRequest) => string) => (): string | undefined => {
     const request = write();
     return request === undefined ? undefined : textOf(request);
@@ -122,9 +126,10 @@ function Buttons({
   });
   return (
     <div class="row">
-      <button type="submit" class="primary" disabled={draft.isRunning}>
-        {draft.isRunning ? 'Waiting …' : isQuery(method) ? 'Query' : 'Call'}
+      <button type="submit" class="primary" disabled={draft.isRunning || lacks !== undefined}>
+        {draft.isRunning ? 'Waiting …' : asQuery ? 'Query' : 'Call'}
       </button>
+      <LackHint scope={lacks} />
       {draft.isRunning && (
         <>
           <Elapsed startedMs={draft.startedMs} />
@@ -134,7 +139,13 @@ function Buttons({
         </>
       )}
       {method.kind === 'query' && (
-        <button type="button" aria-pressed={isWatched} onClick={() => watch(isWatched ? undefined : write())}>
+        <button
+          type="button"
+          aria-pressed={isWatched}
+          disabled={lacksWatch !== undefined}
+          title={lacksWatch === undefined ? undefined : `This token lacks the scope ${inertText(lacksWatch)}.`}
+          onClick={() => watch(isWatched ? undefined : write())}
+        >
           Watch
         </button>
       )}
@@ -144,6 +155,13 @@ function Buttons({
       <span class="hint keys">Ctrl+Enter calls</span>
     </div>
   );
+}
+
+/** Returns true if the method is asked by a query: a call answers it, too, for a token that may do no more. */
+function useAsQuery(actor: Actor, method: CallableMethod): boolean {
+  const lacking = useLacking(actor);
+  const isCalled = method.kind === 'query' && lacking('query') !== undefined && lacking('call') === undefined;
+  return isQuery(method) && !isCalled;
 }
 
 function isQuery({ kind }: CallableMethod): boolean {
@@ -158,20 +176,25 @@ function sharedOf({ json, hex, isLossless, caller }: CallRequest): SharedCall {
   };
 }
 
+/** A call as it was chosen. */
+interface Choice {
+  readonly method: CallableMethod;
+  readonly draft: CallDraft;
+  readonly isLossless: boolean;
+  readonly asQuery: boolean;
+  /** True if the token may claim a caller. */
+  readonly claims: boolean;
+}
+
 /** Returns undefined if the form cannot be encoded; the draft has its problems. */
-function requestOf(
-  actor: Actor,
-  method: CallableMethod,
-  draft: CallDraft,
-  isLossless: boolean,
-): CallRequest | undefined {
-  const caller = draft.caller.trim();
+function requestOf(actor: Actor, { method, draft, isLossless, asQuery, claims }: Choice): CallRequest | undefined {
+  const caller = claims ? draft.caller.trim() : '';
   draft.callerProblem = caller === '' ? undefined : principalProblem(caller);
   const { hex } = draft;
   draft.jsonProblem = hex === undefined || bytesOfHex(hex) !== undefined ? undefined : 'expected pairs of hex digits';
   const json = hex === undefined ? draft.write(method.described?.parameters ?? [], isLossless) : '';
   if (json === undefined || draft.callerProblem !== undefined || draft.jsonProblem !== undefined) return undefined;
-  const request = { actor: actor.name, method: method.name, isQuery: isQuery(method), isLossless, caller, json };
+  const request = { actor: actor.name, method: method.name, isQuery: asQuery, isLossless, caller, json };
   return hex === undefined ? request : { ...request, hex };
 }
 
@@ -259,6 +282,14 @@ function CallOptions({
 }
 
 function Caller({ draft, changed }: { readonly draft: CallDraft; readonly changed: () => void }) {
+  const { isWhole, caller: own } = useRights();
+  if (!isWhole) {
+    return (
+      <p class="hint grow wrap">
+        Calls as <span class="mono">{own ?? 'anonymous (2vxsx-fae)'}</span>
+      </p>
+    );
+  }
   return (
     <>
       <label class="caller">
@@ -289,17 +320,21 @@ function Caller({ draft, changed }: { readonly draft: CallDraft; readonly change
   );
 }
 
-function FormArguments({
-  described,
-  draft,
-  isLossless,
-  changed,
-}: {
+interface ArgumentsProps {
   readonly described: DidMethod | undefined;
   readonly draft: CallDraft;
   readonly isLossless: boolean;
   readonly changed: () => void;
-}) {
+}
+
+/** The arguments in the form in which they are entered. */
+function Arguments(props: ArgumentsProps) {
+  const { draft } = props;
+  if (draft.hex !== undefined) return <HexArguments {...props} hex={draft.hex} />;
+  return draft.isJson ? <JsonArguments {...props} /> : <FormArguments {...props} />;
+}
+
+function FormArguments({ described, draft, isLossless, changed }: ArgumentsProps) {
   const parameters = described?.parameters ?? [];
   const touched = (): void => {
     draft.isTouched = true;

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { styledPieces } from './ansi.ts';
-import { type Actor, type Api, ApiError } from './api.ts';
+import type { Actor, Api } from './api.ts';
+import { ApiError } from './api-errors.ts';
 import { timeText } from './format.ts';
 import { inertText } from './inert-text.ts';
 import {

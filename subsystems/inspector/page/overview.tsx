@@ -3,18 +3,12 @@ import type { Actor, Api, HistoryEntry } from './api.ts';
 import { bytesText, durationText, groupedText, largeText, rateText } from './format.ts';
 import { LatestMessages } from './history.tsx';
 import { CopyButton, Failure } from './pieces.tsx';
+import { Lack, LackHint } from './lack.tsx';
+import { useLacking } from './use-rights.ts';
 import { levels, rates, type Sample } from './samples.ts';
 import { Chart } from './sparkline.tsx';
 
-/** An actor's numbers, now and over the last minutes, and its cycles. */
-export function Overview({
-  actor,
-  samples,
-  api,
-  names,
-  history,
-  topUp,
-}: {
+interface OverviewProps {
   readonly actor: Actor;
   readonly samples: readonly Sample[];
   readonly api: Api;
@@ -23,7 +17,19 @@ export function Overview({
   /** Messages, newest first; undefined while they are not known. */
   readonly history: readonly HistoryEntry[] | undefined;
   readonly topUp: TopUp;
-}) {
+}
+
+/** An actor's numbers, now and over the last minutes, and its cycles. */
+export function Overview(props: OverviewProps) {
+  const { actor, samples, api, names, history, topUp } = props;
+  if (actor.isPartial === true) {
+    return (
+      <>
+        <Lack scope="inspect" doing="see its figures" />
+        <Cycles actor={actor} api={api} topUp={topUp} />
+      </>
+    );
+  }
   return (
     <>
       <div class="charts">
@@ -45,32 +51,38 @@ export function Overview({
         <Chart title="Queue" points={levels(samples, ({ queued }) => queued)} textOf={largeText} />
       </div>
       <div class="columns">
-        <section class="panel">
-          <h3>State</h3>
-          <dl>
-            <Fact name="Heap" value={bytesText(actor.heapBytes)} />
-            <Fact name="Stable memory" value={bytesText(actor.stableBytes)} />
-            <Fact name="Messages" value={groupedText(String(actor.messages))} />
-            <Fact name="Traps" value={groupedText(String(actor.traps))} />
-            <Fact name="Queued" value={groupedText(String(actor.queued))} />
-            <Fact name="Idle for" value={durationText(actor.idleMs)} />
-            <dt>Module</dt>
-            <dd class="mono">
-              {actor.moduleHash === null ? (
-                'none'
-              ) : (
-                <>
-                  <span title={actor.moduleHash}>{actor.moduleHash.slice(0, 12)}…</span>
-                  <CopyButton text={actor.moduleHash} label="Copy" name="Copy module hash" />
-                </>
-              )}
-            </dd>
-          </dl>
-        </section>
+        <StateFigures actor={actor} />
         <Cycles actor={actor} api={api} topUp={topUp} />
       </div>
       <LatestMessages history={history} names={names} />
     </>
+  );
+}
+
+function StateFigures({ actor }: { readonly actor: Actor }) {
+  return (
+    <section class="panel">
+      <h3>State</h3>
+      <dl>
+        <Fact name="Heap" value={bytesText(actor.heapBytes)} />
+        <Fact name="Stable memory" value={bytesText(actor.stableBytes)} />
+        <Fact name="Messages" value={groupedText(String(actor.messages))} />
+        <Fact name="Traps" value={groupedText(String(actor.traps))} />
+        <Fact name="Queued" value={groupedText(String(actor.queued))} />
+        <Fact name="Idle for" value={durationText(actor.idleMs)} />
+        <dt>Module</dt>
+        <dd class="mono">
+          {actor.moduleHash === null ? (
+            'none'
+          ) : (
+            <>
+              <span title={actor.moduleHash}>{actor.moduleHash.slice(0, 12)}…</span>
+              <CopyButton text={actor.moduleHash} label="Copy" name="Copy module hash" />
+            </>
+          )}
+        </dd>
+      </dl>
+    </section>
   );
 }
 
@@ -99,6 +111,7 @@ export interface TopUpOutcome {
 
 function Cycles({ actor, api, topUp }: { readonly actor: Actor; readonly api: Api; readonly topUp: TopUp }) {
   const [amount, setAmount] = useState('');
+  const lacks = useLacking(actor)('topup');
   const { outcome, setOutcome } = topUp;
   const add = async (): Promise<void> => {
     if (outcome.isBusy === true) return;
@@ -113,7 +126,7 @@ function Cycles({ actor, api, topUp }: { readonly actor: Actor; readonly api: Ap
   return (
     <section class="panel">
       <h3>Cycles</h3>
-      <p class="balance">{groupedText(actor.cycles)}</p>
+      {actor.cycles !== '' && <p class="balance">{groupedText(actor.cycles)}</p>}
       <form
         class="row"
         onSubmit={(event) => {
@@ -142,9 +155,10 @@ function Cycles({ actor, api, topUp }: { readonly actor: Actor; readonly api: Ap
             {String(trillions)} T
           </button>
         ))}
-        <button type="submit" disabled={outcome.isBusy === true}>
+        <button type="submit" disabled={outcome.isBusy === true || lacks !== undefined}>
           Top up
         </button>
+        <LackHint scope={lacks} />
       </form>
       {outcome.balance !== undefined && (
         <p class="done" role="status">

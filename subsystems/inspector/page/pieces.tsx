@@ -1,7 +1,7 @@
 /** Small parts used by the whole page. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError } from './api.ts';
+import { ApiError } from './api-errors.ts';
 import { inertText } from './inert-text.ts';
 import { messageOf } from './messages.ts';
 

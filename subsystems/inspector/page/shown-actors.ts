@@ -1,5 +1,6 @@
 import { useRef, useState } from 'preact/hooks';
-import { type Actor, type Api, ApiError, type HistoryEntry, type HostRound, type ListedActor } from './api.ts';
+import type { Actor, Api, HistoryEntry, HostRound, ListedActor } from './api.ts';
+import { ApiError } from './api-errors.ts';
 import { useFollowing } from './hooks.ts';
 import { type ListPlace, PAGE_ACTORS, PAGES_MAX } from './list-place.ts';
 import { Samples } from './samples.ts';
@@ -32,7 +33,7 @@ interface Watching {
   /** Name of the open actor. */
   readonly open: string | undefined;
   readonly answered: (actors: readonly ListedActor[]) => void;
-  /** Called when the server refuses the token, or asks for one. */
+  /** Called when the server refuses the token, or that it shows the host. */
   readonly refused: () => void;
 }
 
@@ -90,8 +91,9 @@ export function useShownActors(api: Api, { list, open, answered, refused }: Watc
     },
     failed: (failure) => {
       mayHaveRestarted.current = true;
-      if (failure instanceof ApiError && failure.status === 401) refused();
-      else setError(failure);
+      const status = failure instanceof ApiError ? failure.status : 0;
+      if (status === 401 || status === 403) refused();
+      if (status !== 401) setError(failure);
     },
   });
   const { actors = [], matching = 0 } = round ?? {};

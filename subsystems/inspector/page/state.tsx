@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Actor, type Api, ApiError } from './api.ts';
+import type { Actor, Api } from './api.ts';
+import { ApiError } from './api-errors.ts';
 import { bytesText, groupedText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { JsonView } from './json-view.tsx';

@@ -1,4 +1,4 @@
-import type { Difference, Differences, UpgradeReport } from './api.ts';
+import type { Difference, Differences, UpgradeReport } from './upgrade-changes.ts';
 import { inertText } from './inert-text.ts';
 import { Badge, type Tone } from './pieces.tsx';
 

@@ -1,5 +1,6 @@
 /** Stable variables as the server tells them (docs/variables.md), and ways to parts of their values. */
-import { type Api, ApiError } from './api.ts';
+import type { Api } from './api.ts';
+import { ApiError } from './api-errors.ts';
 
 interface StableVariable {
   readonly name: string;

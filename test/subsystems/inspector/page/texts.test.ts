@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import fc from '../../../support/properties.ts';
 import { stateOf } from '../../../../subsystems/inspector/page/actor-state.ts';
 import { plainText, styledPieces } from '../../../../subsystems/inspector/page/ansi.ts';
-import { errorOf } from '../../../../subsystems/inspector/page/api.ts';
+import { errorOf } from '../../../../subsystems/inspector/page/api-errors.ts';
 import { nameFields } from '../../../../subsystems/inspector/page/candid/name-fields.ts';
 import { curlCommand } from '../../../../subsystems/inspector/page/curl.ts';
 import { EventStream } from '../../../../subsystems/inspector/page/event-stream.ts';

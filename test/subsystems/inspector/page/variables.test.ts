@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { Canister } from '../../../../subsystems/canisters/index.ts';
-import { ApiError } from '../../../../subsystems/inspector/page/api.ts';
+import { ApiError } from '../../../../subsystems/inspector/page/api-errors.ts';
 import { isCopying, memberText, waysTo } from '../../../../subsystems/inspector/page/variables.ts';
 import { ActorVariables } from '../../../../subsystems/variables/actor-variables.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
