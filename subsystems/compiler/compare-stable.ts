@@ -11,9 +11,11 @@ const UNFIT = 'Compatibility';
 const MESSAGE_CHARACTERS_MAX = 1_000;
 const MESSAGES_MAX = 10;
 
-/** Comparisons take milliseconds; starting the process takes the rest. */
 export const COMPARISON_PROCESSES: MocProcessesOptions = {
+  // Comparisons of ordinary actors take milliseconds.
   timeLimitMs: 10_000,
+  // A start takes a second; twenty where much else runs.
+  startMsMax: 60_000,
   // An operator who upgrades one actor often upgrades another; an idle process that compares holds about 100 MB.
   idleMs: 30_000,
   processesMax: 1,

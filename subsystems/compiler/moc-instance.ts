@@ -96,12 +96,13 @@ let compilations = 0;
  */
 let comparing: Instance | undefined;
 
-export function runMoc(request: MocRequest): MocResponse {
+/** `begun` is told when the compiler is loaded and begins to compare. */
+export function runMoc(request: MocRequest, begun: () => void = () => undefined): MocResponse {
   switch (request.kind) {
     case 'compile':
       return compile(request);
     case 'stable':
-      return compare(request);
+      return compare(request, begun);
     case 'imports':
       return readImports(request);
     case 'warm':
@@ -145,8 +146,9 @@ function warmInstance({ program: file, like }: WarmRequest): ReusableInstance {
   }
 }
 
-function compare({ program: file, before, after }: StableRequest): MocResponse {
+function compare({ program: file, before, after }: StableRequest, begun: () => void): MocResponse {
   if (comparing?.program !== file) comparing = instantiate(file);
+  begun();
   const { moc } = comparing;
   moc.saveFile(BEFORE, before);
   moc.saveFile(AFTER, after);

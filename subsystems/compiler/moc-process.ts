@@ -29,7 +29,7 @@ function serve(): void {
     reply({ failure: isMemory ? 'memory' : { reason: messageOf(error) } }, () => process.exit(1));
   };
   process.on('message', (request: MocRequest) => thread.postMessage(request));
-  thread.on('message', (response: MocResponse) => reply({ response }));
+  thread.on('message', (response: MocResponse | 'begun') => reply({ response }));
   thread.on('error', fail);
   thread.on('exit', (code) => fail(new Error(`its thread ended with code ${code}`)));
   // A signal from a terminal goes to the whole process group: the server ends this process when it is ready.

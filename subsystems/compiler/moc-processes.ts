@@ -10,6 +10,10 @@ import { lowerPriority } from './process-priority.ts';
 export interface MocProcessesOptions {
   /** Milliseconds that one compilation may take. */
   readonly timeLimitMs: number;
+  /**
+   * Milliseconds that a new process has besides, until it has loaded the compiler and begins to compare. Default: 0.
+   */
+  readonly startMsMax?: number;
   /** Milliseconds that an idle process is kept for the next source file. */
   readonly idleMs: number;
   /**
@@ -137,8 +141,9 @@ export class MocProcesses {
     const moc: MocProcess = { child, job: undefined, hasAnswered: false, isLowered: false, timer: undefined };
     this.#processes.add(moc);
     child.on('message', (reply: MocReply) => {
-      if ('response' in reply) this.#finish(moc, reply.response);
-      else void this.#end(moc, failureError(reply));
+      if ('failure' in reply) void this.#end(moc, failureError(reply));
+      else if (reply.response !== 'begun') this.#finish(moc, reply.response);
+      else if (moc.job !== undefined) this.#limit(moc, moc.job, 0);
     });
     child.on('error', (error) => {
       if (child.pid === undefined) void this.#end(moc, notStartedError(messageOf(error)));
@@ -151,16 +156,21 @@ export class MocProcesses {
   }
 
   #begin(moc: MocProcess, job: Job): void {
-    clearTimeout(moc.timer);
     moc.job = job;
     refer(moc, true);
-    const { timeLimitMs } = this.#options;
-    moc.timer = setTimeout(() => {
-      void this.#end(moc, lateError(job.request, timeLimitMs));
-    }, timeLimitMs);
+    this.#limit(moc, job, moc.hasAnswered ? 0 : (this.#options.startMsMax ?? 0));
     // One that could not be started says so in a moment, and has no way to send.
     if (moc.child.pid !== undefined) moc.child.send(job.request);
     if (job.request.kind === 'compile') this.#lowerSmaller();
+  }
+
+  /** Gives the job its time from now on. */
+  #limit(moc: MocProcess, { request }: Job, startMsMax: number): void {
+    const { timeLimitMs } = this.#options;
+    clearTimeout(moc.timer);
+    moc.timer = setTimeout(() => {
+      void this.#end(moc, lateError(request, timeLimitMs));
+    }, timeLimitMs + startMsMax);
   }
 
   /**

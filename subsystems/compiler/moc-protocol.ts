@@ -99,9 +99,11 @@ export interface CrashedResponse {
   readonly reason: string;
 }
 
-/** Message that the compiler's process sends for each request; after a failure the process ends. */
+/** Messages that the compiler's process sends for each request; after a failure the process ends. */
 export type MocReply =
   | { readonly response: MocResponse }
+  /** The compiler is loaded, and the comparison begins. */
+  | { readonly response: 'begun' }
   /** Reason why the thread has ended; `memory` if it needed more memory than it may have. */
   | { readonly failure: 'memory' | { readonly reason: string } };
 

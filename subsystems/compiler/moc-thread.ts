@@ -11,7 +11,7 @@ import type { MocRequest, MocResponse } from './moc-protocol.ts';
 
 function answer(request: MocRequest): MocResponse {
   try {
-    return runMoc(request);
+    return runMoc(request, () => parentPort?.postMessage('begun'));
   } catch (error) {
     return { kind: 'crashed', reason: messageOf(error) };
   }

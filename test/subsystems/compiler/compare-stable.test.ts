@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { compareStable } from '../../../subsystems/compiler/compare-stable.ts';
 import { mocProgramFile } from '../../../subsystems/compiler/core-package.ts';
 import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
@@ -51,6 +53,38 @@ suite('the bundled compiler compares stable signatures', () => {
       reason:
         'comparing the stable signatures took longer than 1 ms and was stopped; this happens where hundreds of types lead from one to the next',
     });
+  });
+
+  test('a process that starts late has its time from then on', async (t) => {
+    const timeLimitMs = 3000;
+    const options = { timeLimitMs, startMsMax: 600_000, idleMs: 600_000, processesMax: 1, keepsMemory: false };
+    const processes = new MocProcesses(options);
+    t.after(() => processes.close());
+    const children = (): readonly string[] =>
+      readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean);
+    const before = children();
+    const request = { kind: 'stable', program: mocProgramFile(), before: 'actor {}', after: 'actor {}' } as const;
+    const compared = compareStable(processes, request);
+    const child = Number(children().find((pid) => !before.includes(pid)));
+    process.kill(child, 'SIGSTOP');
+    await sleep(timeLimitMs + 500);
+    process.kill(child, 'SIGCONT');
+    assert.equal((await compared).kind, 'compatible');
+    // From now on the process is there, and a comparison that hangs is stopped.
+    process.kill(child, 'SIGSTOP');
+    const hanging = await compareStable(processes, request);
+    assert.match(hanging.kind === 'unknown' ? hanging.reason : hanging.kind, /took longer than 3000 ms/);
+  });
+
+  test('a comparison that has begun in a new process has no more time than others', async (t) => {
+    const options = { timeLimitMs: 1, startMsMax: 600_000, idleMs: 0, processesMax: 1, keepsMemory: false };
+    const processes = new MocProcesses(options);
+    t.after(() => processes.close());
+    const types = Array.from({ length: 200 }, (_, at) => `type T${at} = { next : ?T${(at + 1) % 200} };`).join('\n');
+    const chain = `${types}\nactor { stable var n : ?T0 };`;
+    const request = { kind: 'stable', program: mocProgramFile(), before: chain, after: chain } as const;
+    const verdict = await compareStable(processes, request);
+    assert.match(verdict.kind === 'unknown' ? verdict.reason : verdict.kind, /took longer than 1 ms/);
   });
 
   test('after the end it is unknown, too', async () => {
