@@ -128,7 +128,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
   if (flags['print-config']) {
     const { printConfig } = await import('./print-config.ts');
-    return { kind: 'print', text: printConfig(parsed, sections.values) };
+    return { kind: 'print', text: printConfig(parsed, sections.values, { agents: agentModeOf(parsed) }) };
   }
 
   return {

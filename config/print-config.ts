@@ -13,17 +13,22 @@ interface Row {
 const NO_VALUES: ReadonlySet<string> = new Set(['help', 'version', 'print-config', 'check', 'capacity', 'make-token']);
 const HIDDEN = '(secret)';
 
-/** Prints one line for each value: name, value as JSON (`-` for none), source. */
+/**
+ * Prints one line for each value: name, value as JSON (`-` for none), source. `effective` has values of flags that
+ * follow from others.
+ */
 export function printConfig(
   { flags, variables, sources, disabled }: ParsedFlags,
   options: readonly OptionValue[],
+  effective: Readonly<Partial<Record<keyof typeof FLAGS, unknown>>>,
 ): string {
   const rows: Row[] = [];
   const add = (name: string, value: unknown, source = 'default', isSecret = false): void => {
     rows.push({ name, value: isSecret && value !== undefined ? HIDDEN : shown(value), source });
   };
   for (const name of Object.keys(FLAGS)) {
-    const value: unknown = flags[name as keyof typeof FLAGS];
+    const flag = name as keyof typeof FLAGS;
+    const value: unknown = effective[flag] ?? flags[flag];
     if (NO_VALUES.has(name)) continue;
     if (!Array.isArray(value)) add(name, value, sources.get(name), flagsByName.get(name)?.isSecret);
     else if (name === 'plugin')

@@ -307,3 +307,17 @@ test('--print-config shows each value and where it comes from, and no secret', a
   assert.match(rows.get('metrics')?.join(' ') ?? '', /^false svc\.config\.json:1:/);
   assert.ok(!request.text.includes('hunter2'));
 });
+
+test('--print-config shows the agents that a website leaves', async () => {
+  for (const [args, file, value, source] of [
+    [[], {}, 'guarded', 'default'],
+    [['--web=shop'], {}, 'off', 'default'],
+    [[], { web: 'shop' }, 'off', 'default'],
+    [['--web=shop', '--agents=guarded'], {}, 'guarded', '--agents'],
+    [['--agents=open'], {}, 'open', '--agents'],
+  ] as const) {
+    const request = await load(['--print-config', ...args], { file });
+    assert.ok(request.kind === 'print');
+    assert.match(request.text, new RegExp(`^agents +"${value}" +${source}$`, 'm'), args.join(' '));
+  }
+});
