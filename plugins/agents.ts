@@ -3,6 +3,7 @@ import { type AgentMode, Agents } from '../subsystems/agents/index.ts';
 import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { Management } from '../subsystems/management/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
 interface AgentsConfig {
@@ -14,7 +15,7 @@ interface AgentsConfig {
 export const agentsPlugin = definePlugin({
   name: 'agents',
   provides: Agents,
-  requires: { canisters: Canisters, storage: Storage, clock: Clock, random: Random },
+  requires: { canisters: Canisters, management: Management, storage: Storage, clock: Clock, random: Random },
   create: (granted, { config }: { readonly config: AgentsConfig }): Agents => {
     const { mode, waitMs, version } = config;
     return mode === 'off' ? new NoAgents() : new LazyAgents(granted, { isOpen: mode === 'open', waitMs, version });

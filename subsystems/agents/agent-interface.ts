@@ -29,8 +29,9 @@ import {
   readEnvelope,
   type ReadStateEnvelope,
 } from './envelope.ts';
-import type { AgentAnswer, AgentRequest } from './index.ts';
-import { noSuchCanister, refusalOf, type Rejection, rejectionOf, standingRefusal } from './rejections.ts';
+import type { AgentAnswer, AgentRequest, AgentRoute } from './index.ts';
+import { ManagementCalls, type ManagementCallsNeeds, type Result } from './management-calls.ts';
+import { noSuchCanister, refusalOf, type Rejection, rejectionOf, resultOf, standingRefusal } from './rejections.ts';
 import { Senders } from './senders.ts';
 import { canisterFacts, rangeFacts, readPaths, subnetFacts } from './state-facts.ts';
 import { CborWriter, type Fact } from '../certification/index.ts';
@@ -44,7 +45,19 @@ const INSPECT = 'canister_inspect_message';
 const SUBNET_MS = 30_000;
 const TIME_MS = 1000;
 
+/** Types of the envelopes that routes take. */
+const TYPES = {
+  call: 'call',
+  query: 'query',
+  read_state: 'read_state',
+  subnet_call: 'call',
+  subnet_query: 'query',
+  subnet_read_state: 'read_state',
+} as const satisfies Record<AgentRoute, Envelope['type']>;
+
 export interface AgentInterfaceNeeds extends CertifierNeeds {
+  readonly management: ManagementCallsNeeds['management'];
+  readonly storage: CertifierNeeds['storage'] & ManagementCallsNeeds['storage'];
   readonly canisters: Pick<Canisters, 'resolveIfAny' | 'call' | 'knownCall' | 'isAnswerKept' | 'newTrace'>;
   readonly clock: Clock;
 }
@@ -69,6 +82,7 @@ export class AgentInterface {
   readonly #options: AgentInterfaceOptions;
   readonly #senders: Senders;
   readonly #certifier: Certifier;
+  readonly #management: ManagementCalls;
   readonly #kept = new Map<string, KeptCertificate>();
 
   private constructor(needs: AgentInterfaceNeeds, options: AgentInterfaceOptions, certifier: Certifier) {
@@ -76,6 +90,7 @@ export class AgentInterface {
     this.#options = options;
     this.#certifier = certifier;
     this.#senders = new Senders(needs.clock);
+    this.#management = new ManagementCalls(needs, !options.isOpen);
   }
 
   /** Resolves when the host's keys are there. */
@@ -93,21 +108,29 @@ export class AgentInterface {
     return out.text('replica_health_status').text('healthy').text('ic_api_version').text(API_VERSION).done();
   }
 
-  async answer({ route, version, id, body }: AgentRequest): Promise<AgentAnswer> {
+  async answer(request: AgentRequest): Promise<AgentAnswer> {
+    const { route, version, id, body } = request;
     const effectiveId = parsePrincipal(id);
     if (effectiveId === undefined) throw bad('the path', `has no principal, but ${JSON.stringify(id.slice(0, 80))}`);
-    const type = route === 'subnet_read_state' ? 'read_state' : route;
-    const envelope = await readEnvelope(body, type);
+    const envelope = await readEnvelope(body, TYPES[route]);
     this.#checkExpiry(envelope);
     const target = envelope.type === 'read_state' ? effectiveId : envelope.canisterId;
     await this.#senders.check(envelope, target);
-    if (envelope.type === 'read_state')
-      return this.#readState(envelope, route === 'read_state' ? effectiveId : undefined, effectiveId);
+    const isOnSubnet = route !== TYPES[route];
+    if (isOnSubnet) this.#expectSubnet(effectiveId);
+    if (envelope.type === 'read_state') return this.#readState(envelope, isOnSubnet ? undefined : effectiveId);
+    if (envelope.canisterId.length === 0) return this.#manage(envelope, request, { effectiveId, isOnSubnet });
     if (!sameBytes(envelope.canisterId, effectiveId)) {
       const text = `names ${principalToText(effectiveId)}, but the request is for ${principalToText(envelope.canisterId)}`;
       throw bad('the path', text);
     }
     return envelope.type === 'call' ? this.#call(envelope, version) : this.#query(envelope);
+  }
+
+  #expectSubnet(id: Uint8Array): void {
+    const { subnetId } = this.#certifier.identity;
+    if (sameBytes(id, subnetId)) return;
+    throw bad('the path', `names no subnet of this host: the one is ${principalToText(subnetId)}`);
   }
 
   #checkExpiry({ type, sender, expiry }: Envelope): void {
@@ -161,9 +184,12 @@ export class AgentInterface {
     if (outcome.kind !== 'reply' && !this.#needs.canisters.isAnswerKept(canister, key))
       return refused(refusalOf(outcome, canister), version, called);
     if (version === 2) return accepted(called);
-    const certificate = await this.#certify(factsOfRequest(requestId, outcome), [requestPath(requestId)]);
-    const failure = outcome.kind === 'reply' ? undefined : outcome.message;
-    return { status: 200, body: certifiedReply(certificate), called, failure };
+    return this.#certifiedAnswer(requestId, resultOf(outcome), called);
+  }
+
+  async #certifiedAnswer(requestId: Uint8Array, result: Result, called: Called): Promise<AgentAnswer> {
+    const certificate = await this.#certify(factsOfRequest(requestId, result), [requestPath(requestId)]);
+    return { status: 200, body: certifiedReply(certificate), called, failure: failureOf(result) };
   }
 
   async #keptOutcome(canister: Canister, key: string): Promise<Outcome> {
@@ -173,7 +199,7 @@ export class AgentInterface {
   }
 
   /** Resolves with the outcome if it comes in time; with 0, if nothing has to be executed for it. */
-  async #within(calling: Promise<Outcome>, ms: number): Promise<Outcome | undefined> {
+  async #within<T>(calling: Promise<T>, ms: number): Promise<T | undefined> {
     const late = Promise.withResolvers<undefined>();
     if (ms > 0) {
       using _timer = this.#needs.clock.after(ms, () => late.resolve(undefined));
@@ -186,6 +212,23 @@ export class AgentInterface {
   #keyOf(requestId: Uint8Array): string {
     const key = requestKey(requestId);
     return this.#options.isOpen ? openKey(key) : key;
+  }
+
+  // ---- the management canister
+
+  async #manage(
+    envelope: CallEnvelope,
+    { version, changing }: AgentRequest,
+    place: { readonly effectiveId: Uint8Array; readonly isOnSubnet: boolean },
+  ): Promise<AgentAnswer> {
+    const asked = { ...place, changing };
+    if (envelope.type === 'query')
+      return this.#queried(envelope, await this.#management.query(envelope, asked), undefined);
+    const call = await this.#management.call(envelope, asked);
+    if ('errorCode' in call) return refused(call, version, undefined);
+    if (version === 2) return accepted(undefined);
+    const result = await this.#within(call.result, this.#options.waitMs);
+    return result === undefined ? accepted(undefined) : this.#certifiedAnswer(envelope.requestId, result, undefined);
   }
 
   // ---- queries
@@ -218,19 +261,13 @@ export class AgentInterface {
       nodeId: identity.nodeId,
       sign: (hash) => signer.signAsNode(Buffer.concat([RESPONSE, hash])),
     });
-    return { status: 200, body, called, failure: result instanceof Uint8Array ? undefined : result.message };
+    return { status: 200, body, called, failure: failureOf(result) };
   }
 
   // ---- state
 
-  async #readState(
-    { paths, sender }: ReadStateEnvelope,
-    canisterId: Uint8Array | undefined,
-    pathId: Uint8Array,
-  ): Promise<AgentAnswer> {
+  async #readState({ paths, sender }: ReadStateEnvelope, canisterId: Uint8Array | undefined): Promise<AgentAnswer> {
     const { identity } = this.#certifier;
-    if (canisterId === undefined && !sameBytes(pathId, identity.subnetId))
-      throw bad('the path', `names no subnet of this host: the one is ${principalToText(identity.subnetId)}`);
     const asked = readPaths(paths, canisterId);
     const name = onlyLabelOf(paths);
     if (name === 'subnet') return answered(await this.#shared(name, SUBNET_MS, subnetFacts(identity), paths));
@@ -238,10 +275,17 @@ export class AgentInterface {
     const facts: Fact[] = [];
     if (asked.asksSubnet) facts.push(...subnetFacts(identity));
     if (asked.asksRanges) facts.push(...rangeFacts(identity));
+    const managed = asked.requestId === undefined ? undefined : await this.#management.known(asked.requestId);
+    if (managed !== undefined && asked.requestId !== undefined) {
+      const isTheirs = sameBytes(managed.sender, sender) && sameBytes(managed.effectiveId, canisterId ?? NO_BYTES);
+      if (!isTheirs) throw foreignRequest();
+      facts.push(...factsOfRequest(asked.requestId, managed.result ?? 'processing'));
+    }
     const canister = canisterId === undefined ? undefined : this.#canisterOf(canisterId);
     if (canister !== undefined && !('errorCode' in canister)) {
       if (asked.asksCanister) facts.push(...canisterFacts(canister, asked, sender, this.#options.isOpen));
-      if (asked.requestId !== undefined) facts.push(...(await this.#requestFacts(canister, asked.requestId, sender)));
+      if (asked.requestId !== undefined && managed === undefined)
+        facts.push(...(await this.#requestFacts(canister, asked.requestId, sender)));
     }
     return answered(await this.#certify(facts, paths));
   }
@@ -249,9 +293,10 @@ export class AgentInterface {
   async #requestFacts(canister: Canister, requestId: Uint8Array, sender: Uint8Array): Promise<readonly Fact[]> {
     const known = await this.#needs.canisters.knownCall(canister, this.#keyOf(requestId));
     if (known === undefined) return [];
-    if (!sameBytes(shownCaller(known.caller), sender))
-      throw new ServerError('forbidden', 'agent-forbidden', 'the status of a request is for its sender');
-    return factsOfRequest(requestId, known.outcome ?? (known.hasRun ? 'processing' : 'received'));
+    if (!sameBytes(shownCaller(known.caller), sender)) throw foreignRequest();
+    const { outcome, hasRun } = known;
+    const unanswered = hasRun ? 'processing' : 'received';
+    return factsOfRequest(requestId, outcome === undefined ? unanswered : resultOf(outcome));
   }
 
   /** Resolves with a certificate that everybody may have, and that is given to all for a while. */
@@ -268,6 +313,14 @@ export class AgentInterface {
   #certify(facts: readonly Fact[], paths: ReadStateEnvelope['paths']): Promise<Uint8Array> {
     return this.#certifier.rounds.certify(facts, paths);
   }
+}
+
+function foreignRequest(): ServerError {
+  return new ServerError('forbidden', 'agent-forbidden', 'the status of a request is for its sender');
+}
+
+function failureOf(result: Result): string | undefined {
+  return result instanceof Uint8Array ? undefined : result.message;
 }
 
 function requestPath(requestId: Uint8Array): readonly Uint8Array[] {

@@ -1,19 +1,21 @@
 /** Answers in CBOR, and their hashes where they are signed. */
 import { type CborMap, type CborValue, CborWriter, type Fact, hashOfMap, leb128 } from '../certification/index.ts';
-import type { Outcome } from '../ic/index.ts';
-import { type Rejection, rejectionOf } from './rejections.ts';
+import type { Rejection } from './rejections.ts';
 
 const REQUEST_STATUS = Buffer.from('request_status');
 
 /** Returns the facts of a request's status: all that there are, so that nothing of it looks pruned. */
-export function factsOfRequest(requestId: Uint8Array, outcome: Outcome | 'received' | 'processing'): readonly Fact[] {
+export function factsOfRequest(
+  requestId: Uint8Array,
+  result: Uint8Array | Rejection | 'received' | 'processing',
+): readonly Fact[] {
   const fact = (name: string, value: Uint8Array): Fact => ({
     path: [REQUEST_STATUS, requestId, Buffer.from(name)],
     value,
   });
-  if (typeof outcome === 'string') return [fact('status', Buffer.from(outcome))];
-  if (outcome.kind === 'reply') return [fact('status', Buffer.from('replied')), fact('reply', outcome.data)];
-  const { code, message, errorCode } = rejectionOf(outcome);
+  if (typeof result === 'string') return [fact('status', Buffer.from(result))];
+  if (result instanceof Uint8Array) return [fact('status', Buffer.from('replied')), fact('reply', result)];
+  const { code, message, errorCode } = result;
   return [
     fact('status', Buffer.from('rejected')),
     fact('reject_code', leb128(BigInt(code))),

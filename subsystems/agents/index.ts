@@ -4,7 +4,7 @@ import { defineCapability } from '../../kernel/index.ts';
 export type AgentMode = 'off' | 'guarded' | 'open';
 
 /** Kinds of requests, by what stands behind the id in their path. */
-export type AgentRoute = 'call' | 'query' | 'read_state' | 'subnet_read_state';
+export type AgentRoute = 'call' | 'query' | 'read_state' | 'subnet_call' | 'subnet_query' | 'subnet_read_state';
 
 /** A request to a canister or the subnet, its body whole. */
 export interface AgentRequest {
@@ -15,6 +15,18 @@ export interface AgentRequest {
   readonly id: string;
   /** An envelope, CBOR. */
   readonly body: Uint8Array;
+  /** Called before a management call changes something; what it throws is the answer, and nothing is changed. */
+  readonly changing?: ((change: AgentChange) => void) | undefined;
+}
+
+/** A change that a management call is about to make. */
+export interface AgentChange {
+  /** The sender's principal, as text. */
+  readonly sender: string;
+  /** Method of the management canister. */
+  readonly method: string;
+  /** The actor's id in hex; empty for one that is made by it. */
+  readonly actorHex: string;
 }
 
 /** An answer: CBOR, or without a body 202. */

@@ -1,6 +1,6 @@
 /** Rejections as clients of the Internet Computer know them: reject codes and error codes. */
 import { type Canister, isInternalMethod } from '../canisters/index.ts';
-import { ANONYMOUS, type Outcome, REJECT_CODE, sameBytes } from '../ic/index.ts';
+import { ANONYMOUS, type Outcome, REJECT_CODE, type Response, sameBytes } from '../ic/index.ts';
 
 export interface Rejection {
   readonly code: number;
@@ -27,6 +27,19 @@ export function rejectionOf({ kind, code, message }: Failed): Rejection {
   if (kind === 'limit') return { code, message, errorCode: 'IC0522' };
   if (kind === 'noReply') return { code, message, errorCode: 'IC0506' };
   return { code, message, errorCode: BY_CODE[code] ?? 'IC0502' };
+}
+
+/** Returns the reply of a message that was executed, or its rejection. */
+export function resultOf(outcome: Outcome): Uint8Array | Rejection {
+  return outcome.kind === 'reply' ? outcome.data : rejectionOf(outcome);
+}
+
+const NUMBERED = /^(IC\d{4}): (.*)$/su;
+
+/** Returns the rejection that the management canister answers with: its text begins with the error code. */
+export function managementRejection({ code, message }: Extract<Response, { readonly kind: 'reject' }>): Rejection {
+  const [, errorCode = BY_CODE[code] ?? 'IC0502', rest = message] = NUMBERED.exec(message) ?? [];
+  return { code, message: rest, errorCode };
 }
 
 /** Returns the rejection of a message that was never accepted. */

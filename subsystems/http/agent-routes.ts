@@ -5,11 +5,13 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
-import type { AgentRoute, Agents } from '../agents/index.ts';
+import type { AgentChange, AgentRoute, Agents } from '../agents/index.ts';
+import type { AuditLog } from './audit-log.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { bodyTooLarge, readBody } from './request-body.ts';
 import { type RouteSpec } from './route-table.ts';
 import type { Handler, RouteHost } from './route.ts';
+import { ServedResponse } from './served-response.ts';
 
 const CBOR_TYPE = 'application/cbor';
 /** Requests of one address that may wait for their answers where no token is asked for. */
@@ -22,17 +24,25 @@ interface AgentRouteSpec extends RouteSpec {
   readonly agent: { readonly route: AgentRoute; readonly version: number } | undefined;
 }
 
-const JOBS = { call: 'call', query: 'query', read_state: 'read-state', subnet_read_state: 'read-state' } as const;
+const JOBS = {
+  call: 'call',
+  query: 'query',
+  read_state: 'read-state',
+  subnet_call: 'call',
+  subnet_query: 'query',
+  subnet_read_state: 'read-state',
+} as const;
 
 function rowOf(version: number, route: AgentRoute): AgentRouteSpec {
-  const [place, action] = route === 'subnet_read_state' ? ['subnet', 'read_state'] : ['canister', route];
+  const isOnSubnet = route.startsWith('subnet_');
+  const [place, action] = isOnSubnet ? ['subnet', route.slice('subnet_'.length)] : ['canister', route];
   return {
     method: 'POST',
     path: `/api/v${version}/${place}/:principal/${action}`,
     access: 'token',
     job: JOBS[route],
     request: 'envelope, CBOR',
-    answer: route === 'query' ? 'CBOR, signed by the node' : 'CBOR with a certificate',
+    answer: JOBS[route] === 'query' ? 'CBOR, signed by the node' : 'CBOR with a certificate',
     agent: { route, version },
   };
 }
@@ -50,6 +60,8 @@ export const AGENT_ROUTES: readonly AgentRouteSpec[] = [
   ...[2, 3].map((version) => rowOf(version, 'query')),
   ...[2, 3].map((version) => rowOf(version, 'read_state')),
   ...[2, 3].map((version) => rowOf(version, 'subnet_read_state')),
+  rowOf(4, 'subnet_call'),
+  rowOf(3, 'subnet_query'),
 ];
 
 /** Returns true for a target that is the agent interface's, whether that is on or off. */
@@ -80,12 +92,13 @@ export function agentHandlers(
   host: Pick<RouteHost, 'responder' | 'jobs'>,
   agents: Agents,
   bodies: BodyBudget,
+  audit: Pick<AuditLog, 'beginChange'> | undefined,
 ): readonly (readonly [RouteSpec, Handler])[] {
   const sources = new WaitingSources(agents.mode === 'open' ? WAITING_MAX : Number.POSITIVE_INFINITY);
   return AGENT_ROUTES.map((spec) => {
     const { agent } = spec;
     if (agent === undefined) return [spec, statusHandler(host, agents)];
-    return [spec, requestHandler(host, agents, agent, { sources, bodies })];
+    return [spec, requestHandler(host, agents, agent, { sources, bodies, audit })];
   });
 }
 
@@ -100,13 +113,14 @@ function statusHandler({ responder }: Pick<RouteHost, 'responder'>, agents: Agen
 interface Bounds {
   readonly sources: WaitingSources;
   readonly bodies: BodyBudget;
+  readonly audit: Pick<AuditLog, 'beginChange'> | undefined;
 }
 
 function requestHandler(
   { responder, jobs }: Pick<RouteHost, 'responder' | 'jobs'>,
   agents: Agents,
   { route, version }: NonNullable<AgentRouteSpec['agent']>,
-  { sources, bodies }: Bounds,
+  { sources, bodies, audit }: Bounds,
 ): Handler {
   const job = JOBS[route];
   const { bodyBytesMax } = agents;
@@ -124,9 +138,12 @@ function requestHandler(
     if (leave === undefined) return failed(tooManyWaiting());
     response.once('close', leave);
     const held = agents.mode === 'open' ? bodies.begin(request) : undefined;
+    const changing = (change: AgentChange): void => {
+      if (response instanceof ServedResponse) audit?.beginChange(request, response, change);
+    };
     const received = (body: Uint8Array): void => {
       agents
-        .answer({ route, version, id, body })
+        .answer({ route, version, id, body, changing: audit && changing })
         .then(({ status, body: answer, called, failure }) => {
           responder.bytes(response, status, CBOR_TYPE, answer);
           const method = called?.method ?? '';

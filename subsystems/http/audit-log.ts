@@ -6,6 +6,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import type { AgentChange } from '../agents/index.ts';
 import { AuditFile } from './audit-file.ts';
 import type { ClientAddresses } from './client-addresses.ts';
 import { firstSegmentOf, readablePathOf, type RouteSpec, ROUTES } from './route-table.ts';
@@ -24,7 +25,7 @@ const SEGMENTS: ReadonlySet<string> = new Set(ROUTES.map(({ path }) => firstSegm
 type Outcome = 'begun' | 'done' | 'failed' | 'denied';
 
 interface AuditLine {
-  /** The name of a token; `*` for the one token, and empty for who has shown none. */
+  /** The name of a token; `*` for the one token, and empty for who has shown none; at `/api` the sender's principal. */
   readonly who: string;
   readonly route: string;
   /** The actor's id in hex; as it was written if there is none, and empty without an actor. */
@@ -71,12 +72,22 @@ export class AuditLog {
    * the request must not go on.
    */
   begin(request: IncomingMessage, response: ServedResponse, spec: RouteSpec, parameters: RouteParameters): void {
-    const about = {
+    this.#begin(response, {
       who: response.grant?.name ?? (this.#parts.needsToken ? '*' : ''),
       route: `${spec.method} ${readablePathOf(spec.path)}`,
       actor: this.#actorOf(parameters),
       client: this.#parts.clients.of(request),
-    };
+    });
+  }
+
+  /** As `begin`, for a management call at `/api`, of which the envelope says who changes what. */
+  beginChange(request: IncomingMessage, response: ServedResponse, change: AgentChange): void {
+    const { sender, method, actorHex } = change;
+    const client = this.#parts.clients.of(request);
+    this.#begin(response, { who: sender, route: `POST /api aaaaa-aa ${method}`, actor: actorHex, client });
+  }
+
+  #begin(response: ServedResponse, about: Omit<AuditLine, 'outcome' | 'status'>): void {
     try {
       this.#write({ ...about, outcome: 'begun', status: 0 });
     } catch (error) {

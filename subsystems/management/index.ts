@@ -1,4 +1,4 @@
-import { type ManagementRequest, type ManagementAnswer } from './request.ts';
+import { type ManagementRequest, type ManagementAnswer, type UserCall, type UserRequest } from './request.ts';
 import { defineCapability } from '../../kernel/index.ts';
 import type { ManagementHooks } from './backend.ts';
 import type { OutcallFigures } from './outcalls/outcall-tally.ts';
@@ -16,6 +16,8 @@ export interface Management extends ManagementHooks {
    * `stop_canister` waits up to five minutes.
    */
   call(request: ManagementRequest): Promise<ManagementAnswer>;
+  /** Reads a call of a user and decides whether it is accepted; never rejects for the user's mistake. */
+  readUserCall(request: UserRequest): Promise<UserCall>;
   /** Figures of `http_request`. */
   readonly outcalls: OutcallFigures;
 }

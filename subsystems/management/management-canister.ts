@@ -9,6 +9,7 @@
  */
 import { type Clock, type Logger, messageOf, type Random, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec, AnySizeTuple } from '../codec/index.ts';
+import type { Response } from '../ic/index.ts';
 import type { MethodName } from './candid-types.ts';
 import { refuseManyValues } from './argument-values.ts';
 import { CandidReply } from './candid-reply.ts';
@@ -16,9 +17,17 @@ import { CanisterRecords } from './canister-records.ts';
 import type { Change } from './change.ts';
 import type { ManagementBackend, HostedCanister } from './backend.ts';
 import type { Outcalls } from '../outcalls/index.ts';
-import type { Management, ManagementAnswer, ManagementRequest, OutcallFigures } from './index.ts';
+import type {
+  Management,
+  ManagementAnswer,
+  ManagementRequest,
+  OutcallFigures,
+  UserCall,
+  UserRequest,
+} from './index.ts';
 import { MANAGEMENT_DID } from './interface-did.ts';
 import { SigningKeys } from './keys/signing-keys.ts';
+import { expectAccess, expectMethod } from './method-access.ts';
 import { type Call, MethodContext, type Methods } from './method-context.ts';
 import { codeMethods } from './methods/code-methods.ts';
 import { infoMethods } from './methods/info-methods.ts';
@@ -31,7 +40,8 @@ import { OutcallService } from './outcalls/outcall-service.ts';
 import type { OutcallBounds } from './outcalls/outcall-turns.ts';
 import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
 import type { RecordStore } from './records/record-store.ts';
-import { Refusal, REFUSE, refusalOf } from './refusal.ts';
+import { Refusal, refusalOf } from './refusal.ts';
+import { expectUser, READS, subjectOf, UNREADABLE } from './user-calls.ts';
 
 /** The IC stops waiting for a canister to stop after five minutes. */
 const STOP_TIMEOUT_MS = 300_000;
@@ -62,69 +72,6 @@ interface ManagementDependencies {
   readonly storage: RecordStore;
   readonly outcalls: Outcalls;
 }
-
-/** Callers that may use a method; by default updates of users and canisters. */
-type Access =
-  | 'update'
-  /** Updates of canisters; with `canistersAndAdmin`, also of users with the operator's rights. */
-  | 'canisters'
-  | 'canistersAndAdmin'
-  | 'updateAndQuery'
-  | 'query';
-
-const ACCESS: Readonly<Record<MethodName, Access>> = {
-  create_canister: 'canistersAndAdmin',
-  provisional_create_canister_with_cycles: 'update',
-  update_settings: 'update',
-  install_code: 'update',
-  install_chunked_code: 'update',
-  upload_chunk: 'update',
-  clear_chunk_store: 'update',
-  stored_chunks: 'update',
-  uninstall_code: 'update',
-  start_canister: 'update',
-  stop_canister: 'update',
-  delete_canister: 'update',
-  canister_status: 'updateAndQuery',
-  canister_metrics: 'updateAndQuery',
-  canister_info: 'canisters',
-  canister_metadata: 'canisters',
-  deposit_cycles: 'canisters',
-  provisional_top_up_canister: 'update',
-  raw_rand: 'canisters',
-  fetch_canister_logs: 'query',
-  list_canisters: 'query',
-  take_canister_snapshot: 'update',
-  load_canister_snapshot: 'update',
-  list_canister_snapshots: 'update',
-  delete_canister_snapshot: 'update',
-  read_canister_snapshot_metadata: 'update',
-  read_canister_snapshot_data: 'update',
-  upload_canister_snapshot_metadata: 'update',
-  upload_canister_snapshot_data: 'update',
-  ecdsa_public_key: 'canisters',
-  sign_with_ecdsa: 'canisters',
-  schnorr_public_key: 'canisters',
-  http_request: 'canisters',
-  sign_with_schnorr: 'canisters',
-  node_metrics_history: 'canisters',
-  subnet_info: 'canisters',
-};
-
-const NO_BITCOIN = 'this host is not connected to Bitcoin';
-const NO_VETKEYS = 'encrypted keys (vetKD) are not available on this host';
-
-/** Methods of the interface that are refused whatever their argument is. */
-const NOT_OFFERED: ReadonlyMap<string, string> = new Map([
-  ['flexible_http_request', 'flexible outcalls are not available on this host'],
-  ['vetkd_public_key', NO_VETKEYS],
-  ['vetkd_derive_key', NO_VETKEYS],
-  ['bitcoin_get_balance', NO_BITCOIN],
-  ['bitcoin_get_utxos', NO_BITCOIN],
-  ['bitcoin_send_transaction', NO_BITCOIN],
-  ['bitcoin_get_current_fee_percentiles', NO_BITCOIN],
-  ['bitcoin_get_block_headers', NO_BITCOIN],
-]);
 
 export class ManagementCanister implements Management {
   readonly #codec: Codec;
@@ -193,6 +140,42 @@ export class ManagementCanister implements Management {
     }
   }
 
+  async readUserCall(request: UserRequest): Promise<UserCall> {
+    const { method } = request;
+    try {
+      const { call, argument } = await this.#read({ ...request, senderIsCanister: false, cycles: 0n });
+      return {
+        subject: subjectOf(call.method, argument),
+        isChange: !READS.has(call.method),
+        refusal: this.#refusalOfUser(call, argument),
+        run: () => this.#respond(method, () => this.#run(call, argument)),
+      };
+    } catch (error) {
+      const response: Response = { kind: 'reject', ...this.#refusal(request, error) };
+      const isUnreadable = error instanceof Refusal && UNREADABLE.test(error.message);
+      const refusal = isUnreadable ? undefined : response;
+      return { subject: undefined, isChange: false, refusal, run: () => Promise.resolve(response) };
+    }
+  }
+
+  /** Returns the reject of a call that the user may not make; undefined: it is accepted. */
+  #refusalOfUser(call: Call, argument: unknown): UserCall['refusal'] {
+    try {
+      expectUser(this.#context, call, argument);
+      return undefined;
+    } catch (error) {
+      return { kind: 'reject', ...this.#refusal(call, error) };
+    }
+  }
+
+  async #respond(method: string, run: () => Promise<Uint8Array>): Promise<Response> {
+    try {
+      return { kind: 'reply', data: await run() };
+    } catch (error) {
+      return { kind: 'reject', ...this.#refusal({ method }, error) };
+    }
+  }
+
   async restore(): Promise<ReadonlyMap<HostedCanister, ServerError>> {
     if (!this.#storage.isKept) return new Map();
     const { keys, host, records } = this.#context;
@@ -209,26 +192,27 @@ export class ManagementCanister implements Management {
   }
 
   async #answer(request: ManagementRequest): Promise<{ readonly data: Uint8Array; readonly cyclesTaken: bigint }> {
-    const method = this.#expectMethod(request.method);
-    const { sender, senderIsCanister, isAdmin = false, cycles, isQuery, cause } = request;
-    expectAccess(method, { senderIsCanister, isAdmin, isQuery });
-    const { args, results } = this.#typesOf(method);
-    const argument = await decode(args, request.argument);
-    const call: Call = { sender, senderIsCanister, isAdmin, method, cycles, cause, cyclesTaken: 0n };
-    // The codec has checked that the argument has the method's types.
-    const run = this.#methods[method] as (argument: unknown, call: Call) => unknown;
-    const result = await run(argument, call);
-    if (result instanceof CandidReply) return { data: result.data, cyclesTaken: call.cyclesTaken };
-    const json = JSON.stringify(result === undefined ? [] : [result]);
-    const data = await results.encodeAnySize(Buffer.from(json), PLAIN);
+    const { call, argument } = await this.#read(request);
+    const data = await this.#run(call, argument);
     return { data, cyclesTaken: call.cyclesTaken };
   }
 
-  #expectMethod(name: string): MethodName {
-    const reason = NOT_OFFERED.get(name);
-    if (reason !== undefined) throw REFUSE.notOffered(reason);
-    if (!Object.hasOwn(ACCESS, name)) throw REFUSE.unknownMethod(name);
-    return name as MethodName;
+  /** Checks the method and who calls it, and decodes the argument. */
+  async #read(request: ManagementRequest): Promise<{ readonly call: Call; readonly argument: unknown }> {
+    const method = expectMethod(request.method);
+    const { sender, senderIsCanister, isAdmin = false, isTrusted = false, cycles, isQuery, cause } = request;
+    expectAccess(method, { senderIsCanister, isAdmin: isAdmin || isTrusted, isQuery });
+    const argument = await decode(this.#typesOf(method).args, request.argument);
+    return { call: { sender, senderIsCanister, isAdmin, isTrusted, method, cycles, cause, cyclesTaken: 0n }, argument };
+  }
+
+  async #run(call: Call, argument: unknown): Promise<Uint8Array> {
+    // The codec has checked that the argument has the method's types.
+    const run = this.#methods[call.method] as (argument: unknown, call: Call) => unknown;
+    const result = await run(argument, call);
+    if (result instanceof CandidReply) return result.data;
+    const json = JSON.stringify(result === undefined ? [] : [result]);
+    return await this.#typesOf(call.method).results.encodeAnySize(Buffer.from(json), PLAIN);
   }
 
   #typesOf(method: MethodName) {
@@ -238,26 +222,14 @@ export class ManagementCanister implements Management {
     return types;
   }
 
-  #refusal(request: ManagementRequest, error: unknown): Pick<Refusal, 'code' | 'message'> {
-    if (error instanceof Refusal || error instanceof ServerError) return refusalOf(error, 5, 'IC0504');
+  #refusal(request: Pick<ManagementRequest, 'method'>, error: unknown): Pick<Refusal, 'code' | 'message'> {
+    if (error instanceof Refusal || error instanceof ServerError) {
+      const { code, message } = refusalOf(error, 5, 'IC0504');
+      return { code, message };
+    }
     this.#log.error(`the management canister failed at ${request.method}: ${messageOf(error)}`, error);
     return { code: 1, message: `IC0521: internal error of the management canister` };
   }
-}
-
-function expectAccess(
-  method: MethodName,
-  { senderIsCanister, isAdmin, isQuery }: { senderIsCanister: boolean; isAdmin: boolean; isQuery: boolean },
-): void {
-  const access = ACCESS[method];
-  if (isQuery) {
-    if (access === 'query' || access === 'updateAndQuery') return;
-    throw new Refusal(5, 'IC0536', `${method} cannot be called as a query`);
-  }
-  if (access === 'query') throw REFUSE.notOffered(`${method} can only be called as a query`);
-  if (access === 'update' || access === 'updateAndQuery' || senderIsCanister) return;
-  if (access === 'canistersAndAdmin' && isAdmin) return;
-  throw REFUSE.notOffered(`only canisters can call ${method}`);
 }
 
 /** Decodes a method's only argument into JSON values; undefined for methods without one. */

@@ -13,6 +13,7 @@ export interface Call {
   readonly sender: Uint8Array;
   readonly senderIsCanister: boolean;
   readonly isAdmin: boolean;
+  readonly isTrusted: boolean;
   readonly method: MethodName;
   readonly cycles: bigint;
   /** Place of the message that makes the call; undefined: not known. */

@@ -7,6 +7,8 @@ export interface ManagementRequest {
   readonly senderIsCanister: boolean;
   /** True for the operator, who has the rights of a controller of every canister, and may see the list of canisters. */
   readonly isAdmin?: boolean;
+  /** True for a user who may use the server: may create canisters, and see the list of them. */
+  readonly isTrusted?: boolean;
   readonly method: string;
   /** A Candid message, as received. */
   readonly argument: Uint8Array;
@@ -22,4 +24,29 @@ export interface ManagementAnswer {
   readonly response: Response;
   /** The attached cycles that were not taken. */
   readonly refunded: bigint;
+}
+
+/** A call of a user, who has proven to be the sender. */
+export interface UserRequest {
+  readonly sender: Uint8Array;
+  /** True if the user may use the server, not just reach it: may create canisters, and see the list of them. */
+  readonly isTrusted: boolean;
+  readonly method: string;
+  /** A Candid message, as received. */
+  readonly argument: Uint8Array;
+  readonly isQuery: boolean;
+}
+
+type Reject = Extract<Response, { readonly kind: 'reject' }>;
+
+/** A call of a user that has been read, and of which nothing has been executed. */
+export interface UserCall {
+  /** Id of the canister that the argument names; undefined: the method is about none, or the argument is unreadable. */
+  readonly subject: Uint8Array | undefined;
+  /** True if the method changes something. */
+  readonly isChange: boolean;
+  /** The reject of a call that is not accepted, as its sender may not make it; undefined: it is accepted. */
+  readonly refusal: Reject | undefined;
+  /** Executes an accepted call, once; never rejects for the user's mistake. */
+  run(): Promise<Response>;
 }

@@ -33,6 +33,8 @@ export const META = {
   seed: 'K',
   /** The secret of the keys that certificates are signed with (certification). */
   certification: 'C',
+  /** The answer of a management call of a user, by its request id (agents). */
+  userCall: 'M',
   /** Ids that have been given out (canisters). */
   ids: 'n',
   /** The newest unit that the tables have (storage). */

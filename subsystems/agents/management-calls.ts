@@ -1,0 +1,174 @@
+/**
+ * Management calls of users: requests to `aaaaa-aa` with a verified sender. They are read by the management canister,
+ * which says whom it accepts; each is executed once, whatever its sender repeats.
+ *
+ *     request id known? ─► read, accepted? ─► effective id ─► told to the audit ─► executed ─► answer kept, durable
+ */
+import type { Clock } from '../../kernel/index.ts';
+import { ANONYMOUS, hexOf, principalToText, REJECT_CODE, type Response, sameBytes, STRANGER } from '../ic/index.ts';
+import type { Management, UserCall } from '../management/index.ts';
+import { bad, type CallEnvelope } from './envelope.ts';
+import type { AgentRequest } from './index.ts';
+import { type AnswerStorage, ManagementAnswers } from './management-answers.ts';
+import { managementRejection, type Rejection } from './rejections.ts';
+
+export type Result = Uint8Array | Rejection;
+
+const CREATIONS: ReadonlySet<string> = new Set(['create_canister', 'provisional_create_canister_with_cycles']);
+const LIST = 'list_canisters';
+
+export interface ManagementCallsNeeds {
+  readonly management: Pick<Management, 'readUserCall'>;
+  readonly storage: AnswerStorage;
+  readonly clock: Clock;
+}
+
+/** A call that was accepted; its result is durable when it is known. */
+export interface AcceptedCall {
+  readonly result: Promise<Result>;
+}
+
+/** A request that is known. */
+interface KnownRequest {
+  readonly sender: Uint8Array;
+  readonly effectiveId: Uint8Array;
+  /** Undefined: it is being executed. */
+  readonly result: Result | undefined;
+}
+
+interface RunningCall {
+  readonly sender: Uint8Array;
+  readonly effectiveId: Uint8Array;
+  readonly accepting: Promise<AcceptedCall | Rejection>;
+  isChange: boolean;
+}
+
+/** Where a request came to, and who wants to know of changes. */
+interface Asked extends Pick<AgentRequest, 'changing'> {
+  readonly effectiveId: Uint8Array;
+  readonly isOnSubnet: boolean;
+}
+
+export class ManagementCalls {
+  readonly #management: ManagementCallsNeeds['management'];
+  readonly #storage: AnswerStorage;
+  readonly #isTrusted: boolean;
+  readonly #answers: ManagementAnswers;
+  /** Calls by request id in hex. */
+  readonly #running = new Map<string, RunningCall>();
+
+  /** `isTrusted`: whoever asks may use the server. */
+  constructor({ management, storage, clock }: ManagementCallsNeeds, isTrusted: boolean) {
+    this.#management = management;
+    this.#storage = storage;
+    this.#isTrusted = isTrusted;
+    this.#answers = new ManagementAnswers(storage, clock);
+  }
+
+  /** Resolves when the call is accepted, or known already; with a rejection if it is not accepted. */
+  async call(envelope: CallEnvelope, asked: Asked): Promise<AcceptedCall | Rejection> {
+    if (asked.isOnSubnet && !CREATIONS.has(envelope.method)) throw notOnSubnet([...CREATIONS]);
+    await this.#answers.open();
+    const id = hexOf(envelope.requestId);
+    const known = this.#running.get(id) ?? this.#answers.find(id);
+    if (known !== undefined && !sameBytes(known.effectiveId, asked.effectiveId))
+      throw bad('the path', `names another id than this request had before: ${principalToText(known.effectiveId)}`);
+    if (known !== undefined) return 'accepting' in known ? known.accepting : { result: this.#durable(known.result) };
+    const accepting = this.#accept(id, envelope, asked);
+    this.#running.set(id, { sender: envelope.sender, effectiveId: asked.effectiveId, accepting, isChange: false });
+    const ended = (): void => void this.#running.delete(id);
+    accepting.then((accepted) => {
+      if ('errorCode' in accepted) ended();
+      else accepted.result.then(ended, ended);
+    }, ended);
+    return accepting;
+  }
+
+  async query(envelope: CallEnvelope, { effectiveId, isOnSubnet }: Asked): Promise<Result> {
+    if (isOnSubnet && envelope.method !== LIST) throw notOnSubnet([LIST]);
+    const call = await this.#read(envelope, true);
+    expectSubject(call, effectiveId);
+    const refusal = refusalOf(envelope, call);
+    return refusal ?? resultOf(await call.run());
+  }
+
+  /** Resolves with what is known of a request; undefined: nothing. */
+  async known(requestId: Uint8Array): Promise<KnownRequest | undefined> {
+    await this.#answers.open();
+    const id = hexOf(requestId);
+    const running = this.#running.get(id);
+    if (running === undefined) {
+      const answer = this.#answers.find(id);
+      if (answer !== undefined) await this.#storage.settled();
+      return answer;
+    }
+    // A call that is not accepted is not known.
+    const accepted = await running.accepting.catch(() => undefined);
+    return accepted === undefined || 'errorCode' in accepted ? undefined : { ...running, result: undefined };
+  }
+
+  async #accept(id: string, envelope: CallEnvelope, asked: Asked): Promise<AcceptedCall | Rejection> {
+    const { sender, method } = envelope;
+    const call = await this.#read(envelope, false);
+    expectSubject(call, asked.effectiveId);
+    const refusal = refusalOf(envelope, call);
+    if (refusal !== undefined) return refusal;
+    if (call.isChange) {
+      this.#answers.expectRoom(this.#countChanges() + 1);
+      const actorHex = call.subject === undefined ? '' : hexOf(call.subject);
+      asked.changing?.({ sender: principalToText(sender), method, actorHex });
+      const running = this.#running.get(id);
+      if (running !== undefined) running.isChange = true;
+    }
+    const result = this.#run(id, envelope, asked.effectiveId, call);
+    // One that comes when nobody waits any more.
+    result.catch(() => undefined);
+    return { result };
+  }
+
+  #countChanges(): number {
+    let count = 0;
+    for (const { isChange } of this.#running.values()) if (isChange) count++;
+    return count;
+  }
+
+  async #run(id: string, { sender }: CallEnvelope, effectiveId: Uint8Array, call: UserCall): Promise<Result> {
+    const result = resultOf(await call.run());
+    // Nothing may be waited for before: the answer is in the unit of the change.
+    if (!call.isChange) this.#answers.keepRead(id, sender, effectiveId, result);
+    else this.#answers.keepChange(id, sender, effectiveId, result);
+    return await this.#durable(result);
+  }
+
+  async #durable(result: Result): Promise<Result> {
+    await this.#storage.settled();
+    return result;
+  }
+
+  #read({ sender, method, argument }: CallEnvelope, isQuery: boolean): Promise<UserCall> {
+    // The anonymous principal is nobody's controller here.
+    const caller = sameBytes(sender, ANONYMOUS) ? STRANGER : sender;
+    return this.#management.readUserCall({ sender: caller, isTrusted: this.#isTrusted, method, argument, isQuery });
+  }
+}
+
+/** Throws ServerError `agent-bad-request` if the call is about another canister than the path. */
+function expectSubject({ subject }: UserCall, effectiveId: Uint8Array): void {
+  if (subject === undefined || sameBytes(subject, effectiveId)) return;
+  throw bad('the path', `names ${principalToText(effectiveId)}, but the call is about ${principalToText(subject)}`);
+}
+
+function refusalOf({ sender, method }: CallEnvelope, { refusal }: UserCall): Rejection | undefined {
+  if (refusal !== undefined) return managementRejection(refusal);
+  if (!CREATIONS.has(method) || !sameBytes(sender, ANONYMOUS)) return undefined;
+  const message = `${method} is not for the anonymous principal, which controls nothing here: sign the call`;
+  return { code: REJECT_CODE.CANISTER_ERROR, message, errorCode: 'IC0512' };
+}
+
+function resultOf(response: Response): Result {
+  return response.kind === 'reply' ? response.data : managementRejection(response);
+}
+
+function notOnSubnet(methods: readonly string[]): Error {
+  return bad('content.method_name', `cannot be asked of a subnet: ${methods.join(', ')} of aaaaa-aa can`);
+}
