@@ -17,6 +17,12 @@ const THREAD_HEAP_MB = 256;
 const THREAD_STACK_MB = 4;
 const LAYOUT = '64-bit, layout version 1';
 
+/** Returns the error of a request that finds too many before it. */
+export function tooManyWait(): ServerError {
+  const text = `${WAITING_JOBS_MAX} requests for variables wait; try again in a second`;
+  return new ServerError('unavailable', 'variables-busy', text);
+}
+
 interface ActorVariablesNeeds {
   readonly canisters: Pick<Canisters, 'copyState' | 'watch'>;
   readonly memory: Pick<SharedMemory, 'holdMemory'>;
@@ -54,12 +60,7 @@ export class ActorVariables implements Variables {
       heapMb: THREAD_HEAP_MB,
       stackMb: THREAD_STACK_MB,
       refusals: {
-        busy: () =>
-          new ServerError(
-            'unavailable',
-            'variables-busy',
-            `${WAITING_JOBS_MAX} requests for variables wait; try again later`,
-          ),
+        busy: tooManyWait,
         late: () =>
           new ServerError(
             'invalid',

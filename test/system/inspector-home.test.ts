@@ -52,7 +52,45 @@ async function figure(page: Page, name: string): Promise<string> {
   );
 }
 
+/** True if no figure is alone in a row that it does not fill. */
+const ROWS_ARE_FULL = `(() => {
+  const tiles = [...document.querySelectorAll('.figure')].map((tile) => tile.getBoundingClientRect());
+  const [left, right] = [Math.min(...tiles.map((tile) => tile.left)), Math.max(...tiles.map((tile) => tile.right))];
+  const rows = [...Map.groupBy(tiles, ({ top }) => top).values()];
+  return rows.every((row) => row.length > 1 || (row[0].left < left + 1 && row[0].right > right - 1));
+})()`;
+
+/** Pixels that the history is wider than its place. */
+const TABLE_OVERFLOW = `[...document.querySelectorAll('#panel-history .scroll')].map(
+  ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)`;
+
 suite('the first screen', { timeout: 240_000 }, () => {
+  test('no figure stands alone in a row that it does not fill, and the history is no wider than a telephone', async (t) => {
+    const { page } = await openPage(t, browser, `${server.origin}/inspector`);
+    await page.getByRole('heading', { name: 'This host' }).waitFor();
+    // An odd number leaves one alone where there is room for two.
+    for (const [count, change] of [
+      [12, 'start'],
+      [11, 'stop'],
+    ] as const) {
+      await until(async () => (await page.locator('.figure').count()) === count);
+      for (const width of [320, 360, 480, 700, 800, 1024, 1280, 1440, 1600, 1920, 2560]) {
+        await page.setViewportSize({ width, height: 800 });
+        // The observer of the width draws after the browser has laid the page out.
+        await until(() => page.evaluate(ROWS_ARE_FULL));
+      }
+      assert.equal((await server.post(`/${change}/halted`)).status, 200);
+    }
+    await page.setViewportSize({ width: 360, height: 800 });
+    await page.goto(`${server.origin}/inspector#/orders/history`);
+    const table = page.getByRole('tabpanel', { name: 'History' }).locator('.scroll');
+    await table.getByRole('row').nth(3).waitFor();
+    assert.deepEqual(await page.evaluate(TABLE_OVERFLOW), [0]);
+    await table.getByRole('button').first().click();
+    await table.getByText('Took').locator('visible=true').waitFor();
+    assert.deepEqual(await page.evaluate(TABLE_OVERFLOW), [0]);
+  });
+
   test('has the figures that the server tells, and each leads to where it comes from', async (t) => {
     const { page } = await openPage(t, browser, `${server.origin}/inspector`);
     await page.getByRole('heading', { name: 'This host' }).waitFor();

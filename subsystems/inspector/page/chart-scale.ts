@@ -2,7 +2,7 @@
 import { type Point, WINDOW_MS } from './samples.ts';
 
 /** Time spans of a chart, so that its axis has a round number; the first one shows something soon. */
-const SPANS_MS = [30_000, 60_000, 120_000, WINDOW_MS] as const;
+const SPANS_MS = [30_000, 60_000, 120_000, 180_000, 240_000, WINDOW_MS] as const;
 /** Round numbers up to ten. */
 const ROUND = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10] as const;
 /** Smallest height of a chart that does not begin at zero, as a share of its largest value: less is not a change. */

@@ -126,6 +126,8 @@ function Entry({
               <dd>{groupedText(String(entry.instructions))}</dd>
               <dt>Cycles</dt>
               <dd>{groupedText(String(entry.cycles))}</dd>
+              <dt>Took</dt>
+              <dd>{durationText(entry.ms)}</dd>
             </dl>
           </td>
         </tr>

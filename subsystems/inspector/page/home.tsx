@@ -15,6 +15,7 @@ import { saveFile } from './save-file.ts';
 import { levels, rates } from './samples.ts';
 import { HOST_SAMPLES, type ShownActors } from './shown-actors.ts';
 import { Chart } from './sparkline.tsx';
+import { useEvenColumns } from './use-even-columns.ts';
 
 interface HomeProps {
   readonly shown: ShownActors;
@@ -88,6 +89,9 @@ interface FiguresProps extends HomeProps {
   readonly showSource: (source: Source) => void;
 }
 
+/** Figures besides those of states. */
+const FIGURES_ALWAYS = 10;
+
 function Figures({ round: { host }, list, listRef, shown, showSource }: FiguresProps) {
   const lacksMetrics = useRights().lacking('metrics');
   const showMetric = (part: string): void => showSource({ path: '/metrics', part });
@@ -99,8 +103,11 @@ function Figures({ round: { host }, list, listRef, shown, showSource }: FiguresP
   const ofState = (state: string): number => host.states[state] ?? 0;
   const rate = rates(shown.samples.of(HOST_SAMPLES), ({ messages }) => messages).at(-1)?.value ?? 0;
   const states = ['asleep', 'dry', 'stopping', 'stopped'].filter((state) => state === 'asleep' || ofState(state) > 0);
+  const figures = useRef<HTMLDivElement>(null);
+  const count = FIGURES_ALWAYS + states.length;
+  const columns = useEvenColumns(figures, count);
   return (
-    <div class="figures">
+    <div ref={figures} class="figures" style={{ '--columns': columns }}>
       <Figure name="Actors" value={largeText(host.actors)} go={() => show()} />
       <Figure name="Live" value={largeText(ofState('running'))} go={() => show('id', 'running')} />
       {states.map((state) => (
@@ -138,6 +145,7 @@ function Figures({ round: { host }, list, listRef, shown, showSource }: FiguresP
         name="Version"
         value={inertText(`${shown.version.number} ${shown.version.build}`)}
         go={() => showSource({ path: '/version', part: '' })}
+        isAlone={count % columns === 1}
       />
     </div>
   );
@@ -149,19 +157,22 @@ function Figure({
   value,
   go,
   isBad = false,
+  isAlone = false,
   lacks,
 }: {
   readonly name: string;
   readonly value: string;
   readonly go: () => void;
   readonly isBad?: boolean;
+  /** True in a row of its own, which it fills. */
+  readonly isAlone?: boolean;
   /** Scope that the token lacks for where the figure comes from; the figure itself is seen. */
   readonly lacks?: string | undefined;
 }) {
   return (
     <button
       type="button"
-      class={`figure${isBad ? ' is-bad' : ''}`}
+      class={`figure${isBad ? ' is-bad' : ''}${isAlone ? ' is-alone' : ''}`}
       aria-disabled={lacks !== undefined}
       onClick={() => lacks === undefined && go()}
     >

@@ -106,7 +106,7 @@ async function textOf(api: Api, path: `/x/actors/${string}`, signal: AbortSignal
  * has no such names, only status and text.
  */
 export function isCopying(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 503 && error.message.endsWith('copied; try again in a second');
+  return error instanceof ApiError && error.status === 503 && error.message.endsWith('; try again in a second');
 }
 
 /** Returns the text of a member of a JSON object without blanks, as the server writes it; empty: there is none. */

@@ -69,6 +69,9 @@ suite('scales of charts', () => {
       [16, 30_000],
       [17, 60_000],
       [50, 120_000],
+      [62, 180_000],
+      [92, 240_000],
+      [122, 300_000],
       [150, 300_000],
     ] as const) {
       assert.equal(chartScale(pointsOf(Array(count).fill(1)), { isFromZero: true, base: 1000 }).spanMs, spanMs);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Canister } from '../../../../subsystems/canisters/index.ts';
 import { ApiError } from '../../../../subsystems/inspector/page/api-errors.ts';
 import { isCopying, memberText, waysTo } from '../../../../subsystems/inspector/page/variables.ts';
-import { ActorVariables } from '../../../../subsystems/variables/actor-variables.ts';
+import { ActorVariables, tooManyWait } from '../../../../subsystems/variables/actor-variables.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
 
 const actor = (name: string): Canister =>
@@ -55,6 +55,7 @@ suite('answers about variables', () => {
         clock.advance(1_000);
         await answer;
       }
+      assert.ok(isCopying(new ApiError(503, tooManyWait().message)));
     } finally {
       await variables.close();
     }
