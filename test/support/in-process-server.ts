@@ -3,7 +3,7 @@
  * starts in a third of the time of a separate process; tests of a process (signals, exit codes, streams) need
  * `server.ts`.
  */
-import { createKernel, systemClock, systemRandom } from '../../kernel/index.ts';
+import { type Clock, createKernel, systemClock, systemRandom } from '../../kernel/index.ts';
 import { loadConfig } from '../../config/load.ts';
 import { builtinPlugins } from '../../plugins/index.ts';
 import { CACHE_HOME } from './caches.ts';
@@ -34,11 +34,13 @@ interface InProcessOptions {
   readonly manifestFile?: string;
   /** Directory in which the server seems to lie; default: an empty one. */
   readonly root?: string;
+  /** Default: the system's. */
+  readonly clock?: Clock;
 }
 
 export async function startInProcess(
   owner: TestOwner,
-  { args = [], environment = {}, manifestFile, root }: InProcessOptions = {},
+  { args = [], environment = {}, manifestFile, root, clock = systemClock }: InProcessOptions = {},
 ): Promise<InProcessServer> {
   const directory = await temporaryDirectory();
   const manifest = manifestFile === undefined ? ['--no-manifest'] : ['--manifest', manifestFile];
@@ -58,7 +60,7 @@ export async function startInProcess(
     plugins: builtinPlugins,
     config: { ...request.config },
     disabled: request.disabled,
-    ambient: { clock: systemClock, random: systemRandom, logger: log },
+    ambient: { clock, random: systemRandom, logger: log },
   });
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => (stopping ??= kernel.stop());
