@@ -181,6 +181,12 @@ export const FLAGS = {
     max: 300,
     summary: 'Time that a synchronous call at /api waits for its answer; after it, the client asks for the status.',
   }),
+  'trust-ic-root': toggle({
+    group: 'agents',
+    summary:
+      'Let canisters of the real Internet Computer sign for their users at /api, as its Internet Identity does ' +
+      '(docs/agents.md).',
+  }),
   executors: integer({
     group: 'execution',
     placeholder: 'N',

@@ -200,7 +200,12 @@ function buildConfig(
   return freezeConfig({
     http: httpOf(flags, address, options),
     auth: { token, tokensFile: fileOf(flags.tokens, options), jwt: jwtOf(flags, fileOf(flags['jwt-keys'], options)) },
-    agents: { mode: agentModeOf(parsed), waitMs: flags['agent-wait-secs'] * 1000, version },
+    agents: {
+      mode: agentModeOf(parsed),
+      waitMs: flags['agent-wait-secs'] * 1000,
+      version,
+      trustsIcRoot: flags['trust-ic-root'],
+    },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,
@@ -348,8 +353,9 @@ function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): s
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
-  if (given.has('agent-wait-secs') && agentModeOf(parsed) === 'off')
-    warnings.push('--agent-wait-secs has no effect without --agents guarded or --agents open');
+  for (const name of ['agent-wait-secs', 'trust-ic-root'] as const)
+    if (given.has(name) && agentModeOf(parsed) === 'off')
+      warnings.push(`--${name} has no effect without --agents guarded or --agents open`);
   return warnings;
 }
 

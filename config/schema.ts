@@ -59,6 +59,8 @@ interface AgentsSection {
   readonly waitMs: number;
   /** The host's version, for agents that ask. */
   readonly version: string;
+  /** True if certificates of the Internet Computer prove senders. */
+  readonly trustsIcRoot: boolean;
 }
 
 interface MeteringSection {

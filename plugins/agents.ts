@@ -1,5 +1,6 @@
 import { Clock, definePlugin, Random } from '../kernel/index.ts';
 import { type AgentMode, Agents } from '../subsystems/agents/index.ts';
+import { IC_ROOT_KEY } from '../subsystems/agents/ic-root-key.ts';
 import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
@@ -10,6 +11,7 @@ interface AgentsConfig {
   readonly mode: AgentMode;
   readonly waitMs: number;
   readonly version: string;
+  readonly trustsIcRoot: boolean;
 }
 
 export const agentsPlugin = definePlugin({
@@ -17,8 +19,10 @@ export const agentsPlugin = definePlugin({
   provides: Agents,
   requires: { canisters: Canisters, management: Management, storage: Storage, clock: Clock, random: Random },
   create: (granted, { config }: { readonly config: AgentsConfig }): Agents => {
-    const { mode, waitMs, version } = config;
-    return mode === 'off' ? new NoAgents() : new LazyAgents(granted, { isOpen: mode === 'open', waitMs, version });
+    const { mode, waitMs, version, trustsIcRoot } = config;
+    const icRootKey = trustsIcRoot ? IC_ROOT_KEY : undefined;
+    if (mode === 'off') return new NoAgents();
+    return new LazyAgents(granted, { isOpen: mode === 'open', waitMs, version, icRootKey });
   },
   disabled: () => new NoAgents(),
   // Comes after the scheduler has drained, so that all calls have their answers.

@@ -20,6 +20,7 @@ import {
 } from '../ic/index.ts';
 import { openKey, requestKey } from '../scheduler/index.ts';
 import { certificateAlone, certifiedReply, factsOfRequest, queryAnswer, refusedCall } from './answers.ts';
+import { CanisterSignatures } from './canister-signatures.ts';
 import { type Certifier, type CertifierNeeds, startCertifier } from './certifier.ts';
 import {
   bad,
@@ -68,6 +69,8 @@ export interface AgentInterfaceOptions {
   /** Milliseconds that a synchronous call waits for its answer. */
   readonly waitMs: number;
   readonly version: string;
+  /** DER of the Internet Computer's root key, if canisters there may sign for senders. */
+  readonly icRootKey: Uint8Array | undefined;
 }
 
 interface KeptCertificate {
@@ -89,7 +92,9 @@ export class AgentInterface {
     this.#needs = needs;
     this.#options = options;
     this.#certifier = certifier;
-    this.#senders = new Senders(needs.clock);
+    const { identity, verifier } = certifier;
+    const roots = { own: identity.rootKey, ic: options.icRootKey };
+    this.#senders = new Senders(needs.clock, new CanisterSignatures(roots, verifier));
     this.#management = new ManagementCalls(needs, !options.isOpen);
   }
 
@@ -98,8 +103,9 @@ export class AgentInterface {
     return new AgentInterface(needs, options, await startCertifier(needs));
   }
 
-  close(): Promise<void> {
-    return this.#certifier.signer.close();
+  async close(): Promise<void> {
+    const { signer, verifier } = this.#certifier;
+    await Promise.all([signer.close(), verifier.close()]);
   }
 
   status(): Uint8Array {

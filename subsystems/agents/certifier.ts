@@ -1,5 +1,6 @@
 import type { Clock, Random } from '../../kernel/index.ts';
 import {
+  BlsVerifier,
   CertificateRounds,
   CertificateSigner,
   type HostIdentity,
@@ -19,6 +20,8 @@ export interface CertifierNeeds {
 export interface Certifier {
   readonly signer: CertificateSigner;
   readonly rounds: CertificateRounds;
+  /** Starts its thread with the first certificate that somebody shows. */
+  readonly verifier: BlsVerifier;
   readonly identity: HostIdentity;
 }
 
@@ -26,7 +29,8 @@ export interface Certifier {
 export async function startCertifier({ storage, clock, random }: CertifierNeeds): Promise<Certifier> {
   const signer = new CertificateSigner(await keptSecret(storage, random.bytes(SECRET_BYTES)));
   try {
-    return { signer, rounds: new CertificateRounds(signer, clock), identity: await signer.identity() };
+    const identity = await signer.identity();
+    return { signer, rounds: new CertificateRounds(signer, clock), verifier: new BlsVerifier(), identity };
   } catch (error) {
     await signer.close();
     throw error;

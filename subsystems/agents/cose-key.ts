@@ -29,7 +29,7 @@ type CoseMap = ReadonlyMap<number, number | Buffer>;
 
 /** Returns the COSE key that the DER wraps; undefined: it wraps none that an authenticator signs with. */
 export function coseKeyOf(der: Uint8Array): CoseKey | undefined {
-  const wrapped = der.length > DER_BYTES_MAX ? undefined : unwrapped(Buffer.from(der));
+  const wrapped = der.length > DER_BYTES_MAX ? undefined : bitsOf(der, OID);
   const map = wrapped === undefined ? undefined : new CoseReader(wrapped).map();
   const jwk = map === undefined ? undefined : jwkOf(map);
   if (map === undefined || jwk === undefined) return undefined;
@@ -42,12 +42,13 @@ export function coseKeyOf(der: Uint8Array): CoseKey | undefined {
   }
 }
 
-/** Returns the bits of a SubjectPublicKeyInfo of that OID. */
-function unwrapped(der: Buffer): Buffer | undefined {
+/** Returns the bits of a SubjectPublicKeyInfo of that OID, itself DER; undefined: the bytes are none. */
+export function bitsOf(bytes: Uint8Array, oid: Buffer): Buffer | undefined {
+  const der = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const info = contentOf(der, 0, SEQUENCE);
   if (info === undefined || info.end !== der.length) return undefined;
   const algorithm = contentOf(der, info.start, SEQUENCE);
-  if (algorithm === undefined || !der.subarray(algorithm.start, algorithm.end).equals(OID)) return undefined;
+  if (algorithm === undefined || !der.subarray(algorithm.start, algorithm.end).equals(oid)) return undefined;
   const bits = contentOf(der, algorithm.end, BIT_STRING);
   if (bits === undefined || bits.end !== der.length || der[bits.start] !== 0) return undefined;
   return der.subarray(bits.start + 1, bits.end);

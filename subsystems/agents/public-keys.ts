@@ -1,11 +1,12 @@
 /**
  * Public keys of senders, as DER SubjectPublicKeyInfo, and their signatures: Ed25519, ECDSA with SHA-256 on P-256 and
- * secp256k1, and those of WebAuthn authenticators. Signatures are verified in the threads of Node's pool; a key that
- * was seen before is kept.
+ * secp256k1, those of WebAuthn authenticators, and those of canisters. Signatures are verified in the threads of Node's
+ * pool, those of canisters in a thread of their own; a key that was seen before is kept.
  */
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { ServerError } from '../../kernel/index.ts';
 import { decodeCbor } from '../certification/index.ts';
+import { canisterKeyOf, type CanisterSignatures } from './canister-signatures.ts';
 import { coseKeyOf } from './cose-key.ts';
 
 const KEYS_MAX = 10_000;
@@ -45,17 +46,24 @@ interface Signed {
 /** Verifies signatures; keeps the keys that were used last. */
 export class PublicKeys {
   readonly #known = new Map<string, KnownKey>();
+  readonly #canisters: Pick<CanisterSignatures, 'verifies'>;
+
+  constructor(canisters: Pick<CanisterSignatures, 'verifies'>) {
+    this.#canisters = canisters;
+  }
 
   /** Returns the reason why these bytes are no key that this host takes; undefined: they are one. */
   problem(der: Uint8Array): string | undefined {
-    return this.#keyOf(der) === undefined
-      ? 'is no Ed25519, P-256, secp256k1 or WebAuthn key in DER (points uncompressed)'
+    return this.#keyOf(der) === undefined && canisterKeyOf(der) === undefined
+      ? 'is no Ed25519, P-256, secp256k1, WebAuthn or canister key in DER (points uncompressed)'
       : undefined;
   }
 
-  /** Resolves with true if the signature over the message is that key's. */
+  /** Resolves with true if the signature over the message is that key's. Rejects with ServerError `unavailable`. */
   verifies(der: Uint8Array, message: Uint8Array, signature: Uint8Array): Promise<boolean> {
     const known = this.#keyOf(der);
+    const canister = known === undefined ? canisterKeyOf(der) : undefined;
+    if (canister !== undefined) return this.#canisters.verifies(canister, message, signature);
     const signed = known?.isAuthenticator === true ? assertionOf(message, signature) : plain(message, signature);
     if (known === undefined || signed === undefined) return Promise.resolve(false);
     const { key, hash } = known;

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import { principalOfKey, separated } from '../certification/index.ts';
 import { ANONYMOUS, principalToText, sameBytes } from '../ic/index.ts';
+import type { CanisterSignatures } from './canister-signatures.ts';
 import { bad, type Delegation, type Envelope } from './envelope.ts';
 import { PublicKeys } from './public-keys.ts';
 
@@ -16,12 +17,13 @@ const NANOSECONDS_PER_MS = 1_000_000n;
 
 export class Senders {
   readonly #clock: Pick<Clock, 'nowMs'>;
-  readonly #keys = new PublicKeys();
+  readonly #keys: PublicKeys;
   /** Hashes of chains whose signatures are right, the newest last. */
   readonly #chains = new Set<string>();
 
-  constructor(clock: Pick<Clock, 'nowMs'>) {
+  constructor(clock: Pick<Clock, 'nowMs'>, canisters: Pick<CanisterSignatures, 'verifies'>) {
     this.#clock = clock;
+    this.#keys = new PublicKeys(canisters);
   }
 
   /**
@@ -69,7 +71,7 @@ export class Senders {
   async #endOfChain(senderKey: Uint8Array, delegations: readonly Delegation[]): Promise<Uint8Array> {
     const hasher = createHash('sha256').update(senderKey);
     for (const { hash, signature } of delegations) {
-      // A signature of 64 bytes cannot be read as another division of the same bytes.
+      // With its length before it, no signature can be read as another division of the same bytes.
       hasher.update(hash).update(`${signature.length}:`).update(signature);
     }
     const chain = hasher.digest('latin1');

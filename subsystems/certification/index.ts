@@ -3,6 +3,7 @@
  * and certificates that the host's own root key signs, in rounds. Clients verify them against the root key that
  * `GET /api/v2/status` names; they vouch for this host and for nobody else.
  */
+export { BlsVerifier } from './bls-verifier.ts';
 export { type CborMap, type CborValue, decodeCbor } from './cbor-reader.ts';
 export { CborWriter } from './cbor-writer.ts';
 export { CertificateRounds } from './certificate-rounds.ts';
@@ -10,3 +11,4 @@ export { CertificateSigner, type HostIdentity, principalOfKey } from './certific
 export { type Fact, type Path, separated } from './hash-tree.ts';
 export { keptSecret, type SecretStorage } from './kept-secret.ts';
 export { hashLarge, hashOfMap, leb128 } from './representation-hash.ts';
+export { Witness } from './witness-reader.ts';
