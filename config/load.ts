@@ -189,6 +189,13 @@ function restoreArchiveOf({ flags }: ParsedFlags, { directory }: LoadOptions): R
   return { ...paths, until: point, follows: follow };
 }
 
+/** Returns the section of the agent interface. */
+function agentsOf(parsed: ParsedFlags, version: string): ServerConfig['agents'] {
+  const { flags } = parsed;
+  const [waitMs, trustsIcRoot] = [flags['agent-wait-secs'] * 1000, flags['trust-ic-root']];
+  return { mode: agentModeOf(parsed), waitMs, version, trustsIcRoot };
+}
+
 function buildConfig(
   parsed: ParsedFlags,
   { address, token }: { readonly address: ListenAddress; readonly token: string | undefined },
@@ -200,12 +207,7 @@ function buildConfig(
   return freezeConfig({
     http: httpOf(flags, address, options),
     auth: { token, tokensFile: fileOf(flags.tokens, options), jwt: jwtOf(flags, fileOf(flags['jwt-keys'], options)) },
-    agents: {
-      mode: agentModeOf(parsed),
-      waitMs: flags['agent-wait-secs'] * 1000,
-      version,
-      trustsIcRoot: flags['trust-ic-root'],
-    },
+    agents: agentsOf(parsed, version),
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,
