@@ -113,7 +113,7 @@ suite('the page whose users log in', () => {
     await ann.click('#log-out');
     await ann.waitForSelector('#log-in:visible');
     assert.equal(await ann.locator('section:visible').count(), 0);
-    // A page that is not logged in is refused, as any program without credentials is.
+    // A page that is not logged in is refused, like programs without credentials.
     assert.equal((await server.post('/query-json/journal/entries', '[]')).status, 401);
   });
 
