@@ -4,6 +4,7 @@
  */
 import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
+import { BLS_KEY_PREFIX } from './certificate-signer.ts';
 
 /** A signature to verify: of 48 bytes, under a compressed point of 96. */
 export interface VerifyingRequest {
@@ -18,8 +19,6 @@ const THREAD_HEAP_MB = 64;
 const THREAD_STACK_MB = 4;
 const SIGNATURE_BYTES = 48;
 const POINT_BYTES = 96;
-/** DER of a key of this kind, before its point. */
-const KEY_PREFIX = Buffer.from('308182301d060d2b0601040182dc7c0503010201060c2b0601040182dc7c05030201036100', 'hex');
 
 export class BlsVerifier {
   readonly #thread: JobThread<VerifyingRequest, boolean>;
@@ -52,10 +51,10 @@ export class BlsVerifier {
    * what is no such key or signature. Rejects with ServerError `unavailable`.
    */
   async verifies(key: Uint8Array, message: Uint8Array, signature: Uint8Array): Promise<boolean> {
-    const isKey =
-      key.length === KEY_PREFIX.length + POINT_BYTES && KEY_PREFIX.equals(key.subarray(0, KEY_PREFIX.length));
+    const prefix = key.subarray(0, BLS_KEY_PREFIX.length);
+    const isKey = key.length === BLS_KEY_PREFIX.length + POINT_BYTES && Buffer.compare(prefix, BLS_KEY_PREFIX) === 0;
     if (!isKey || signature.length !== SIGNATURE_BYTES) return false;
-    return await this.#thread.run({ point: key.slice(KEY_PREFIX.length), message, signature: signature.slice() });
+    return await this.#thread.run({ point: key.slice(BLS_KEY_PREFIX.length), message, signature: signature.slice() });
   }
 
   close(): Promise<void> {

@@ -31,7 +31,8 @@ const THREAD_STACK_MB = 4;
 /** Order of the group of BLS12-381. */
 const ORDER = 0x73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001n;
 const SCALAR_BYTES = 48;
-const ROOT_KEY_PREFIX = Buffer.from(
+/** DER of a BLS key in G2, before its compressed point of 96 bytes. */
+export const BLS_KEY_PREFIX: Uint8Array = Buffer.from(
   '308182301d060d2b0601040182dc7c0503010201060c2b0601040182dc7c05030201036100',
   'hex',
 );
@@ -82,7 +83,7 @@ export class CertificateSigner {
   /** Resolves with the public keys. Rejects with ServerError `unavailable` if the thread cannot make them. */
   async identity(): Promise<HostIdentity> {
     const point = await this.#thread.run({ secret: this.#secret, message: undefined });
-    const rootKey = Buffer.concat([ROOT_KEY_PREFIX, point]);
+    const rootKey = Buffer.concat([BLS_KEY_PREFIX, point]);
     const nodeKey = createPublicKey(this.#node).export({ format: 'der', type: 'spki' });
     return { rootKey, subnetId: principalOfKey(rootKey), nodeKey, nodeId: principalOfKey(nodeKey) };
   }
