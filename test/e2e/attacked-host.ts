@@ -12,7 +12,7 @@ import { compiledActor } from '../subsystems/agents/actor.ts';
 import { newSigner } from '../subsystems/agents/raw-agent.ts';
 
 const ISSUER = 'https://issuer.example';
-const ROOT = { authorization: 'Bearer root' };
+export const ROOT = { authorization: 'Bearer root' };
 const ACTORS = ['shop', 'bank'] as const;
 export const SHOP_HEX = '80000000001000010101';
 export const BANK_HEX = '80000000001000020101';

@@ -152,8 +152,8 @@ export async function send(
   };
 }
 
-export async function rootKeyOf(server: Fetching): Promise<Uint8Array> {
-  const response = await server.fetch('/api/v2/status');
+export async function rootKeyOf(server: Fetching, headers: Readonly<Record<string, string>> = {}): Promise<Uint8Array> {
+  const response = await server.fetch('/api/v2/status', { headers });
   const status = decodeCbor(Buffer.from(await response.arrayBuffer())) as CborMap;
   return status.get('root_key') as Uint8Array;
 }
