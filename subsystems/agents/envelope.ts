@@ -3,7 +3,7 @@
  * `senders.ts`'s question.
  */
 import { ServerError } from '../../kernel/index.ts';
-import { type CborMap, type CborValue, decodeCbor, hashLarge, hashOfMap, type Path } from '../certification/index.ts';
+import { type CborMap, type CborValue, decodeCbor, hashInTurns, type Path } from '../certification/index.ts';
 import { PRINCIPAL_BYTES_MAX } from '../ic/index.ts';
 
 const NONCE_BYTES_MAX = 32;
@@ -68,10 +68,10 @@ export async function readEnvelope(body: Uint8Array, type: Envelope['type']): Pr
   const common = {
     sender: principalAt(content.get('sender'), 'content.sender'),
     expiry: numberAt(content.get('ingress_expiry'), 'content.ingress_expiry'),
-    requestId: hashOfMap(content, await hashLarge(content)),
+    requestId: await hashInTurns(content),
     senderKey: optionalBytes(envelope, 'sender_pubkey'),
     signature: optionalBytes(envelope, 'sender_sig'),
-    delegations: delegationsIn(envelope),
+    delegations: await delegationsIn(envelope),
   };
   if (type === 'read_state') return { type, paths: pathsIn(content), ...common };
   return {
@@ -108,25 +108,26 @@ function nonceIn(content: CborMap): void {
   if (length > NONCE_BYTES_MAX) throw bad('content.nonce', `has ${length} of at most ${NONCE_BYTES_MAX} bytes`);
 }
 
-function delegationsIn(envelope: CborMap): readonly Delegation[] {
+async function delegationsIn(envelope: CborMap): Promise<readonly Delegation[]> {
   const value = envelope.get('sender_delegation');
   if (value === undefined) return [];
-  const list = listAt(value, 'sender_delegation', DELEGATIONS_MAX);
-  return list.map((each, index) => {
+  const delegations: Delegation[] = [];
+  for (const [index, each] of listAt(value, 'sender_delegation', DELEGATIONS_MAX).entries()) {
     const place = `sender_delegation[${index}]`;
     const signed = mapAt(each, place);
     const delegation = mapAt(signed.get('delegation'), `${place}.delegation`);
     const targets = delegation.get('targets');
     const permissions = delegation.get('permissions');
-    return {
+    delegations.push({
       publicKey: bytesAt(delegation.get('pubkey'), `${place}.delegation.pubkey`),
       expiration: numberAt(delegation.get('expiration'), `${place}.delegation.expiration`),
       targets: targets === undefined ? undefined : targetsIn(targets, `${place}.delegation.targets`),
       permissions: permissions === undefined ? undefined : textAt(permissions, `${place}.delegation.permissions`),
-      hash: hashOfMap(delegation),
+      hash: await hashInTurns(delegation),
       signature: bytesAt(signed.get('signature'), `${place}.signature`),
-    };
-  });
+    });
+  }
+  return delegations;
 }
 
 function targetsIn(value: CborValue, place: string): readonly Uint8Array[] {

@@ -19,8 +19,10 @@ interface CborQuotas {
 }
 
 const QUOTAS: CborQuotas = { itemsMax: 25_000, depthMax: 16 };
-/** Longest text: longer ones are no field of a request. */
-const TEXT_BYTES_MAX = 64 * 1024;
+/** Bytes of all texts together, keys included: no request has so many. */
+const TEXT_BYTES_MAX = 256 * 1024;
+/** Keys of all maps together: 20 delegations have some 150. */
+const KEYS_MAX = 1000;
 const BIG_NUMBER_BYTES_MAX = 32;
 const SELF_DESCRIBED = 55_799;
 const BIG_NUMBER = 2;
@@ -37,6 +39,8 @@ class Reader {
   #at = 0;
   #itemsLeft: number;
   #depthLeft: number;
+  #textBytesLeft = TEXT_BYTES_MAX;
+  #keysLeft = KEYS_MAX;
 
   constructor(bytes: Uint8Array, { itemsMax, depthMax }: CborQuotas) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -89,6 +93,8 @@ class Reader {
 
   #map(count: bigint): CborMap {
     const length = this.#count(count);
+    if (length > this.#keysLeft) throw this.#bad(`the maps have more than ${KEYS_MAX} keys`);
+    this.#keysLeft -= length;
     const map = new Map<string, CborValue>();
     for (let index = 0; index < length; index++) {
       const key = this.#value();
@@ -110,8 +116,9 @@ class Reader {
   }
 
   #text(length: bigint): string {
-    if (length > TEXT_BYTES_MAX) throw this.#bad(`a text has ${length} of at most ${TEXT_BYTES_MAX} bytes`);
     const bytes = this.#take(length);
+    if (bytes.length > this.#textBytesLeft) throw this.#bad(`the texts have more than ${TEXT_BYTES_MAX} bytes`);
+    this.#textBytesLeft -= bytes.length;
     if (!isUtf8(bytes)) throw this.#bad('a text is not UTF-8');
     return bytes.toString('utf8');
   }

@@ -98,6 +98,20 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('./fuzz-modules.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'cbor',
+    claims: 'bodies of any bytes for /api are read or refused, none holds the main thread for more than 5 ms',
+    unit: 'inputs',
+    count: 1_000_000,
+    runs: [{ file: new URL('../fuzz/envelopes.test.ts', import.meta.url), label: '' }],
+  },
+  {
+    name: 'witnesses',
+    claims: 'witnesses of random rounds prove what was asked for, and neither show nor deny what others asked for',
+    unit: 'rounds',
+    count: 5000,
+    runs: [{ file: new URL('../subsystems/certification/witnesses.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'flips',
     claims:
       'a bit flipped anywhere in a state directory, or a segment of its log that is lost, is told, or changes nothing',

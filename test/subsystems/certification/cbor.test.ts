@@ -62,12 +62,25 @@ suite('CBOR from outside', () => {
       ['bb ffffffffffffffff', /values are announced/],
       ['61 ff', /not UTF-8/],
       ['01 01', /1 bytes follow the value/],
-      ['7a 00010001', /65537 of at most 65536 bytes/],
+      [`7a 00040001 ${'61'.repeat(262_145)}`, /the texts have more than 262144 bytes/],
+      [`83 ${`79 ffff ${'61'.repeat(65_535)}`.repeat(2)} 7a 00020003 ${'61'.repeat(131_075)}`, /the texts have more/],
       ['81'.repeat(17) + '01', /nested too deeply/],
       ['d9d9f7'.repeat(17) + '01', /nested too deeply/],
     ];
     for (const [text, reason] of cases) assert.match(refusal(hex(text)), reason, text);
     assert.match(refusal(Buffer.concat([hex('9a 000186a0'), Buffer.alloc(100_000)])), /too many values/);
+    const keys = Array.from(
+      { length: 1001 },
+      (_, key) =>
+        `64 ${Buffer.from(String(key + 1000))
+          .toString('hex')
+          .slice(0, 8)} 00`,
+    );
+    assert.match(refusal(hex(`b9 03e9 ${keys.join('')}`)), /the maps have more than 1000 keys/);
+    const halves = [keys.slice(0, 500), keys.slice(500)].map(
+      (each) => `b9 0${each.length.toString(16)} ${each.join('')}`,
+    );
+    assert.match(refusal(hex(`82 ${halves.join('')}`)), /the maps have more than 1000 keys/);
     assert.equal((decodeCbor(hex(`${'81'.repeat(16)}01`)) as readonly unknown[]).length, 1);
   });
 

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { CborValue } from '../../../subsystems/certification/index.ts';
 
-type Tree =
+export type Tree =
   | { readonly kind: 'empty' }
   | { readonly kind: 'fork'; readonly left: Tree; readonly right: Tree }
   | { readonly kind: 'labeled'; readonly label: Buffer; readonly tree: Tree }
