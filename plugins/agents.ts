@@ -4,6 +4,7 @@ import { IC_ROOT_KEY } from '../subsystems/agents/ic-root-key.ts';
 import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { Execution } from '../subsystems/execution/index.ts';
 import { Management } from '../subsystems/management/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -17,12 +18,21 @@ interface AgentsConfig {
 export const agentsPlugin = definePlugin({
   name: 'agents',
   provides: Agents,
-  requires: { canisters: Canisters, management: Management, storage: Storage, clock: Clock, random: Random },
+  requires: {
+    canisters: Canisters,
+    execution: Execution,
+    management: Management,
+    storage: Storage,
+    clock: Clock,
+    random: Random,
+  },
   create: (granted, { config }: { readonly config: AgentsConfig }): Agents => {
     const { mode, waitMs, version, trustsIcRoot } = config;
     const icRootKey = trustsIcRoot ? IC_ROOT_KEY : undefined;
     if (mode === 'off') return new NoAgents();
-    return new LazyAgents(granted, { isOpen: mode === 'open', waitMs, version, icRootKey });
+    const agents = new LazyAgents(granted, { isOpen: mode === 'open', waitMs, version, icRootKey });
+    granted.execution.rootKeyFrom?.(() => agents.rootKey());
+    return agents;
   },
   disabled: () => new NoAgents(),
   // Comes after the scheduler has drained, so that all calls have their answers.

@@ -108,8 +108,12 @@ export class AgentInterface {
     await Promise.all([signer.close(), verifier.close()]);
   }
 
+  get rootKey(): Uint8Array {
+    return this.#certifier.identity.rootKey;
+  }
+
   status(): Uint8Array {
-    const out = new CborWriter().selfDescribed().map(4).text('root_key').bytes(this.#certifier.identity.rootKey);
+    const out = new CborWriter().selfDescribed().map(4).text('root_key').bytes(this.rootKey);
     out.text('impl_version').text(`svc ${this.#options.version}`);
     return out.text('replica_health_status').text('healthy').text('ic_api_version').text(API_VERSION).done();
   }

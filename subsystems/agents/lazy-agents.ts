@@ -27,6 +27,11 @@ export class LazyAgents implements Agents {
     return (await this.#start()).status();
   }
 
+  /** Resolves with the host's root key, DER. */
+  async rootKey(): Promise<Uint8Array> {
+    return (await this.#start()).rootKey;
+  }
+
   answer(request: AgentRequest): Promise<AgentAnswer> {
     const answering = this.#answer(request);
     this.#answering.add(answering);

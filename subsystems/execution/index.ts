@@ -303,6 +303,11 @@ export interface CanisterLifecycle {
   /** Sets variables that every canister gets besides its own; for canisters that are created or woken from now on. */
   shareEnvironment(variables: ReadonlyMap<string, string>): void;
   /**
+   * Names the source of the host's root key, which is asked before code runs that reads the key. Without it, and with
+   * an execution that lacks this, canisters read a key of zeros.
+   */
+  rootKeyFrom?(source: () => Promise<Uint8Array>): void;
+  /**
    * Returns the ms by which the canister's time is ahead of the clock: 0, unless the clock was ahead once before a
    * restart.
    */

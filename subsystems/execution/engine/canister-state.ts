@@ -47,7 +47,7 @@ export class CanisterState implements MessageNumbers {
   readonly account: CyclesAccount;
   /** Replaced as a whole when code is installed on fresh state. */
   stable: StableMemory;
-  /** True if a message has read the variables: its effects depend on them. */
+  /** True if a message has read the variables, or the host's key: its effects depend on them. */
   hasReadEnvironment = false;
   status: CanisterStatus = 'running';
   version = NO_NUMBERS.version;
@@ -101,12 +101,19 @@ export class CanisterState implements MessageNumbers {
     return this.#environment;
   }
 
+  /** The host, as a message sees it: its effects depend on that. */
+  get host(): Pick<Environment, 'rootKey' | 'subnetId'> {
+    this.hasReadEnvironment = true;
+    return this.#shared;
+  }
+
   /** Variables that all canisters have. */
   get shared(): Environment {
     return this.#shared;
   }
 
   set shared(shared: Environment) {
+    if (shared === this.#shared) return;
     this.#shared = shared;
     this.#environment = shared.with(this.#env);
   }

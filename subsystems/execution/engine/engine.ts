@@ -269,6 +269,8 @@ export class Engine {
   /** Does the same as `change`, for a driver; TOO_LONG as in `executing`. */
   *changing(canister: CanisterState, code: InstrumentedCode, change: CodeChange, nowMs: number): Running<EngineResult> {
     this.#open(canister);
+    // The root key may have come for this very code.
+    canister.shared = this.#shared.environment;
     let result: EngineResult;
     try {
       result = yield* changeCode(this.#runtime, canister, code, change, nowMs);
@@ -359,6 +361,7 @@ export class Engine {
     image: Omit<CanisterImage, 'module'>,
   ): Running<string | undefined> {
     assertClosed(canister);
+    canister.shared = this.#shared.environment;
     return restoreState(this.#runtime, canister, code, image);
   }
 }

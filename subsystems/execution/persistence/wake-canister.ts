@@ -60,6 +60,8 @@ export function* wakeCanister(
   stand(canister, header);
   const { shared, persistence } = canister;
   if (persistence !== undefined) persistence.isReplaying = true;
+  // A message that read another key than zeros has it in its record.
+  canister.shared = shared.withoutRootKey();
   const { bytes, ends } = log.records;
   const reader = new LogReader(bytes);
   let start = 0;

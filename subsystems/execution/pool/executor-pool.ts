@@ -46,6 +46,7 @@ import { ModuleLoader } from './module-loader.ts';
 import { type Placed, PlacedCanisters } from './placed-canisters.ts';
 import { threadStopped, tooManyHeaps, unfit } from './refusals.ts';
 import { PoolModules, type UsedLoader } from './pool-modules.ts';
+import { SharedEnvironment } from './shared-environment.ts';
 import type { Recall } from '../wire/recalls.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
@@ -80,7 +81,7 @@ export class ExecutorPool implements Execution {
   readonly #times: CanisterTimes;
   readonly #log: Logger;
   #listener: ExecutionListener = NOBODY;
-  #environment: ReadonlyMap<string, string> = new Map();
+  readonly #environment = new SharedEnvironment(() => this.#started());
   #isRefusing = false;
   #isClosing = false;
 
@@ -102,7 +103,8 @@ export class ExecutorPool implements Execution {
       this.#log.warn(`instrumented modules cannot be kept, so the next start makes them anew: ${reason}`);
     const types = new TypeBudget(bounds.typesMax);
     this.#loader = loader ?? new ModuleLoader({ ...options, onCacheFailure, types });
-    this.#modules = new PoolModules(this.#loader, (hash) => this.#release(hash), granted.clock, bounds.idleModuleMs);
+    const events = { readyFor: this.#environment.readyFor, release: (hash: string): void => this.#release(hash) };
+    this.#modules = new PoolModules(this.#loader, events, granted.clock, bounds.idleModuleMs);
     this.#tables = new ExecutorTables(options.executors, options.memoryBytes);
     this.#canisters = new PlacedCanisters({
       heaps: new HeapBudget(bounds.heapAddressGibMax),
@@ -180,8 +182,11 @@ export class ExecutorPool implements Execution {
   }
 
   shareEnvironment(variables: ReadonlyMap<string, string>): void {
-    this.#environment = variables;
-    for (const executor of this.#started()) executor.send({ kind: 'environment', variables });
+    this.#environment.share(variables);
+  }
+
+  rootKeyFrom(source: () => Promise<Uint8Array>): void {
+    this.#environment.rootKeyFrom(source);
   }
 
   attend(listener: ExecutionListener): void {
@@ -456,7 +461,7 @@ export class ExecutorPool implements Execution {
       died: (reason: string) => this.#replace(executorIndex, reason),
     };
     const executor = new Executor(settings, events, this.#startThread);
-    if (this.#environment.size > 0) executor.send({ kind: 'environment', variables: this.#environment });
+    this.#environment.tell(executor);
     if (this.#isRefusing) executor.refuseNew();
     return executor;
   }

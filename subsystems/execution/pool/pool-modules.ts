@@ -13,18 +13,24 @@ import type { LoadedModule, ModuleLoader } from './module-loader.ts';
 
 export type UsedLoader = Pick<ModuleLoader, 'prepare' | 'load' | 'describe' | 'storedIs' | 'forget' | 'close'>;
 
+interface ModuleEvents {
+  /** Resolves when code may run, before it is there for anybody; undefined: it may. */
+  readonly readyFor: (code: InstrumentedCode) => Promise<void> | undefined;
+  /** Called when the loader has forgotten a module; a holder of its description may install it all the same. */
+  readonly release: (hash: string) => void;
+}
+
 export class PoolModules {
   readonly uses: IdleModules;
   readonly #loader: UsedLoader;
+  readonly #readyFor: ModuleEvents['readyFor'];
   readonly #described: DescribedModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
 
-  /**
-   * Calls `release` when the loader has forgotten a module; a holder of its description may install it all the same.
-   */
-  constructor(loader: UsedLoader, release: (hash: string) => void, clock: Clock, idleMs?: number) {
+  constructor(loader: UsedLoader, { readyFor, release }: ModuleEvents, clock: Clock, idleMs?: number) {
     this.#loader = loader;
-    this.#described = new DescribedModules((bytes) => loader.load(bytes));
+    this.#readyFor = readyFor;
+    this.#described = new DescribedModules((bytes) => this.#load(bytes));
     const forget = (hash: string): void => {
       void loader.forget(hash);
       release(hash);
@@ -33,7 +39,7 @@ export class PoolModules {
   }
 
   async prepare(bytes: Uint8Array): Promise<ModuleInfo> {
-    return this.#take(await this.#loader.load(bytes));
+    return this.#take(await this.#load(bytes));
   }
 
   async describe(bytes: Uint8Array): Promise<ModuleInfo> {
@@ -46,6 +52,12 @@ export class PoolModules {
   async complete(module: ModuleInfo): Promise<void> {
     const loading = this.#described.load(module);
     if (loading !== undefined) this.#take(await loading);
+  }
+
+  async #load(bytes: Uint8Array): Promise<LoadedModule> {
+    const loaded = await this.#loader.load(bytes);
+    await this.#readyFor(loaded.code);
+    return loaded;
   }
 
   #take(loaded: LoadedModule): ModuleInfo {

@@ -28,7 +28,7 @@ export type HostCommand =
   /** Comes before the first command that names its hash. */
   | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
   | { readonly kind: 'forgetModule'; readonly hash: string }
-  /** The variables of all canisters that come after it. */
+  /** The variables of all canisters, with the host's root key. */
   | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
   /** The changes that a message has handed over as `ahead` are durable. */
   | { readonly kind: 'stored'; readonly ticket: number }

@@ -1,0 +1,61 @@
+/**
+ * Facts of the host that all canisters have alike: variables, and its root key for those that read it. The key is
+ * asked for when the first module comes that does, so that a host without such modules makes none.
+ *
+ * Main thread; asks whoever has the key, and nobody else.
+ */
+import type { Executor } from './executor.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import { ROOT_KEY_NAME } from '../wire/root-key-name.ts';
+
+/** Imports whose answers depend on the key. The sizes do not. */
+const READING: ReadonlySet<string> = new Set(['root_key_copy', 'subnet_self_copy']);
+
+/** Returns the host's root key, DER. */
+type RootKeySource = () => Promise<Uint8Array>;
+
+type Told = Pick<Executor, 'send'>;
+
+export class SharedEnvironment {
+  readonly #executors: () => readonly Told[];
+  #texts: ReadonlyMap<string, string> = new Map();
+  #source: RootKeySource | undefined;
+  #asking: Promise<void> | undefined;
+
+  /** `executors` returns those that have started. */
+  constructor(executors: () => readonly Told[]) {
+    this.#executors = executors;
+  }
+
+  /** Adds variables, for canisters that are created, woken or given code from now on. */
+  share(texts: Iterable<readonly [string, string]>): void {
+    this.#texts = new Map([...this.#texts, ...texts]);
+    for (const executor of this.#executors()) this.tell(executor);
+  }
+
+  tell(executor: Told): void {
+    if (this.#texts.size > 0) executor.send({ kind: 'environment', variables: this.#texts });
+  }
+
+  /** Names the source of the key. Without one the host has none. */
+  rootKeyFrom(source: RootKeySource): void {
+    this.#source = source;
+  }
+
+  /** Resolves when the code may run; undefined: it may. Rejects as the source does, and asks again the next time. */
+  readonly readyFor = ({ module }: InstrumentedCode): Promise<void> | undefined => {
+    const source = this.#source;
+    if (source === undefined || !WebAssembly.Module.imports(module).some(({ name }) => READING.has(name)))
+      return undefined;
+    return (this.#asking ??= this.#ask(source));
+  };
+
+  async #ask(source: RootKeySource): Promise<void> {
+    try {
+      this.share([[ROOT_KEY_NAME, Buffer.from(await source()).toString('hex')]]);
+    } catch (error) {
+      this.#asking = undefined;
+      throw error;
+    }
+  }
+}
