@@ -148,7 +148,8 @@ export class ByteWriter {
   /** Writes an integer of any size as LEB128, signed if `isSigned` is true. */
   writeBigLeb(value: bigint, isSigned: boolean): void {
     const high = value >> LOW_BITS;
-    if (high !== 0n && high < Number.MAX_SAFE_INTEGER && high > Number.MIN_SAFE_INTEGER) {
+    // -1: the groups below may hold the sign already.
+    if (high !== 0n && high !== -1n && high < Number.MAX_SAFE_INTEGER && high > Number.MIN_SAFE_INTEGER) {
       // Seven groups of 7 bits and the rest are plain numbers, for everything of up to 102 bits.
       this.reserve(16);
       let low = Number(BigInt.asUintN(49, value));

@@ -56,6 +56,20 @@ test('value text by the types of an interface', () => {
   assert.equal(hex(codecOf('opt nat').encodeText('(5)')), hex(toCandid(codecOf('opt nat'), '[5]')));
 });
 
+test('integers are as short as they can be, whatever their size and sign', () => {
+  const tuple = codecOf('int');
+  for (const bits of [0n, 6n, 7n, 31n, 47n, 48n, 49n, 50n, 52n, 53n, 63n, 100n, 200n]) {
+    for (const number of [2n ** bits, 2n ** bits - 1n, -(2n ** bits), -(2n ** bits) - 1n]) {
+      const written = tuple.encodeText(`(${number})`);
+      const digits = Array.from(written.subarray(7), (byte) => byte & 127);
+      const [top = 0, below] = digits.toReversed();
+      assert.equal(fromCandid(tuple, written, true), `[{"$svc":"int","value":"${number}"}]`);
+      const repeatsSign = below !== undefined && top === (below < 64 ? 0 : 127);
+      assert.ok(!repeatsSign, `${number} is ${hex(written)}`);
+    }
+  }
+});
+
 test('fields that the type does not have are left out, as Candid does with bytes', () => {
   // Lines 78, 233 and 234 of construct.test.did in Candid's own suite.
   const rows: readonly (readonly [string, string, string])[] = [
