@@ -85,6 +85,20 @@ const SCREENS: Readonly<Record<string, { readonly hash: string; readonly until: 
       await page.locator('[aria-invalid=true]').first().waitFor();
     },
   },
+  'saved calls': {
+    hash: '#/orders/call/list',
+    until: async (page) => {
+      const save = page.getByRole('button', { name: 'Save …' });
+      await save.click();
+      await page.getByLabel('Name of the saved call').fill('W'.repeat(80));
+      await page.keyboard.press('Enter');
+      await page.getByText('Saved calls (1)').click();
+      await save.click();
+      await page.getByLabel('Name of the saved call').fill('');
+      await page.keyboard.press('Enter');
+      await page.getByText('type a name').waitFor();
+    },
+  },
   tree: {
     hash: '#/orders/call/sum',
     until: async (page) => {

@@ -1,6 +1,7 @@
 /** Unfinished calls: a half-filled form and the result of its last call, by actor and method. */
 import type { CallAnswer } from './api.ts';
 import type { Parameter } from './candid/did-types.ts';
+import { candidText } from './candid/candid-text.ts';
 import { decodeForm } from './candid/decode-form.ts';
 import { encodeForm, type FormArgument, type Problems } from './candid/encode-form.ts';
 import { emptyValues, type FormValue } from './candid/form-value.ts';
@@ -73,6 +74,17 @@ export class CallDraft {
     }
     const json = encodeForm(this.#arguments(parameters), isLossless, this.problems);
     return this.problems.size === 0 ? json : undefined;
+  }
+
+  /** Returns the arguments as Candid text; undefined, with the problems, if they do not fit their types. */
+  writeCandid(parameters: readonly Parameter[], isLossless: boolean): string | undefined {
+    if (this.write(parameters, isLossless) === undefined) return undefined;
+    if (this.isJson && !this.#read(parameters, isLossless)) return undefined;
+    const problems: Problems = new Map();
+    encodeForm(this.#arguments(parameters), isLossless, problems);
+    // Gaps of the form that have become `null` in its JSON.
+    [this.jsonProblem] = problems.values();
+    return this.jsonProblem === undefined ? candidText(this.#arguments(parameters)) : undefined;
   }
 
   /** Looks again at a form that was found wrong: problems go when they are corrected. */

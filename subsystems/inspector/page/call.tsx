@@ -5,15 +5,31 @@ import type { CallDrafts } from './call-drafts.ts';
 import { type CallableMethod, callableMethods } from './callable-methods.ts';
 import type { DidInterface } from './candid/did-types.ts';
 import { structureOf } from './candid/structure.ts';
+import { useRedraw } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { MethodCall } from './method-call.tsx';
-import type { SharedCall } from './place.ts';
+import { hashOf, type SharedCall } from './place.ts';
+import type { SavedCall } from './saved-calls.ts';
+import { SavedCalls } from './saved-calls-list.tsx';
 import { Lack } from './lack.tsx';
 import { useLacking } from './use-rights.ts';
 
 const SEARCHED_METHODS_MIN = 12;
 /** Methods that are listed at once; an interface may have tens of thousands. */
 const LISTED_METHODS_MAX = 200;
+
+interface CallTabProps {
+  readonly actor: Actor;
+  readonly api: Api;
+  readonly known: ActorInterface;
+  readonly drafts: CallDrafts;
+  readonly hasToken: boolean;
+  readonly method: string | undefined;
+  /** Call that the address brings. */
+  readonly shared: SharedCall | undefined;
+  readonly choose: (method: string) => void;
+  readonly go: (hash: string) => void;
+}
 
 /** The methods of an actor, and the form of the chosen one. */
 export function CallTab({
@@ -25,28 +41,29 @@ export function CallTab({
   method,
   shared,
   choose,
-}: {
-  readonly actor: Actor;
-  readonly api: Api;
-  readonly known: ActorInterface;
-  readonly drafts: CallDrafts;
-  readonly hasToken: boolean;
-  readonly method: string | undefined;
-  /** Call that the address brings. */
-  readonly shared: SharedCall | undefined;
-  readonly choose: (method: string) => void;
-}) {
+  go,
+}: CallTabProps) {
+  const redraw = useRedraw();
   const lacksDescribe = useLacking(actor)('describe');
   const { methods, isNamed } = useMethods(actor, types, method);
   const chosen = methods.find(({ name }) => name === method) ?? methods[0];
   const key = useMemo(() => (chosen === undefined ? '' : draftKey(actor, chosen)), [actor.id, chosen]);
   const text = shared === undefined || chosen?.name !== method ? '' : JSON.stringify([key, shared]);
   const taken = useRef('');
-  if (!isLoading && chosen !== undefined && shared !== undefined && text !== taken.current) {
+  /** Address that is taken once more: what was typed since makes way for what was saved. */
+  const again = useRef('');
+  const isAgain = again.current !== '' && again.current === hashOf(actor.name, 'call', method, shared);
+  if (!isLoading && chosen !== undefined && shared !== undefined && (isAgain || text !== taken.current)) {
     taken.current = text;
+    again.current = '';
     const parameters = chosen.described?.parameters;
     if (text !== '') drafts.of(key, parameters).take(shared, parameters ?? []);
   }
+  const open = (saved: SavedCall): void => {
+    again.current = hashOf(saved.actor, 'call', saved.method, saved.shared);
+    go(again.current);
+    redraw();
+  };
   if (isLoading) return <p class="empty">Asking for the interface …</p>;
   return (
     <>
@@ -59,11 +76,14 @@ export function CallTab({
         </p>
       )}
       <div class="call">
-        {isNamed ? (
-          <MethodName choose={choose} scope={lacksDescribe} />
-        ) : (
-          <MethodList methods={methods} chosen={chosen} choose={choose} />
-        )}
+        <div class="methods">
+          {isNamed ? (
+            <MethodName choose={choose} scope={lacksDescribe} />
+          ) : (
+            <MethodList methods={methods} chosen={chosen} choose={choose} />
+          )}
+          <SavedCalls actor={actor.name} open={open} />
+        </div>
         {chosen === undefined ? (
           <p class="empty">{isNamed ? 'Type the name of a method.' : 'This actor has no methods.'}</p>
         ) : (
@@ -108,7 +128,7 @@ function MethodName({
   const [name, setName] = useState('');
   return (
     <form
-      class="methods"
+      class="named"
       onSubmit={(event) => {
         event.preventDefault();
         if (name.trim() !== '') choose(name.trim());
@@ -140,7 +160,7 @@ function MethodList({
   const [filter, setFilter] = useState('');
   const shown = methods.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
   return (
-    <div class="methods">
+    <>
       {methods.length >= SEARCHED_METHODS_MIN && (
         <input
           type="search"
@@ -170,7 +190,7 @@ function MethodList({
       {shown.length > LISTED_METHODS_MAX && (
         <p class="hint">and {shown.length - LISTED_METHODS_MAX} more: filter by name</p>
       )}
-    </div>
+    </>
   );
 }
 

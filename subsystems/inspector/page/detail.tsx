@@ -108,6 +108,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
             method={method.current}
             shared={place.shared}
             choose={(chosen) => go(hashOf(name, 'call', chosen))}
+            go={go}
           />
         </Panel>
       )}

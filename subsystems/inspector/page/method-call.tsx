@@ -2,19 +2,18 @@ import type { TargetedKeyboardEvent } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { Actor, Api, CallRequest } from './api.ts';
 import { Answer, Elapsed } from './call-answer.tsx';
+import { CallCopies } from './call-copies.tsx';
 import type { CallDraft } from './call-drafts.ts';
 import type { CallableMethod } from './callable-methods.ts';
 import type { DidMethod } from './candid/did-types.ts';
 import { principalProblem } from './candid/principal.ts';
 import { typeText } from './candid/type-text.ts';
-import { curlCommand, fetchCode } from './curl.ts';
 import { bytesOfHex } from './hex.ts';
 import { FormField } from './form.tsx';
 import { useRedraw } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
-import { hashOf, type SharedCall } from './place.ts';
 import { LiveQuery } from './live-query.tsx';
-import { CopyButton, Failure } from './pieces.tsx';
+import { Failure } from './pieces.tsx';
 import { LackHint } from './lack.tsx';
 import { useLacking, useRights } from './use-rights.ts';
 
@@ -39,11 +38,11 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
   const claims = useRights().isWhole;
 
   /** Returns undefined if the form cannot be encoded: its problems are shown, and the first one gets the focus. */
-  const write = (): CallRequest | undefined => {
-    const request = requestOf(actor, { method, draft, isLossless, asQuery, claims });
+  const write = (): CallRequest | undefined => shown(requestOf(actor, { method, draft, isLossless, asQuery, claims }));
+  const shown = <T,>(written: T | undefined): T | undefined => {
     redraw();
-    if (request === undefined) focusProblem();
-    return request;
+    if (written === undefined) focusProblem();
+    return written;
   };
   const focusProblem = (): void => {
     // Waits for the drawing.
@@ -82,30 +81,41 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
           method={method}
           draft={draft}
           asQuery={asQuery}
+          write={write}
+          {...{ isWatched: watched !== undefined, watch: setWatched }}
+        />
+        <CallCopies
+          method={method}
           hasToken={hasToken}
           write={write}
-          isWatched={watched !== undefined}
-          watch={setWatched}
+          writeCandid={() => shown(draft.writeCandid(method.described?.parameters ?? [], isLossless))}
         />
       </form>
       {watched !== undefined && <LiveQuery api={api} request={watched} close={() => setWatched(undefined)} />}
-      {draft.error !== undefined && <Failure error={draft.error} />}
-      {draft.answer !== undefined && <Answer answer={draft.answer} actor={actor} api={api} />}
+      <Outcome draft={draft} actor={actor} api={api} />
     </section>
   );
 }
 
-/** Buttons that make the call, watch it, or copy it. */
+function Outcome({ draft, actor, api }: Pick<MethodCallProps, 'draft' | 'actor' | 'api'>) {
+  return (
+    <>
+      {draft.error !== undefined && <Failure error={draft.error} />}
+      {draft.answer !== undefined && <Answer answer={draft.answer} actor={actor} api={api} />}
+    </>
+  );
+}
+
+/** Buttons that make the call or watch it. */
 function Buttons({
   actor,
   method,
   draft,
   asQuery,
-  hasToken,
   write,
   isWatched,
   watch,
-}: Pick<MethodCallProps, 'actor' | 'method' | 'draft' | 'hasToken'> & {
+}: Pick<MethodCallProps, 'actor' | 'method' | 'draft'> & {
   readonly asQuery: boolean;
   readonly write: () => CallRequest | undefined;
   readonly isWatched: boolean;
@@ -114,16 +124,6 @@ function Buttons({
   const lacking = useLacking(actor);
   const lacks = lacking(asQuery ? 'query' : 'call');
   const lacksWatch = lacking('watch');
-  const copied = (textOf: (request: CallRequest) => string) => (): string | undefined => {
-    const request = write();
-    return request === undefined ? undefined : textOf(request);
-  };
-  const curl = copied((request) => curlCommand(location.origin, request, hasToken));
-  const code = copied((request) => fetchCode(location.origin, request, hasToken));
-  const link = copied((request) => {
-    const hash = hashOf(actor.name, 'call', method.name, sharedOf(request));
-    return `${location.origin}${location.pathname}${hash}`;
-  });
   return (
     <div class="row">
       <button type="submit" class="primary" disabled={draft.isRunning || lacks !== undefined}>
@@ -149,9 +149,6 @@ function Buttons({
           Watch
         </button>
       )}
-      <CopyButton text={curl} label="Copy as curl" />
-      <CopyButton text={code} label="Copy as fetch" />
-      <CopyButton text={link} label="Copy link" />
       <span class="hint keys">Ctrl+Enter calls</span>
     </div>
   );
@@ -166,14 +163,6 @@ function useAsQuery(actor: Actor, method: CallableMethod): boolean {
 
 function isQuery({ kind }: CallableMethod): boolean {
   return kind === 'query' || kind === 'composite_query';
-}
-
-function sharedOf({ json, hex, isLossless, caller }: CallRequest): SharedCall {
-  return {
-    ...(hex === undefined ? { args: json } : { hex }),
-    ...(isLossless && { lossless: true }),
-    ...(caller !== '' && { caller }),
-  };
 }
 
 /** A call as it was chosen. */

@@ -43,16 +43,20 @@ export function hashOf(actor: string, tab: Tab = 'overview', method?: string, sh
 /** Returns the call in the address; undefined: there is none, or somebody has changed it so that it is none. */
 function sharedIn(text: string): SharedCall | undefined {
   try {
-    const { args, hex, lossless, caller } = JSON.parse(text) as Readonly<Record<string, unknown>>;
-    return {
-      ...(typeof args === 'string' && { args }),
-      ...(typeof hex === 'string' && { hex }),
-      ...(lossless === true && { lossless }),
-      ...(typeof caller === 'string' && { caller }),
-    };
+    return sharedCallOf(JSON.parse(text) as Readonly<Record<string, unknown>>);
   } catch {
     return undefined;
   }
+}
+
+/** Returns the members of a call that have the types of their names. */
+export function sharedCallOf({ args, hex, lossless, caller }: Readonly<Record<string, unknown>>): SharedCall {
+  return {
+    ...(typeof args === 'string' && { args }),
+    ...(typeof hex === 'string' && { hex }),
+    ...(lossless === true && { lossless }),
+    ...(typeof caller === 'string' && { caller }),
+  };
 }
 
 function decoded(part: string): string {

@@ -95,7 +95,7 @@ class Encoder {
     const special = SPECIAL_FLOATS.get(text.toLowerCase());
     if (special === undefined && !FLOAT.test(text)) return this.#wrong(value, 'expected a number, NaN or Infinity');
     const number = Number(text.replaceAll('_', ''));
-    const written = special ?? (Object.is(number, -0) ? '-0' : String(number));
+    const written = plainFloat(text);
     const isTooLarge = kind === 'float32' ? !Number.isFinite(Math.fround(number)) : !Number.isFinite(number);
     if (special === undefined && isTooLarge) return this.#wrong(value, `too large for a ${kind}`);
     if (this.#isLossless) return marked(kind, quote(written));
@@ -166,8 +166,14 @@ function marked(kind: string, json: string): string {
   return `{"$svc": "${kind}", "value": ${json}}`;
 }
 
+/** Returns a number of a form as JavaScript writes it: `NaN`, `-Infinity`, `-0`, `1e+21`. */
+export function plainFloat(text: string): string {
+  const number = Number(text.replaceAll('_', ''));
+  return SPECIAL_FLOATS.get(text.toLowerCase()) ?? (Object.is(number, -0) ? '-0' : String(number));
+}
+
 /** Returns the digits without signs, separators and leading zeros. */
-function plainInteger(text: string): string {
+export function plainInteger(text: string): string {
   const digits = text.replaceAll(/[+_-]/g, '').replace(/^0+(?=\d)/, '');
   return text.startsWith('-') && digits !== '0' ? `-${digits}` : digits;
 }
@@ -215,7 +221,7 @@ export function base64OfBytes(bytes: Uint8Array): string {
  * Returns a JSON string in which no character is invisible or changes the direction of writing, so that it is readable
  * wherever it is pasted.
  */
-function quote(text: string): string {
+export function quote(text: string): string {
   return JSON.stringify(text).replaceAll(
     /[\u007f-\u009f\u061c\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0]|\u034f/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
