@@ -135,6 +135,20 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'agents',
+    claims: 'a server killed among certified calls and management calls has what was answered, and repeats nothing',
+    unit: 'kills',
+    count: 100,
+    runs: [{ file: new URL('../e2e/durability/agent-kills.test.ts', import.meta.url), label: '' }],
+  },
+  {
+    name: 'agent-floods',
+    claims: 'clients that never read, one request again and again, JWTs without end: the memory is bounded',
+    unit: 'inputs',
+    count: 100_000,
+    runs: [{ file: new URL('../e2e/agent-floods.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'arm64',
     claims:
       'the package on emulated Linux arm64, with tables in SQLite: killed under load, it has lost nothing that was answered',
@@ -241,7 +255,7 @@ npm run prove -- PART [COUNT]            one of them (one at a time), with so ma
 npm run prove -- crashes --seed N        one case of it again
 npm run prove -- crashes COUNT --from N  goes on with what was cut short, from case N on
 
-${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(10)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
+${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(12)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
 `;
 
 /** The proof under way. */

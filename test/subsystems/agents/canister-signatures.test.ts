@@ -222,6 +222,29 @@ suite('a canister signs for a sender', () => {
     await assert.rejects(check(senders, envelope), /sender_sig is not the signature/);
   });
 
+  test('more signatures than can wait are 503, and who needs none is served meanwhile', async (t) => {
+    const server = await startWithActor(t, ['--trust-ic-root']);
+    const path = `/api/v4/canister/${FIRST_TEXT}/call`;
+    const point = ROOT.sign(text('something else'));
+    // Everything about them is right but the last signature, which is looked at last.
+    const forger = { der: ROOT.der, sign: () => point };
+    const forged = Array.from({ length: 100 }, () => envelopeOf(callOf(), signerOf({ root: forger, isOfRoot: true })));
+    let answered = 0;
+    const asked = forged.map(async (envelope) => {
+      const answer = await send(server, path, envelope);
+      answered++;
+      return answer;
+    });
+    const call = envelopeOf(contentOf('call', FIRST_ID, 'inc'));
+    assert.equal((await send(server, path, call)).status, 200);
+    assert.ok(answered < forged.length, 'they were not all looked at before');
+    const answers = await Promise.all(asked);
+    const busy = answers.filter(({ status }) => status === 503);
+    assert.ok(busy.length > 0 && busy.length < forged.length, `${busy.length} were refused`);
+    for (const each of busy) assert.equal(each.text, 'too many certificates are verified; try again later');
+    assert.ok(answers.every(({ status }) => status === 503 || status === 403));
+  });
+
   test('hostile bytes are 403 at /api, and the host serves on', async (t) => {
     const server = await startWithActor(t, ['--trust-ic-root']);
     const path = `/api/v4/canister/${FIRST_TEXT}/call`;
