@@ -55,6 +55,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'browser-guard': { part: 'http' },
   agents: { part: 'agents' },
   'agent-wait-secs': { part: 'agents' },
+  'agent-creators': { part: 'agents' },
   'trust-ic-root': { part: 'agents' },
   executors: { part: 'execution' },
   'memory-bytes': { part: 'execution' },

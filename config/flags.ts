@@ -6,6 +6,7 @@
 import { checkAddressRanges } from './address-ranges.ts';
 import * as defaults from './defaults.ts';
 import { checkPoint } from './until.ts';
+import { AGENT_FLAGS } from './agents.ts';
 import { JWT_FLAGS } from './jwt.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
@@ -163,30 +164,7 @@ export const FLAGS = {
       'Where no token is configured, refuse requests that browsers send for pages of other sites, or under ' +
       "host names that are not this server's (docs/security.md).",
   }),
-  agents: choice({
-    group: 'agents',
-    choices: ['off', 'guarded', 'open'],
-    defaultValue: 'guarded',
-    defaultText: 'guarded; off beside --web',
-    summary:
-      'Serve clients of the Internet Computer at /api (docs/agents.md). guarded: they need the token, where there is ' +
-      'one; open: signatures alone say who calls.',
-  }),
-  'agent-wait-secs': integer({
-    group: 'agents',
-    placeholder: 'SECS',
-    defaultValue: defaults.AGENT_WAIT_SECS,
-    unit: 's',
-    min: 1,
-    max: 300,
-    summary: 'Time that a synchronous call at /api waits for its answer; after it, the client asks for the status.',
-  }),
-  'trust-ic-root': toggle({
-    group: 'agents',
-    summary:
-      'Let canisters of the real Internet Computer sign for their users at /api, as its Internet Identity does ' +
-      '(docs/agents.md).',
-  }),
+  ...AGENT_FLAGS,
   executors: integer({
     group: 'execution',
     placeholder: 'N',

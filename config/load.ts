@@ -8,6 +8,7 @@ import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
+import { checkAgents, creatorsOf } from './agents.ts';
 import { checkJwt, jwtOf } from './jwt.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
@@ -124,7 +125,9 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   const hasToken = (token ?? flags.tokens ?? flags['jwt-issuer']) !== undefined || aboutToken.problems.length > 0;
-  if (address !== undefined) problems.push(...checkExposure(parsed, address, hasToken));
+  if (address !== undefined) {
+    problems.push(...checkExposure(parsed, address, hasToken), ...(await checkAgents(flags, address.isLoopback)));
+  }
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
   if (flags['print-config']) {
     const { printConfig } = await import('./print-config.ts');
@@ -193,7 +196,7 @@ function restoreArchiveOf({ flags }: ParsedFlags, { directory }: LoadOptions): R
 function agentsOf(parsed: ParsedFlags, version: string): ServerConfig['agents'] {
   const { flags } = parsed;
   const [waitMs, trustsIcRoot] = [flags['agent-wait-secs'] * 1000, flags['trust-ic-root']];
-  return { mode: agentModeOf(parsed), waitMs, version, trustsIcRoot };
+  return { mode: agentModeOf(parsed), waitMs, version, trustsIcRoot, creators: creatorsOf(flags) };
 }
 
 function buildConfig(
@@ -355,7 +358,7 @@ function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): s
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
-  for (const name of ['agent-wait-secs', 'trust-ic-root'] as const)
+  for (const name of ['agent-wait-secs', 'agent-creators', 'trust-ic-root'] as const)
     if (given.has(name) && agentModeOf(parsed) === 'off')
       warnings.push(`--${name} has no effect without --agents guarded or --agents open`);
   return warnings;

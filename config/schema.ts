@@ -52,13 +52,20 @@ export interface JwtSection {
   readonly typ: string | undefined;
 }
 
-interface AgentsSection {
+export interface AgentsSection {
   /** Who may use the agent interface. */
   readonly mode: 'off' | 'guarded' | 'open';
   /** Milliseconds that a synchronous call of an agent waits for its answer. */
   readonly waitMs: number;
   /** The host's version, for agents that ask. */
   readonly version: string;
+  /** Who may create canisters although it has not shown that it may use the server. */
+  readonly creators: {
+    /** True if whoever signs nothing may. */
+    readonly areAnonymous: boolean;
+    /** As text. */
+    readonly principals: readonly string[];
+  };
   /** True if certificates of the Internet Computer prove senders. */
   readonly trustsIcRoot: boolean;
 }

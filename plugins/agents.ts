@@ -5,6 +5,7 @@ import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
+import { principalFromText } from '../subsystems/ic/index.ts';
 import { Management } from '../subsystems/management/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -13,6 +14,7 @@ interface AgentsConfig {
   readonly waitMs: number;
   readonly version: string;
   readonly trustsIcRoot: boolean;
+  readonly creators: { readonly areAnonymous: boolean; readonly principals: readonly string[] };
 }
 
 export const agentsPlugin = definePlugin({
@@ -28,9 +30,10 @@ export const agentsPlugin = definePlugin({
   },
   create: (granted, { config }: { readonly config: AgentsConfig }): Agents => {
     const { mode, waitMs, version, trustsIcRoot } = config;
+    const creators = { ...config.creators, principals: config.creators.principals.map(principalFromText) };
     const icRootKey = trustsIcRoot ? IC_ROOT_KEY : undefined;
     if (mode === 'off') return new NoAgents();
-    const agents = new LazyAgents(granted, { isOpen: mode === 'open', waitMs, version, icRootKey });
+    const agents = new LazyAgents(granted, { isOpen: mode === 'open', creators, waitMs, version, icRootKey });
     granted.execution.rootKeyFrom?.(() => agents.rootKey());
     return agents;
   },

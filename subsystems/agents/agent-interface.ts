@@ -9,16 +9,9 @@
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Canister, Canisters } from '../canisters/index.ts';
 import { separated } from '../certification/index.ts';
-import {
-  ANONYMOUS,
-  type Outcome,
-  parsePrincipal,
-  principalToText,
-  sameBytes,
-  shownCaller,
-  STRANGER,
-} from '../ic/index.ts';
+import { type Outcome, parsePrincipal, principalToText, sameBytes, shownCaller } from '../ic/index.ts';
 import { openKey, requestKey } from '../scheduler/index.ts';
+import { callerOf } from './anonymous-senders.ts';
 import { certificateAlone, certifiedReply, factsOfRequest, queryAnswer, refusedCall } from './answers.ts';
 import { CanisterSignatures } from './canister-signatures.ts';
 import { type Certifier, type CertifierNeeds, startCertifier } from './certifier.ts';
@@ -30,7 +23,7 @@ import {
   readEnvelope,
   type ReadStateEnvelope,
 } from './envelope.ts';
-import type { AgentAnswer, AgentRequest, AgentRoute } from './index.ts';
+import type { AgentAnswer, AgentCreators, AgentRequest, AgentRoute } from './index.ts';
 import { ManagementCalls, type ManagementCallsNeeds, type Result } from './management-calls.ts';
 import { noSuchCanister, refusalOf, type Rejection, rejectionOf, resultOf, standingRefusal } from './rejections.ts';
 import { Senders } from './senders.ts';
@@ -66,6 +59,7 @@ export interface AgentInterfaceNeeds extends CertifierNeeds {
 export interface AgentInterfaceOptions {
   /** True if no token is asked for. */
   readonly isOpen: boolean;
+  readonly creators: AgentCreators;
   /** Milliseconds that a synchronous call waits for its answer. */
   readonly waitMs: number;
   readonly version: string;
@@ -95,7 +89,7 @@ export class AgentInterface {
     const { identity, verifier } = certifier;
     const roots = { own: identity.rootKey, ic: options.icRootKey };
     this.#senders = new Senders(needs.clock, new CanisterSignatures(roots, verifier));
-    this.#management = new ManagementCalls(needs, !options.isOpen);
+    this.#management = new ManagementCalls(needs, options.creators);
   }
 
   /** Resolves when the host's keys are there. */
@@ -179,7 +173,7 @@ export class AgentInterface {
         ? this.#needs.canisters.call(canister, {
             kind: 'update',
             method,
-            caller: callerOf(sender),
+            caller: callerOf(sender, this.#options.creators),
             argument,
             addressedBy: 'id',
             idempotencyKey: key,
@@ -228,10 +222,10 @@ export class AgentInterface {
 
   async #manage(
     envelope: CallEnvelope,
-    { version, changing }: AgentRequest,
+    { version, changing, isTrusted }: AgentRequest,
     place: { readonly effectiveId: Uint8Array; readonly isOnSubnet: boolean },
   ): Promise<AgentAnswer> {
-    const asked = { ...place, changing };
+    const asked = { ...place, changing, isTrusted };
     if (envelope.type === 'query')
       return this.#queried(envelope, await this.#management.query(envelope, asked), undefined);
     const call = await this.#management.call(envelope, asked);
@@ -253,7 +247,7 @@ export class AgentInterface {
     const outcome = await this.#needs.canisters.call(canister, {
       kind: 'query',
       method,
-      caller: callerOf(sender),
+      caller: callerOf(sender, this.#options.creators),
       argument,
       addressedBy: 'id',
       trace: this.#needs.canisters.newTrace(),
@@ -344,11 +338,6 @@ function onlyLabelOf(paths: ReadStateEnvelope['paths']): string | undefined {
   return paths.length === 1 && path?.length === 1 && label !== undefined
     ? Buffer.from(label).toString('latin1')
     : undefined;
-}
-
-/** Returns the caller of a sender's message: the anonymous principal is nobody's controller here. */
-function callerOf(sender: Uint8Array): Uint8Array {
-  return sameBytes(sender, ANONYMOUS) ? STRANGER : sender;
 }
 
 function calledOf({ idHex, name }: Canister, method: string): Called {

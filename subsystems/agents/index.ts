@@ -6,6 +6,13 @@ export type AgentMode = 'off' | 'guarded' | 'open';
 /** Kinds of requests, by what stands behind the id in their path. */
 export type AgentRoute = 'call' | 'query' | 'read_state' | 'subnet_call' | 'subnet_query' | 'subnet_read_state';
 
+/** Senders that may create canisters although they have not shown that they may use the server. */
+export interface AgentCreators {
+  /** True if the anonymous principal may, which then controls what it has created. */
+  readonly areAnonymous: boolean;
+  readonly principals: readonly Uint8Array[];
+}
+
 /** A request to a canister or the subnet, its body whole. */
 export interface AgentRequest {
   readonly route: AgentRoute;
@@ -15,6 +22,8 @@ export interface AgentRequest {
   readonly id: string;
   /** An envelope, CBOR. */
   readonly body: Uint8Array;
+  /** True if the request may use the server: whoever reaches it by `guarded`, and with `open` who shows the token. */
+  readonly isTrusted: boolean;
   /** Called before a management call changes something; what it throws is the answer, and nothing is changed. */
   readonly changing?: ((change: AgentChange) => void) | undefined;
 }

@@ -5,10 +5,11 @@
  *     request id known? ─► read, accepted? ─► effective id ─► told to the audit ─► executed ─► answer kept, durable
  */
 import type { Clock } from '../../kernel/index.ts';
-import { ANONYMOUS, hexOf, principalToText, REJECT_CODE, type Response, sameBytes, STRANGER } from '../ic/index.ts';
+import { ANONYMOUS, hexOf, principalToText, REJECT_CODE, type Response, sameBytes } from '../ic/index.ts';
 import type { Management, UserCall } from '../management/index.ts';
+import { callerOf } from './anonymous-senders.ts';
 import { bad, type CallEnvelope } from './envelope.ts';
-import type { AgentRequest } from './index.ts';
+import type { AgentCreators, AgentRequest } from './index.ts';
 import { type AnswerStorage, ManagementAnswers } from './management-answers.ts';
 import { managementRejection, type Rejection } from './rejections.ts';
 
@@ -43,8 +44,8 @@ interface RunningCall {
   isChange: boolean;
 }
 
-/** Where a request came to, and who wants to know of changes. */
-interface Asked extends Pick<AgentRequest, 'changing'> {
+/** Where a request came to, what it may do, and who wants to know of changes. */
+interface Asked extends Pick<AgentRequest, 'changing' | 'isTrusted'> {
   readonly effectiveId: Uint8Array;
   readonly isOnSubnet: boolean;
 }
@@ -52,16 +53,15 @@ interface Asked extends Pick<AgentRequest, 'changing'> {
 export class ManagementCalls {
   readonly #management: ManagementCallsNeeds['management'];
   readonly #storage: AnswerStorage;
-  readonly #isTrusted: boolean;
+  readonly #creators: AgentCreators;
   readonly #answers: ManagementAnswers;
   /** Calls by request id in hex. */
   readonly #running = new Map<string, RunningCall>();
 
-  /** `isTrusted`: whoever asks may use the server. */
-  constructor({ management, storage, clock }: ManagementCallsNeeds, isTrusted: boolean) {
+  constructor({ management, storage, clock }: ManagementCallsNeeds, creators: AgentCreators) {
     this.#management = management;
     this.#storage = storage;
-    this.#isTrusted = isTrusted;
+    this.#creators = creators;
     this.#answers = new ManagementAnswers(storage, clock);
   }
 
@@ -84,11 +84,11 @@ export class ManagementCalls {
     return accepting;
   }
 
-  async query(envelope: CallEnvelope, { effectiveId, isOnSubnet }: Asked): Promise<Result> {
-    if (isOnSubnet && envelope.method !== LIST) throw notOnSubnet([LIST]);
-    const call = await this.#read(envelope, true);
-    expectSubject(call, effectiveId);
-    const refusal = refusalOf(envelope, call);
+  async query(envelope: CallEnvelope, asked: Asked): Promise<Result> {
+    if (asked.isOnSubnet && envelope.method !== LIST) throw notOnSubnet([LIST]);
+    const call = await this.#read(envelope, asked, true);
+    expectSubject(call, asked.effectiveId);
+    const refusal = this.#refusalOf(envelope, call);
     return refusal ?? resultOf(await call.run());
   }
 
@@ -109,9 +109,9 @@ export class ManagementCalls {
 
   async #accept(id: string, envelope: CallEnvelope, asked: Asked): Promise<AcceptedCall | Rejection> {
     const { sender, method } = envelope;
-    const call = await this.#read(envelope, false);
+    const call = await this.#read(envelope, asked, false);
     expectSubject(call, asked.effectiveId);
-    const refusal = refusalOf(envelope, call);
+    const refusal = this.#refusalOf(envelope, call);
     if (refusal !== undefined) return refusal;
     if (call.isChange) {
       this.#answers.expectRoom(this.#countChanges() + 1);
@@ -145,10 +145,19 @@ export class ManagementCalls {
     return result;
   }
 
-  #read({ sender, method, argument }: CallEnvelope, isQuery: boolean): Promise<UserCall> {
-    // The anonymous principal is nobody's controller here.
-    const caller = sameBytes(sender, ANONYMOUS) ? STRANGER : sender;
-    return this.#management.readUserCall({ sender: caller, isTrusted: this.#isTrusted, method, argument, isQuery });
+  #read({ sender, method, argument }: CallEnvelope, { isTrusted }: Asked, isQuery: boolean): Promise<UserCall> {
+    const { areAnonymous, principals } = this.#creators;
+    const isNamed = principals.some((each) => sameBytes(each, sender));
+    const mayCreate = sameBytes(sender, ANONYMOUS) ? areAnonymous : isTrusted || isNamed;
+    const caller = callerOf(sender, this.#creators);
+    return this.#management.readUserCall({ sender: caller, isTrusted, mayCreate, method, argument, isQuery });
+  }
+
+  #refusalOf({ sender, method }: CallEnvelope, { refusal }: UserCall): Rejection | undefined {
+    const isOfNobody = CREATIONS.has(method) && sameBytes(sender, ANONYMOUS) && !this.#creators.areAnonymous;
+    if (!isOfNobody) return refusal === undefined ? undefined : managementRejection(refusal);
+    const message = `${method} is not for the anonymous principal, which controls nothing here: sign the call`;
+    return { code: REJECT_CODE.CANISTER_ERROR, message, errorCode: 'IC0512' };
   }
 }
 
@@ -156,13 +165,6 @@ export class ManagementCalls {
 function expectSubject({ subject }: UserCall, effectiveId: Uint8Array): void {
   if (subject === undefined || sameBytes(subject, effectiveId)) return;
   throw bad('the path', `names ${principalToText(effectiveId)}, but the call is about ${principalToText(subject)}`);
-}
-
-function refusalOf({ sender, method }: CallEnvelope, { refusal }: UserCall): Rejection | undefined {
-  if (refusal !== undefined) return managementRejection(refusal);
-  if (!CREATIONS.has(method) || !sameBytes(sender, ANONYMOUS)) return undefined;
-  const message = `${method} is not for the anonymous principal, which controls nothing here: sign the call`;
-  return { code: REJECT_CODE.CANISTER_ERROR, message, errorCode: 'IC0512' };
 }
 
 function resultOf(response: Response): Result {

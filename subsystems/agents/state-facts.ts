@@ -2,7 +2,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { Canister } from '../canisters/index.ts';
 import { CborWriter, type Fact, type HostIdentity, type Path } from '../certification/index.ts';
-import { ANONYMOUS, sameBytes } from '../ic/index.ts';
+import { ANONYMOUS, sameBytes, shownCaller } from '../ic/index.ts';
 import { bad } from './envelope.ts';
 import { isController } from './rejections.ts';
 
@@ -110,7 +110,7 @@ export function canisterFacts(
   // The anonymous principal is nobody's controller here.
   const named = controllers.filter((controller) => !sameBytes(controller, ANONYMOUS));
   list.array(named.length);
-  for (const controller of named) list.bytes(controller);
+  for (const controller of named) list.bytes(shownCaller(controller));
   const facts: Fact[] = [{ path: below('controllers'), value: list.done() }];
   if (module === undefined) return facts;
   facts.push({ path: below('module_hash'), value: Buffer.from(module.hash, 'hex') });

@@ -143,7 +143,15 @@ export class CanisterService implements Canisters {
     const settled = (): Promise<void> => storage.settled();
     this.operator = new OperatedCanisters({ ...dependencies, deployments, settled });
     const folders = createAssetFolders();
-    const started = { prepared: this.#prepared, deployments, messages: this.#messages, folders, followsFiles };
+    const { operator } = this;
+    const started = {
+      prepared: this.#prepared,
+      deployments,
+      messages: this.#messages,
+      folders,
+      followsFiles,
+      operator,
+    };
     this.started = new StartedActors({ ...parts, ...started });
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });
   }

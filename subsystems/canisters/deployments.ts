@@ -101,7 +101,7 @@ export class Deployments {
         name,
         id: options.id,
         balance: options.cycles,
-        controllers: [options.caller],
+        controllers: [options.caller, ...(options.controllers ?? [])],
         environment: options.env ?? new Map(),
         facts: withFacts(NO_FACTS, options),
         givenCandid: options.candidText,

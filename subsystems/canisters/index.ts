@@ -147,8 +147,10 @@ export type InitArgument =
 export interface InstallOptions extends Partial<GivenFacts> {
   /** For `canister_init`: Candid bytes, or text to encode; undefined: the empty argument list. */
   readonly argument: Uint8Array | InitArgument | undefined;
-  /** Becomes the only controller. */
+  /** Becomes a controller. */
   readonly caller: Uint8Array;
+  /** Controllers of a new actor beside the caller. */
+  readonly controllers?: readonly Uint8Array[] | undefined;
   /** Starting balance, when it is not the host's default. */
   readonly cycles?: bigint | undefined;
   /** .did text, for a module that carries no interface. */

@@ -6,7 +6,8 @@ import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
 import { hashOf, ManifestFiles } from './manifest-files.ts';
-import { installerOf, type ManifestAssets } from './manifest-assets.ts';
+import type { ManifestAssets } from './manifest-assets.ts';
+import { followControllers, controlOf } from './manifest-controllers.ts';
 import { followManifest } from './open-methods.ts';
 import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
@@ -25,6 +26,8 @@ export interface InstallManifestDependencies {
     isRejected(name: string): boolean;
     upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport>;
     giveFacts(record: CanisterRecord, given: Partial<GivenFacts>): void;
+    /** Changes settings, JSON of `canister_settings`; resolves when that is durable. */
+    changeSettings(record: CanisterRecord, settings: string): Promise<unknown>;
   };
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
@@ -73,8 +76,8 @@ export async function installManifest(
   const install = async (actor: ManifestActor, { module, candidText }: ActorFiles): Promise<void> => {
     const { args: argument, cycles, env, hasCertificate, name } = actor;
     const principal = principalOf(name);
-    const id = principal === undefined ? undefined : principalFromText(principal);
-    const facts = { argument, caller: installerOf(actor), cycles, candidText, env, hasCertificate };
+    const id = principal ? principalFromText(principal) : undefined;
+    const facts = { argument, ...controlOf(actor), cycles, candidText, env, hasCertificate };
     const record = await canisters.place(name, module, { ...facts, id, readFiles });
     if (actor.openMethods !== undefined) followManifest(record, actor.openMethods, log);
   };
@@ -87,7 +90,7 @@ export async function installManifest(
       known.readFiles = readFiles;
       there.push(at(sources, index, 'source'));
       if (known.damage !== undefined) continue;
-      takeFacts({ canisters, log }, known, actor);
+      await takeFacts({ canisters, log }, known, actor);
       await deployFolder({ assets, log, progress }, actor, place);
       continue;
     }
@@ -125,13 +128,14 @@ export async function installManifest(
 }
 
 /** Gives an actor that is there what is the operator's to say, as the file is: its state does not depend on it. */
-function takeFacts(
+async function takeFacts(
   { canisters, log }: Pick<InstallManifestDependencies, 'canisters' | 'log'>,
   known: CanisterRecord,
-  { hasCertificate, openMethods }: ManifestActor,
-): void {
-  if (hasCertificate) canisters.giveFacts(known, { hasCertificate: true });
-  followManifest(known, openMethods, log);
+  actor: ManifestActor,
+): Promise<void> {
+  if (actor.hasCertificate) canisters.giveFacts(known, { hasCertificate: true });
+  followManifest(known, actor.openMethods, log);
+  await followControllers({ canisters, log }, known, actor);
 }
 
 /** Gives all ids first, in the manifest's order: an actor may name one that comes after it. */

@@ -12,6 +12,7 @@ import type { Deployments } from './deployments.ts';
 import type { ManifestActors } from './index.ts';
 import { type InstallManifestDependencies, type InstalledManifest, installManifest } from './install-manifest.ts';
 import { ManifestAssets } from './manifest-assets.ts';
+import type { OperatedCanisters } from './operator-requests.ts';
 import { type Recovery, recoverCanisters, type RecoveryDependencies } from './recover-canisters.ts';
 
 type Shared = Omit<RecoveryDependencies, 'management' | 'signal'> &
@@ -22,6 +23,7 @@ interface StartedActorsNeeds extends Shared {
   readonly store: CanisterStore;
   readonly messages: ClientMessages;
   readonly folders: AssetFolders;
+  readonly operator: Pick<OperatedCanisters, 'changeSettings'>;
   /** Somebody takes up what differs between manifest and state: it need not be told. */
   readonly followsFiles: boolean;
 }
@@ -61,7 +63,7 @@ export class StartedActors implements ManifestActors {
    */
   async install(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
-    const { deployments, directory, store, execution, folders, messages } = this.#needs;
+    const { deployments, directory, store, execution, folders, messages, operator } = this.#needs;
     const { management } = deployments;
     this.#recovery = store.isDurable
       ? await recoverCanisters({ ...this.#needs, management, signal }, progress)
@@ -75,6 +77,7 @@ export class StartedActors implements ManifestActors {
           isRejected: (name) => directory.isRejected(name),
           upgrade: (...given) => deployments.upgrade(...given),
           giveFacts: (...given) => deployments.giveFacts(...given),
+          changeSettings: (...given) => operator.changeSettings(...given),
         },
         ids: directory.ids,
         assets: new ManifestAssets({ folders, messages, named: (name) => directory.findByName(name) }),

@@ -6,6 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { AgentChange, AgentRoute, Agents } from '../agents/index.ts';
+import type { Auth } from '../auth/index.ts';
 import type { AuditLog } from './audit-log.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { bodyTooLarge, readBody } from './request-body.ts';
@@ -93,12 +94,13 @@ export function agentHandlers(
   agents: Agents,
   bodies: BodyBudget,
   audit: Pick<AuditLog, 'beginChange'> | undefined,
+  auth: Pick<Auth, 'needsToken' | 'allows'>,
 ): readonly (readonly [RouteSpec, Handler])[] {
   const sources = new WaitingSources(agents.mode === 'open' ? WAITING_MAX : Number.POSITIVE_INFINITY);
   return AGENT_ROUTES.map((spec) => {
     const { agent } = spec;
     if (agent === undefined) return [spec, statusHandler(host, agents)];
-    return [spec, requestHandler(host, agents, agent, { sources, bodies, audit })];
+    return [spec, requestHandler(host, agents, agent, { sources, bodies, audit, auth })];
   });
 }
 
@@ -114,13 +116,14 @@ interface Bounds {
   readonly sources: WaitingSources;
   readonly bodies: BodyBudget;
   readonly audit: Pick<AuditLog, 'beginChange'> | undefined;
+  readonly auth: Pick<Auth, 'needsToken' | 'allows'>;
 }
 
 function requestHandler(
   { responder, jobs }: Pick<RouteHost, 'responder' | 'jobs'>,
   agents: Agents,
   { route, version }: NonNullable<AgentRouteSpec['agent']>,
-  { sources, bodies, audit }: Bounds,
+  { sources, bodies, audit, auth }: Bounds,
 ): Handler {
   const job = JOBS[route];
   const { bodyBytesMax } = agents;
@@ -141,9 +144,12 @@ function requestHandler(
     const changing = (change: AgentChange): void => {
       if (response instanceof ServedResponse) audit?.beginChange(request, response, change);
     };
+    // With `open` nobody was asked for the token yet.
+    const showsToken = (): boolean => auth.needsToken && auth.allows(asBearer(request.headers.authorization));
+    const isTrusted = agents.mode === 'guarded' || showsToken();
     const received = (body: Uint8Array): void => {
       agents
-        .answer({ route, version, id, body, changing: audit && changing })
+        .answer({ route, version, id, body, isTrusted, changing: audit && changing })
         .then(({ status, body: answer, called, failure }) => {
           responder.bytes(response, status, CBOR_TYPE, answer);
           const method = called?.method ?? '';

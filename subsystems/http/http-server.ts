@@ -259,7 +259,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       server: this.#server,
       host,
       options,
-      agentRoutes: agents.mode === 'off' ? [] : agentHandlers(host, agents, bodies, this.#audit),
+      agentRoutes: agents.mode === 'off' ? [] : agentHandlers(host, agents, bodies, this.#audit, auth),
       pluginAnswers: this.#pluginAnswers,
       audit: this.#audit,
       unknown: this.#unknown,

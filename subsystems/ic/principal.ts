@@ -18,12 +18,22 @@ export const ANONYMOUS: Uint8Array = Uint8Array.of(4);
  */
 export const STRANGER: Uint8Array = Uint8Array.of(...Buffer.from('svc stranger'), 0x7f);
 
-/** Returns true for the caller that is `STRANGER`. */
+/**
+ * As `STRANGER`, of a server that lets the anonymous principal create canisters: the controller of those that it
+ * creates at `/api`, and of no others. Whoever sets the controllers of such a canister names it as the anonymous principal.
+ */
+export const ANONYMOUS_CREATOR: Uint8Array = Uint8Array.of(...Buffer.from('svc creator'), 0x7f);
+
+/** Returns true for the callers that stand for an anonymous sender at `/api`. */
 export function isStranger(caller: Uint8Array): boolean {
-  return caller.length === STRANGER.length && Buffer.compare(caller, STRANGER) === 0;
+  return isThat(caller, STRANGER) || isThat(caller, ANONYMOUS_CREATOR);
 }
 
-/** Returns the principal that actors and people see of a message's caller. */
+function isThat(caller: Uint8Array, other: Uint8Array): boolean {
+  return caller.length === other.length && Buffer.compare(caller, other) === 0;
+}
+
+/** Returns the principal that actors and people see of a message's caller, or of a controller. */
 export function shownCaller(caller: Uint8Array): Uint8Array {
   return isStranger(caller) ? ANONYMOUS : caller;
 }

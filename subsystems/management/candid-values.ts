@@ -1,5 +1,5 @@
 /** Conversions between the JSON forms of `candid-types.ts` and the program's own values. */
-import { principalFromText, principalToText } from '../ic/index.ts';
+import { principalFromText, principalToText, shownCaller } from '../ic/index.ts';
 import type { BlobJson, NatJson, OneOf, PrincipalJson, GlobalJson } from './candid-types.ts';
 import type { GlobalValue } from './backend.ts';
 
@@ -14,7 +14,7 @@ export function toBlob(bytes: Uint8Array): BlobJson {
 }
 
 export const toPrincipal = (text: PrincipalJson): Uint8Array => principalFromText(text);
-export const toPrincipalText = (bytes: Uint8Array): PrincipalJson => principalToText(bytes);
+export const toPrincipalText = (bytes: Uint8Array): PrincipalJson => principalToText(shownCaller(bytes));
 export const toNat = (value: NatJson): bigint => BigInt(value);
 export const fromNat = (value: bigint): NatJson => value.toString();
 

@@ -200,10 +200,13 @@ export class ManagementCanister implements Management {
   /** Checks the method and who calls it, and decodes the argument. */
   async #read(request: ManagementRequest): Promise<{ readonly call: Call; readonly argument: unknown }> {
     const method = expectMethod(request.method);
-    const { sender, senderIsCanister, isAdmin = false, isTrusted = false, cycles, isQuery, cause } = request;
-    expectAccess(method, { senderIsCanister, isAdmin: isAdmin || isTrusted, isQuery });
+    const { sender, senderIsCanister, isAdmin = false, isTrusted = false, mayCreate, cycles, isQuery, cause } = request;
+    // Left to `expectUser`: users that may create canisters are not those of a method.
+    expectAccess(method, { senderIsCanister, isAdmin: isAdmin || mayCreate !== undefined, isQuery });
     const argument = await decode(this.#typesOf(method).args, request.argument);
-    return { call: { sender, senderIsCanister, isAdmin, isTrusted, method, cycles, cause, cyclesTaken: 0n }, argument };
+    const rights = { isAdmin, isTrusted, mayCreate: mayCreate === true };
+    const call = { sender, senderIsCanister, ...rights, method, cycles, cause, cyclesTaken: 0n };
+    return { call, argument };
   }
 
   async #run(call: Call, argument: unknown): Promise<Uint8Array> {

@@ -14,6 +14,7 @@ export interface Call {
   readonly senderIsCanister: boolean;
   readonly isAdmin: boolean;
   readonly isTrusted: boolean;
+  readonly mayCreate: boolean;
   readonly method: MethodName;
   readonly cycles: bigint;
   /** Place of the message that makes the call; undefined: not known. */

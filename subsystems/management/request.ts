@@ -7,8 +7,10 @@ export interface ManagementRequest {
   readonly senderIsCanister: boolean;
   /** True for the operator, who has the rights of a controller of every canister, and may see the list of canisters. */
   readonly isAdmin?: boolean;
-  /** True for a user who may use the server: may create canisters, and see the list of them. */
+  /** True for a user who may use the server: may see the list of canisters, and top up each. */
   readonly isTrusted?: boolean;
+  /** True for a user who may create canisters; undefined: whoever calls is no user. */
+  readonly mayCreate?: boolean;
   readonly method: string;
   /** A Candid message, as received. */
   readonly argument: Uint8Array;
@@ -29,8 +31,9 @@ export interface ManagementAnswer {
 /** A call of a user, who has proven to be the sender. */
 export interface UserRequest {
   readonly sender: Uint8Array;
-  /** True if the user may use the server, not just reach it: may create canisters, and see the list of them. */
+  /** True if the user may use the server, not just reach it: may see the list of canisters, and top up each. */
   readonly isTrusted: boolean;
+  readonly mayCreate: boolean;
   readonly method: string;
   /** A Candid message, as received. */
   readonly argument: Uint8Array;

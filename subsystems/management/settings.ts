@@ -1,4 +1,4 @@
-import { sameBytes } from '../ic/index.ts';
+import { ANONYMOUS, ANONYMOUS_CREATOR, sameBytes } from '../ic/index.ts';
 import { createHash } from 'node:crypto';
 import type { NatJson, SettingsJson, VisibilityJson, DefiniteSettingsJson } from './candid-types.ts';
 import { fromNat, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
@@ -97,6 +97,19 @@ export function readSettings(json: SettingsJson): SettingsChange {
   }
   if (json.environment_variables !== null) enforced.environment = readVariables(json.environment_variables);
   return { own, enforced };
+}
+
+/**
+ * Returns the controllers that a list names for a canister of an anonymous creator, which the anonymous principal in it
+ * stands for: only there, so that nobody else's canisters come under everybody's control.
+ */
+export function controllersOfAnonymous(controllers: readonly Uint8Array[]): readonly Uint8Array[] {
+  return controllers.map((each) => (sameBytes(each, ANONYMOUS) ? ANONYMOUS_CREATOR : each));
+}
+
+/** Returns true for a canister that an anonymous sender at `/api` has created, as long as it controls it. */
+export function isOfAnonymous(controllers: readonly Uint8Array[]): boolean {
+  return controllers.some((each) => sameBytes(each, ANONYMOUS_CREATOR));
 }
 
 /** Returns true for the first occurrence: controllers are a set. */

@@ -55,11 +55,12 @@ export function subjectOf(method: MethodName, argument: unknown): Uint8Array | u
 
 /** Throws a Refusal if the sender of a call, a user, may not make it. */
 export function expectUser(context: MethodContext, call: Call, argument: unknown): void {
-  const { method, isTrusted, sender } = call;
+  const { method, isTrusted, mayCreate, sender } = call;
   const id = subjectTextOf(method, argument);
   if (id === undefined) {
-    if (isTrusted) return;
-    throw REFUSE.notAllowed(`${method} is for users of this host, not for everybody who reaches it`);
+    if (READS.has(method) ? isTrusted : mayCreate) return;
+    const fix = READS.has(method) ? 'show the token' : 'show the token, or have --agent-creators name the sender';
+    throw REFUSE.notAllowed(`${method} is for users of this host, not for everybody who reaches it: ${fix}`);
   }
   const canister = context.find(id);
   if (method === 'provisional_top_up_canister' && isTrusted) return;

@@ -18,6 +18,8 @@ export interface ManifestActor {
   readonly env: ReadonlyMap<string, string>;
   /** True if its queries get a placeholder for a certificate. */
   readonly hasCertificate: boolean;
+  /** Principals that control the actor beside whoever installs it; undefined: the manifest does not say. */
+  readonly controllers?: readonly Uint8Array[] | undefined;
   /** Methods that answer requests without the token; undefined: the manifest does not say. */
   readonly openMethods?: readonly string[] | undefined;
   /** A folder whose files are put into the actor. */

@@ -11,6 +11,7 @@ import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { SITE_FILE } from '../assets/index.ts';
+import { parsePrincipal, sameBytes } from '../ic/index.ts';
 import { CYCLES_MAX, readDecimalString, readWholeNumber } from './decimal.ts';
 import type { ManifestActor } from './index.ts';
 import { nearest } from './nearest.ts';
@@ -30,7 +31,21 @@ export const SMALLEST_MANIFEST = '{ "actors": { "counter": { "main": "Counter.mo
 const ACTOR_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/u;
 const TOP_KEYS = ['$schema', 'actors'];
 const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
-const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env', 'certificate', 'assets', 'public'];
+const ACTOR_KEYS = [
+  'main',
+  'wasm',
+  'candid',
+  'args',
+  'argsHex',
+  'cycles',
+  'env',
+  'certificate',
+  'assets',
+  'public',
+  'controllers',
+];
+/** The Internet Computer's bound is 10; one is the installer's. */
+const CONTROLLERS_MAX = 9;
 const ENV_VARIABLES_MAX = 20;
 const ENV_BYTES_MAX = 128;
 const HOST_VARIABLE_PREFIX = 'PUBLIC_CANISTER_ID:';
@@ -110,6 +125,7 @@ class ManifestChecker {
     const hasCertificate = this.#certificate(members.get('certificate'), `${path}.certificate`);
     const assets = this.#assets(members, `${path}.assets`);
     const openMethods = this.#public(members, `${path}.public`);
+    const controllers = this.#controllers(members, `${path}.controllers`);
     return source === undefined
       ? undefined
       : {
@@ -122,23 +138,54 @@ class ManifestChecker {
           hasCertificate,
           ...(assets && { assets }),
           ...(openMethods && { openMethods }),
+          ...(controllers && { controllers }),
         };
   }
 
   /** Reads the list of open methods. The actor's methods are not known yet: names that it lacks are told later. */
   #public(members: Members, path: string): readonly string[] | undefined {
-    const node = members.get('public')?.value;
+    const kind = { items: 'methods', item: "a method's name", such: 'get' };
+    const names = this.#texts(members.get('public')?.value, path, kind);
+    return names && [...names.keys()];
+  }
+
+  #controllers(members: Members, path: string): readonly Uint8Array[] | undefined {
+    const node = members.get('controllers')?.value;
+    const kind = { items: 'principals', item: 'a principal', such: 'rrkah-fqaaa-aaaaa-aaaaq-cai' };
+    const texts = this.#texts(node, path, kind);
+    if (node === undefined || texts === undefined) return undefined;
+    const { size } = texts;
+    if (size > CONTROLLERS_MAX)
+      this.#report(node, path, `names ${size} principals; name at most ${CONTROLLERS_MAX}: the installer is one, too`);
+    const principals: Uint8Array[] = [];
+    for (const [text, item] of texts) {
+      const principal = parsePrincipal(text);
+      const known = principals.findIndex((other) => principal !== undefined && sameBytes(other, principal));
+      if (principal === undefined)
+        this.#report(item.node, item.path, `expected a principal as text, not ${quote(text)}`);
+      else if (known >= 0) this.#report(item.node, item.path, `names the principal of [${known}] again; remove one`);
+      else principals.push(principal);
+    }
+    return principals;
+  }
+
+  /** Reads an array of texts, each there once; returns them with their places. */
+  #texts(
+    node: JsonNode | undefined,
+    path: string,
+    { items, item: one, such }: { readonly items: string; readonly item: string; readonly such: string },
+  ): ReadonlyMap<string, { readonly node: JsonNode; readonly path: string }> | undefined {
     if (node === undefined) return undefined;
     if (node.kind !== 'array')
-      return this.#report(node, path, `expected an array of methods, such as ["get"], not ${nameOf(node)}`);
-    const names = new Set<string>();
+      return this.#report(node, path, `expected an array of ${items}, such as ["${such}"], not ${nameOf(node)}`);
+    const texts = new Map<string, { readonly node: JsonNode; readonly path: string }>();
     for (const [index, item] of node.items.entries()) {
       const at = `${path}[${index}]`;
-      if (item.kind !== 'string') this.#report(item, at, `expected a method's name as text, not ${nameOf(item)}`);
-      else if (names.has(item.value)) this.#report(item, at, `names ${quote(item.value)} again; remove one`);
-      else names.add(item.value);
+      if (item.kind !== 'string') this.#report(item, at, `expected ${one} as text, not ${nameOf(item)}`);
+      else if (texts.has(item.value)) this.#report(item, at, `names ${quote(item.value)} again; remove one`);
+      else texts.set(item.value, { node: item, path: at });
     }
-    return [...names];
+    return texts;
   }
 
   #assets(members: Members, path: string): ManifestActor['assets'] {

@@ -26,6 +26,7 @@ await writeFile(TOKEN_FILE, 'token', { mode: 0o600 });
 function anotherValueOf(name: string): string {
   const flag = SETTINGS.get(name) ?? assert.fail(name);
   if (name === 'auth-token-file') return TOKEN_FILE;
+  if (name === 'agent-creators') return 'anonymous';
   const candidates = [
     '127.0.0.1:0',
     'off',

@@ -4,7 +4,15 @@ import { bytesOfHistory } from '../history.ts';
 import type { HostedCanister } from '../backend.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
-import { hashVariables, mayView, NO_CHANGE, readSettings, settingsJson } from '../settings.ts';
+import {
+  controllersOfAnonymous,
+  hashVariables,
+  isOfAnonymous,
+  mayView,
+  NO_CHANGE,
+  readSettings,
+  settingsJson,
+} from '../settings.ts';
 
 /** Ids of canisters: 8 bytes of a number, then 01 01. */
 const ID_BYTES = 10;
@@ -40,7 +48,7 @@ export function settingsMethods(
 
     update_settings({ canister_id: id, settings, sender_canister_version: version }, call) {
       return context.change(call, id, { admin: true }, async (canister, record) => {
-        const { own, enforced } = readSettings(settings);
+        const { own, enforced } = changeOf(settings, isOfAnonymous(canister.controllers));
         const origin = context.originOf(call, version);
         context.host.configure(canister, enforced);
         record.changeSettings(own);
@@ -80,7 +88,8 @@ function create(
   balance: bigint | undefined,
   id: Uint8Array | undefined,
 ): HostedCanister {
-  const { own, enforced } = argument.settings === null ? NO_CHANGE : readSettings(argument.settings);
+  const { own, enforced } =
+    argument.settings === null ? NO_CHANGE : changeOf(argument.settings, isOfAnonymous([call.sender]));
   const origin = context.originOf(call, argument.sender_canister_version);
   const controllers = enforced.controllers ?? [call.sender];
   let canister: HostedCanister;
@@ -93,6 +102,13 @@ function create(
   const environmentHash = hashVariables(enforced.environment);
   context.enter(canister, origin, { kind: 'creation', controllers, environmentHash });
   return canister;
+}
+
+function changeOf(settings: SettingsJson, isAnonymous: boolean): ReturnType<typeof readSettings> {
+  const change = readSettings(settings);
+  const { controllers } = change.enforced;
+  if (!isAnonymous || controllers === undefined) return change;
+  return { ...change, enforced: { ...change.enforced, controllers: controllersOfAnonymous(controllers) } };
 }
 
 function specifiedId(context: MethodContext, text: PrincipalJson): Uint8Array {

@@ -14,7 +14,10 @@ import { base64, methods, OWNER, text } from '../management/management-bench.ts'
 const MANAGEMENT = new Uint8Array();
 
 function callsOf({ bench, storage }: Lives): ManagementCalls {
-  return new ManagementCalls({ management: bench.management, storage, clock: bench.clock }, true);
+  return new ManagementCalls(
+    { management: bench.management, storage, clock: bench.clock },
+    { areAnonymous: false, principals: [] },
+  );
 }
 
 function envelopeOf(number: number, method: string, argument: unknown): CallEnvelope {
@@ -30,7 +33,7 @@ async function accepted(
   envelope: CallEnvelope,
   effectiveId: Uint8Array,
 ): Promise<AcceptedCall> {
-  const call = await calls.call(envelope, { effectiveId, isOnSubnet: false, changing: undefined });
+  const call = await calls.call(envelope, { effectiveId, isOnSubnet: false, isTrusted: true, changing: undefined });
   assert.ok('result' in call, JSON.stringify(call));
   return call;
 }

@@ -44,6 +44,7 @@ function scene(names: readonly string[]) {
         isRejected: () => false,
         upgrade: unused,
         giveFacts: unused,
+        changeSettings: unused,
       },
       ids: new CanisterIds(),
       manifest: { read: async () => actors },

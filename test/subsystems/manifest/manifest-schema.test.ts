@@ -1,4 +1,5 @@
 /** `config/manifest.schema.json` shows editors the manifests that the reader accepts: the two must agree. */
+import { principalToText } from '../../../subsystems/ic/index.ts';
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -51,6 +52,15 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   certificate: ['placeholder', true],
   assets: ['dist', 'nowhere/at all', '', 5, null, 'a\0', ['dist']],
   public: [[], ['get'], ['get', 'put'], ['get', 'get'], ['get', 5], 'get', null, {}],
+  controllers: [
+    [],
+    ['aaaaa-aa', '2vxsx-fae'],
+    ['aaaaa-aa', 'aaaaa-aa'],
+    Array.from({ length: 10 }, (_, index) => principalToText(Uint8Array.of(index, 1))),
+    [5],
+    'aaaaa-aa',
+    null,
+  ],
   unknown: [1],
 };
 const many = Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`V${index}`, 'x']));

@@ -1,3 +1,4 @@
+import { principalToText } from '../../../subsystems/ic/index.ts';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
@@ -176,6 +177,13 @@ test('each fault is named with its path', async (t) => {
     [actor({ public: 'get' }), /actors\.a\.public: expected an array of methods, such as \["get"\], not text/u],
     [actor({ public: ['get', 5] }), /actors\.a\.public\[1\]: expected a method's name as text, not a number/u],
     [actor({ public: ['get', 'get'] }), /actors\.a\.public\[1\]: names "get" again; remove one/u],
+    [actor({ controllers: 'aaaaa-aa' }), /actors\.a\.controllers: expected an array of principals, such as \["rrkah/u],
+    [actor({ controllers: ['me'] }), /actors\.a\.controllers\[0\]: expected a principal as text, not "me"/u],
+    [actor({ controllers: ['aaaaa-aa', 'AAAAA-AA'] }), /controllers\[1\]: names the principal of \[0\] again/u],
+    [
+      actor({ controllers: Array.from({ length: 10 }, (_, index) => principalToText(Uint8Array.of(index, 1))) }),
+      /actors\.a\.controllers: names 10 principals; name at most 9: the installer is one, too/u,
+    ],
     [actor({ Wasm: 'x.wasm' }), /actors\.a\.Wasm: unknown key; did you mean "wasm"\?/u],
     [actor({ zzz: 1 }), /actors\.a\.zzz: unknown key; known are main, wasm, candid/u],
     ['{ "actors": {}, "actors": {} }', /1:17 actors: is a duplicate of the one at actors\.json:1:3/u],

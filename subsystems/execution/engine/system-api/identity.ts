@@ -24,8 +24,9 @@ export function identityImports(execution: CurrentExecution) {
           `ic0.is_controller: ${size} bytes are not a principal, which has at most ${PRINCIPAL_BYTES_MAX}`,
         );
       const principal = execution.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX);
-      if (isStranger(execution.context.caller) && Buffer.compare(principal, ANONYMOUS) === 0) return 0;
-      return execution.canister.isController(principal) ? 1 : 0;
+      const { caller } = execution.context;
+      const isMeant = isStranger(caller) && Buffer.compare(principal, ANONYMOUS) === 0;
+      return execution.canister.isController(isMeant ? caller : principal) ? 1 : 0;
     },
     in_replicated_execution: () => (execution.isReplicated ? 1 : 0),
     root_key_size: () => ROOT_KEY_BYTES,

@@ -1,0 +1,76 @@
+/** Flags for clients of the Internet Computer (`docs/agents.md`), and the section that they make. */
+import * as defaults from './defaults.ts';
+import { choice, integer, text, toggle } from './flag.ts';
+import type { AgentsSection } from './schema.ts';
+
+/** The flags, by their long names. */
+export const AGENT_FLAGS = {
+  agents: choice({
+    group: 'agents',
+    choices: ['off', 'guarded', 'open'],
+    defaultValue: 'guarded',
+    defaultText: 'guarded; off beside --web',
+    summary:
+      'Serve clients of the Internet Computer at /api (docs/agents.md). guarded: they need the token, where there is ' +
+      'one; open: signatures alone say who calls.',
+  }),
+  'agent-wait-secs': integer({
+    group: 'agents',
+    placeholder: 'SECS',
+    defaultValue: defaults.AGENT_WAIT_SECS,
+    unit: 's',
+    min: 1,
+    max: 300,
+    summary: 'Time that a synchronous call at /api waits for its answer; after it, the client asks for the status.',
+  }),
+  'agent-creators': text({
+    group: 'agents',
+    placeholder: 'WHO',
+    defaultValue: undefined,
+    isRepeatable: true,
+    summary:
+      'Principals that may create canisters at /api with --agents open; with "anonymous" those who sign nothing may, ' +
+      'and manage what they created, on a loopback address only. May be repeated (docs/agents.md).',
+  }),
+  'trust-ic-root': toggle({
+    group: 'agents',
+    summary:
+      'Let canisters of the real Internet Computer sign for their users at /api, as its Internet Identity does ' +
+      '(docs/agents.md).',
+  }),
+} as const;
+
+/** The word of `--agent-creators` for whoever signs nothing. */
+const NOBODY = 'anonymous';
+
+interface AgentValues {
+  readonly 'agent-creators': string | undefined;
+  readonly 'trust-proxy': string | undefined;
+}
+
+/** Resolves with one sentence for each problem with the flags. `isLoopback`: only this machine reaches the server. */
+export async function checkAgents(flags: AgentValues, isLoopback: boolean): Promise<string[]> {
+  const named = listOf(flags['agent-creators']);
+  if (named.length === 0) return [];
+  // A start without the flag does not load it.
+  const { parsePrincipal } = await import('../subsystems/ic/index.ts');
+  const problems = named
+    .filter((each) => each !== NOBODY && parsePrincipal(each) === undefined)
+    .map((each) => `--agent-creators: ${JSON.stringify(each)} is no principal; name principals, or ${NOBODY}`);
+  if (!named.includes(NOBODY)) return problems;
+  const danger = 'whoever reaches the server could fill it';
+  if (!isLoopback) problems.push(`--agent-creators ${NOBODY} needs a loopback address in --listen: ${danger}`);
+  if (flags['trust-proxy'] !== undefined)
+    problems.push(`--agent-creators ${NOBODY} and --trust-proxy contradict each other: behind a proxy ${danger}`);
+  return problems;
+}
+
+/** Returns the section of flags that have no problem. */
+export function creatorsOf(flags: Pick<AgentValues, 'agent-creators'>): AgentsSection['creators'] {
+  const named = listOf(flags['agent-creators']);
+  return { areAnonymous: named.includes(NOBODY), principals: named.filter((each) => each !== NOBODY) };
+}
+
+function listOf(value: string | undefined): readonly string[] {
+  return value?.split(/[\s,]+/).filter((each) => each !== '') ?? [];
+}
