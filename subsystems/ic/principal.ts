@@ -20,7 +20,8 @@ export const STRANGER: Uint8Array = Uint8Array.of(...Buffer.from('svc stranger')
 
 /**
  * As `STRANGER`, of a server that lets the anonymous principal create canisters: the controller of those that it
- * creates at `/api`, and of no others. Whoever sets the controllers of such a canister names it as the anonymous principal.
+ * creates at `/api`, and of no others. Whoever sets the controllers of such a canister names it as the anonymous
+ * principal.
  */
 export const ANONYMOUS_CREATOR: Uint8Array = Uint8Array.of(...Buffer.from('svc creator'), 0x7f);
 
