@@ -281,7 +281,7 @@ suite('management calls at /api', () => {
     const signer = newSigner();
     const codeOf = async (path: string, content: Content): Promise<unknown> =>
       (await send(server, path, envelopeOf(content, signer))).cbor?.get('error_code');
-    assert.equal(await codeOf(ANYWHERE, managing('create_canister', {}, signer.principal)), 'IC0406');
+    assert.equal(await codeOf(ANYWHERE, managing('create_canister', {}, signer.principal)), 'IC0512');
     const provisional = managing('provisional_create_canister_with_cycles', {}, signer.principal);
     assert.equal(await codeOf(ANYWHERE, provisional), 'IC0512');
     const topUp = managing('provisional_top_up_canister', { canister_id: FIRST_TEXT, amount: 5 }, signer.principal);
