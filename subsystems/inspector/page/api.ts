@@ -257,6 +257,17 @@ export class Api {
     return JSON.parse((await this.#send('PUT', `${operatedPath(actor)}/settings`, { body: json })).text) as unknown;
   }
 
+  /** Reads which methods answer without the token. */
+  async openMethods(actor: string, signal: AbortSignal): Promise<readonly string[]> {
+    return JSON.parse((await this.#send('GET', `${operatedPath(actor)}/public`, { signal })).text) as string[];
+  }
+
+  /** Opens these methods and closes all others; resolves with those that are open. */
+  async changeOpenMethods(actor: string, names: readonly string[]): Promise<readonly string[]> {
+    const body = JSON.stringify(names);
+    return JSON.parse((await this.#send('PUT', `${operatedPath(actor)}/public`, { body })).text) as string[];
+  }
+
   async snapshots(actor: string): Promise<readonly ActorSnapshot[]> {
     return JSON.parse((await this.#send('GET', `${operatedPath(actor)}/snapshots`, {})).text) as ActorSnapshot[];
   }

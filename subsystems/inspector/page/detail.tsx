@@ -5,6 +5,7 @@ import { stateOf } from './actor-state.ts';
 import type { Actor, Api, HistoryEntry } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
 import { CallTab } from './call.tsx';
+import type { DidInterface } from './candid/did-types.ts';
 import { CodeTab } from './code.tsx';
 import { HistoryTab } from './history.tsx';
 import { inertText, shortText } from './inert-text.ts';
@@ -122,7 +123,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
           <ShownOutput actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
         </Panel>
       )}
-      <FreshTab tab={place.tab} actor={actor} api={api} close={close} />
+      <FreshTab tab={place.tab} types={known.types} {...{ actor, api, hasToken, close }} />
       {kept.current.has('code') && (
         <Panel tab="code" isOpen={place.tab === 'code'}>
           <CodeTab actor={actor} api={api} />
@@ -145,13 +146,24 @@ function ShownOutput(props: ComponentProps<typeof OutputTab>) {
 }
 
 /** A part that asks the server anew each time it is opened. */
-function FreshTab({ tab, actor, api, close }: Pick<DetailProps, 'api' | 'close'> & { tab: Tab; actor: Actor }) {
+function FreshTab({
+  tab,
+  actor,
+  types,
+  api,
+  hasToken,
+  close,
+}: Pick<DetailProps, 'api' | 'hasToken' | 'close'> & {
+  readonly tab: Tab;
+  readonly actor: Actor;
+  readonly types: DidInterface | undefined;
+}) {
   const lacks = useLacking(actor)('variables');
   if (tab !== 'state' && tab !== 'manage') return null;
   return (
     <Panel tab={tab} isOpen>
       {tab === 'manage' ? (
-        <ManageTab actor={actor} api={api} gone={close} />
+        <ManageTab actor={actor} api={api} gone={close} hasToken={hasToken} types={types} />
       ) : lacks === undefined ? (
         <StateTab actor={actor} api={api} />
       ) : (

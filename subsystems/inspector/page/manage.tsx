@@ -1,9 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Actor, ActorSnapshot, Api } from './api.ts';
+import type { DidInterface } from './candid/did-types.ts';
 import { ConfirmButton } from './confirm.tsx';
 import { saveFile } from './save-file.ts';
 import { bytesText, timeText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
+import { OpenMethodsPanel } from './open-methods-panel.tsx';
 import { CopyButton, Failure, Hint } from './pieces.tsx';
 import { Lack, LackHint } from './lack.tsx';
 import { useLacking } from './use-rights.ts';
@@ -13,8 +15,15 @@ interface ManageProps {
   readonly api: Api;
 }
 
+interface ManageTabProps extends ManageProps {
+  /** Called when the actor is deleted. */
+  readonly gone: () => void;
+  readonly hasToken: boolean;
+  readonly types: DidInterface | undefined;
+}
+
 /** Everything about an actor that is neither its messages nor its code: life cycle, files, settings, snapshots. */
-export function ManageTab({ actor, api, gone }: ManageProps & { readonly gone: () => void }) {
+export function ManageTab({ actor, api, gone, hasToken, types }: ManageTabProps) {
   const lacking = useLacking(actor);
   return (
     <>
@@ -25,6 +34,7 @@ export function ManageTab({ actor, api, gone }: ManageProps & { readonly gone: (
       ) : (
         <Lack scope={`settings:${actor.name}`} doing="read its settings" />
       )}
+      <OpenMethodsPanel actor={actor} api={api} hasToken={hasToken} types={types} />
       {lacking('snapshots') === undefined ? (
         <Snapshots actor={actor} api={api} />
       ) : (
