@@ -12,7 +12,7 @@ export const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
 export function files(rooms: readonly string[], pattern: string): readonly string[] {
   return rooms
     .flatMap((room) => globSync(`${room}/${pattern}`, { cwd: ROOT }))
-    .filter((file) => !file.endsWith('.d.ts'));
+    .filter((file) => !file.endsWith('.d.ts') && !file.includes('node_modules'));
 }
 
 export function read(file: string): string {
