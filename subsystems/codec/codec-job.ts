@@ -33,6 +33,7 @@ export interface ParseRequest {
 /** An interface whose types are to be told as JSON (description/type-table.ts). */
 export interface TableRequest {
   readonly described: string;
+  readonly initText: string | undefined;
 }
 
 /** Requests of the main thread to the worker, answered by converted bytes or a FlatInterface. */

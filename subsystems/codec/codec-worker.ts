@@ -42,7 +42,7 @@ function tupleOf(target: CodecTarget): TupleCodec {
 }
 
 serveJobs((request: CodecRequest): CodecResult => {
-  if ('described' in request) return typeTableBytes(request.described);
+  if ('described' in request) return typeTableBytes(request.described, request.initText);
   if ('did' in request) {
     const { did, candidArgs, partsMax } = request;
     return flattenInterface(parseDid(did, candidArgs, { partsMax }));

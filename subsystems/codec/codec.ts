@@ -58,8 +58,8 @@ class CandidCodec implements Codec {
         results: tupleOf(graph.add(results), name, 'results'),
       });
     }
-    const { initParameters } = parsed;
-    const initArgs = initParameters === undefined ? undefined : tupleOf(graph.add(initParameters), undefined, 'args');
+    const { init } = parsed;
+    const initArgs = init === undefined ? undefined : tupleOf(graph.add(init.types), undefined, 'args');
     return { text: did, methods, initArgs };
   }
 

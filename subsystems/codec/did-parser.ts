@@ -40,7 +40,7 @@ interface ParsedMethod {
 export interface ParsedInterface {
   readonly methods: readonly ParsedMethod[];
   /** Types of the init arguments, if the service is a constructor or they were given separately. */
-  readonly initParameters: readonly IDL.Type[] | undefined;
+  readonly init: NamedTypes | undefined;
   /** Definitions by name. */
   readonly definitions: ReadonlyMap<string, IDL.Type>;
   /** Comments and names for people, if they were requested. */
@@ -84,7 +84,7 @@ export function parseDid(source: string, initText?: string, options: ParseOption
   const separate = initText === undefined ? undefined : parser.parseInit(initText);
   return {
     methods: service.methods.map((method) => parser.resolveMethod(method)),
-    initParameters: service.initParameters ?? separate,
+    init: service.init ?? separate,
     definitions: parser.definitionTypes(),
     notes,
     parts: parser.parts,
@@ -101,7 +101,7 @@ export function parseType(lexer: Lexer): IDL.Type {
 
 interface ParsedService {
   readonly methods: readonly MethodReference[];
-  readonly initParameters: readonly IDL.Type[] | undefined;
+  readonly init: NamedTypes | undefined;
 }
 
 class DidParser {
@@ -131,7 +131,7 @@ class DidParser {
     const lexer = this.#lexer;
     let service: ParsedService | undefined;
     let serviceType: Token | undefined;
-    let constructorParameters: readonly IDL.Type[] | undefined;
+    let init: NamedTypes | undefined;
     while (!lexer.is('end')) {
       if (lexer.is('identifier', 'type')) {
         this.#parseDefinition();
@@ -143,11 +143,10 @@ class DidParser {
         if (lexer.is('identifier')) this.#identifier('the name of the service');
         lexer.expect(':');
         if (lexer.is('punctuation', '(')) {
-          constructorParameters = this.#parseTuple(0).types;
+          init = this.#parseTuple(0);
           lexer.expect('->');
         }
-        if (lexer.is('punctuation', '{'))
-          service = { methods: this.#parseMethods(0), initParameters: constructorParameters };
+        if (lexer.is('punctuation', '{')) service = { methods: this.#parseMethods(0), init };
         else serviceType = this.#reference('a service type');
         lexer.take('punctuation', ';');
         if (!lexer.is('end')) throw lexer.unexpected('the end of the file after the service');
@@ -160,21 +159,20 @@ class DidParser {
       if (!lexer.take('punctuation', ';') && !isLast) throw lexer.unexpected('";"');
     }
     this.checkDefined();
-    if (serviceType !== undefined)
-      service = { methods: this.#methodsOf(serviceType), initParameters: constructorParameters };
+    if (serviceType !== undefined) service = { methods: this.#methodsOf(serviceType), init };
     if (service === undefined) throw lexer.fail('the file describes no service');
     this.#checkMethods();
     return service;
   }
 
   /** Parses the text of an init argument tuple, which may use the file's definitions. */
-  parseInit(text: string): readonly IDL.Type[] {
+  parseInit(text: string): NamedTypes {
     this.#lexer = new Lexer(text, 'bad-interface');
-    const { types } = this.#parseTuple(0);
+    const init = this.#parseTuple(0);
     if (!this.#lexer.is('end')) throw this.#lexer.unexpected('the end of the init arguments');
     this.checkDefined();
     this.#checkMethods();
-    return types;
+    return init;
   }
 
   get parts(): number {

@@ -45,21 +45,21 @@ export interface FlatInterface {
 }
 
 export function flattenInterface(parsed: ParsedInterface): FlatInterface {
-  const { methods, initParameters, parts } = parsed;
+  const { methods, init, parts } = parsed;
   return {
     names: methods.map(({ name }) => name),
     kinds: methods.map(({ annotation }) => annotation ?? 'update'),
-    hasInitArgs: initParameters !== undefined,
+    hasInitArgs: init !== undefined,
     types: parts > COMPILED_PARTS_MAX ? undefined : flattenTypes(parsed),
   };
 }
 
-function flattenTypes({ methods, initParameters }: ParsedInterface): FlatTypes {
+function flattenTypes({ methods, init }: ParsedInterface): FlatTypes {
   const builder = new GraphBuilder();
   const placesOf = (types: Parameters<GraphBuilder['add']>[0]): Place[] => builder.add(types).roots.map(placeOf);
   const args = methods.map(({ parameters }) => placesOf(parameters));
   const results = methods.map((method) => placesOf(method.results));
-  const initArgs = initParameters === undefined ? undefined : placesOf(initParameters);
+  const initArgs = init === undefined ? undefined : placesOf(init.types);
   return { nodes: builder.add([]).nodes.map(flattenType), args, results, initArgs };
 }
 

@@ -16,6 +16,7 @@ import { installHandlers } from './routes/install.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
 import { logsHandlers } from './routes/logs.ts';
 import { meHandlers } from './routes/me.ts';
+import { typesHandlers } from './routes/types.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
@@ -48,6 +49,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...backupHandlers(host),
     ...watchHandlers(host),
     ...meHandlers(host),
+    ...typesHandlers(host),
     ...metricsHandlers(host),
     ...inspectorHandlers(host),
     ...healthHandlers(host),

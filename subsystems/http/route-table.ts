@@ -345,6 +345,15 @@ export const ROUTES = [
     answer: 'JSON (`docs/variables.md`)',
   },
   {
+    method: 'POST',
+    path: '/x/types',
+    access: 'token',
+    scope: 'any',
+    job: 'types',
+    request: '`{"candid","init"}`: .did text, and the types of the arguments of `init` as a Candid tuple; 256 KiB',
+    answer: 'its types as JSON, as `GET /candid/<ACTOR>` tells them, and those of `init`',
+  },
+  {
     method: 'GET',
     path: '/x/me',
     access: 'token',

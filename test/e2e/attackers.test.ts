@@ -41,7 +41,7 @@ const OPENED: Readonly<Record<string, readonly RouteKey[]>> = {
   'delete:shop': ['DELETE /actors/:actor'],
 };
 /** Routes that every token opens. */
-const EVERYBODYS: readonly RouteKey[] = ['GET /x/me'];
+const EVERYBODYS: readonly RouteKey[] = ['GET /x/me', 'POST /x/types'];
 /** Routes by which a public method answers. */
 const PUBLIC: readonly RouteKey[] = [
   'POST /call-json/:actor/:method',

@@ -12,12 +12,17 @@ import type {
   PlainKind,
 } from './described-types.ts';
 
-/** Parses .did text. Throws ServerError `bad-interface` with line and column. */
-export function describeInterface(did: string): DescribedInterface {
-  const { methods, definitions, notes = new DidNotes() } = parseDid(did, undefined, { takesNotes: true });
+/**
+ * Parses .did text, and that of the arguments of `init` where it is known separately. Throws ServerError
+ * `bad-interface` with line and column.
+ */
+export function describeInterface(did: string, initText?: string): DescribedInterface {
+  const parsed = parseDid(did, initText, { takesNotes: true });
+  const { methods, init, definitions, notes = new DidNotes() } = parsed;
   const describer = new Describer(definitions, notes);
   return {
     doc: notes.service,
+    init: init && describer.parametersOf(init.types, init.names),
     methods: methods.map(({ name, annotation, doc, type }) => ({
       name,
       kind: annotation ?? 'update',
@@ -55,10 +60,24 @@ class Describer {
     readonly results: readonly DescribedParameter[];
   } {
     const described = this.#functionOf(type);
+    this.#describePending();
+    return described;
+  }
+
+  parametersOf(types: readonly IDL.Type[], names: readonly (string | undefined)[]): readonly DescribedParameter[] {
+    const described = this.#parametersOf(types, names);
+    this.#describePending();
+    return described;
+  }
+
+  #describePending(): void {
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop()) {
       next[0].definition = this.#typeOf(next[1]);
     }
-    return described;
+  }
+
+  #parametersOf(types: readonly IDL.Type[], names: readonly (string | undefined)[]): readonly DescribedParameter[] {
+    return types.map((type, at) => ({ name: names[at], type: this.#typeOf(type) }));
   }
 
   #functionOf(type: IDL.FuncClass): {
@@ -66,9 +85,10 @@ class Describer {
     readonly results: readonly DescribedParameter[];
   } {
     const { parameters, results } = this.#notes.namesOf(type);
-    const listOf = (types: readonly IDL.Type[], names: readonly (string | undefined)[]): DescribedParameter[] =>
-      types.map((part, at) => ({ name: names[at], type: this.#typeOf(part) }));
-    return { parameters: listOf(type.argTypes, parameters), results: listOf(type.retTypes, results) };
+    return {
+      parameters: this.#parametersOf(type.argTypes, parameters),
+      results: this.#parametersOf(type.retTypes, results),
+    };
   }
 
   /** Describes a type. The recursion is as deep as types are nested in the text, which the parser limits. */

@@ -81,6 +81,8 @@ export interface DescribedMethod {
 export interface DescribedInterface {
   /** The comment above the service. */
   readonly doc: string | undefined;
+  /** Arguments of `init`; undefined where they are not known. */
+  readonly init: readonly DescribedParameter[] | undefined;
   readonly methods: readonly DescribedMethod[];
 }
 

@@ -54,17 +54,19 @@ type TableType =
 interface TypeTable {
   /** Comment above the service. */
   readonly doc?: string;
+  /** Arguments of `init`, where they are known. */
+  readonly init?: readonly TableParameter[];
   /** Methods in the order of the text. */
   readonly methods: readonly TableMethod[];
   readonly types: readonly TableType[];
 }
 
 /** Returns the UTF-8 JSON of an interface's table. Throws ServerError `bad-interface` with line and column. */
-export function typeTableBytes(did: string): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(Buffer.from(JSON.stringify(typeTableOf(describeInterface(did)))));
+export function typeTableBytes(did: string, initText?: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.from(JSON.stringify(typeTableOf(describeInterface(did, initText)))));
 }
 
-function typeTableOf({ doc, methods }: DescribedInterface): TypeTable {
+function typeTableOf({ doc, init, methods }: DescribedInterface): TypeTable {
   const builder = new TableBuilder();
   const told = methods.map(({ name, kind, doc: about, parameters, results }) => ({
     name,
@@ -73,7 +75,8 @@ function typeTableOf({ doc, methods }: DescribedInterface): TypeTable {
     parameters: builder.parameters(parameters),
     results: builder.parameters(results),
   }));
-  return { ...docOf(doc), methods: told, types: builder.types() };
+  const initTold = init === undefined ? {} : { init: builder.parameters(init) };
+  return { ...docOf(doc), ...initTold, methods: told, types: builder.types() };
 }
 
 class TableBuilder {

@@ -8,10 +8,13 @@ const DID_CHARACTERS_AT_ONCE = 16 * 1024;
 export class TypeTables {
   readonly #pool = new CodecPool();
 
-  /** Resolves with UTF-8 JSON. Rejects with ServerError: `bad-interface`, or as conversions of large bodies do. */
-  async tableOf(did: string): Promise<Uint8Array> {
-    if (did.length <= DID_CHARACTERS_AT_ONCE) return typeTableBytes(did);
-    return await this.#pool.describe({ described: did });
+  /**
+   * Resolves with UTF-8 JSON; `initText` as in `describeInterface`. Rejects with ServerError: `bad-interface`, or as
+   * conversions of large bodies do.
+   */
+  async tableOf(did: string, initText?: string): Promise<Uint8Array> {
+    if (did.length + (initText?.length ?? 0) <= DID_CHARACTERS_AT_ONCE) return typeTableBytes(did, initText);
+    return await this.#pool.describe({ described: did, initText });
   }
 
   /** Ends the thread; tables that are not made yet are rejected. */

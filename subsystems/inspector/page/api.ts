@@ -223,6 +223,12 @@ export class Api {
     return readInterface(JSON.parse(text) as TypeTable);
   }
 
+  /** Reads the types of an interface that no actor has yet. Fails with an ApiError if it is not understood. */
+  async typesOf(candid: string, init: string | undefined, signal: AbortSignal): Promise<DidInterface> {
+    const body = JSON.stringify({ candid, init });
+    return readInterface(JSON.parse((await this.#send('POST', '/x/types', { body, signal })).text) as TypeTable);
+  }
+
   /** Installs a module as a new actor, or as new code without state of the one that is there. */
   async install({ name, module, args, did, cycles, isReinstallation }: InstallRequest): Promise<void> {
     const form = new FormData();

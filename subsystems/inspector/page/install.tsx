@@ -1,8 +1,10 @@
-import { useEffect, useId, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { Api } from './api.ts';
 import { ConfirmButton } from './confirm.tsx';
 import { bytesText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
+import { InitArguments, type InitForm, useInitForm } from './init-arguments.tsx';
+import { Labelled } from './labelled.tsx';
 import { moduleInterface, type ModuleInterface } from './module-interface.ts';
 import { messageOf } from './messages.ts';
 import { ModuleDrop } from './module-drop.tsx';
@@ -52,11 +54,11 @@ function useModule(file: File | undefined): { readonly told?: ModuleInterface; r
 
 type FieldProblems = Readonly<Record<'name' | 'file' | 'args' | 'cycles', string | undefined>>;
 
-function problemsOf(typed: Typed, name: string, initTypes: string | undefined): FieldProblems {
+function problemsOf(typed: Typed, name: string, initTypes: string | undefined, init: InitForm): FieldProblems {
   return {
     name: name === '' ? 'type a name' : name.length > NAME_CHARACTERS_MAX ? 'at most 64 characters' : undefined,
     file: typed.file === undefined ? 'choose a module' : undefined,
-    args: argumentProblem(initTypes, typed.args),
+    args: init.isShown ? undefined : argumentProblem(initTypes, typed.args),
     cycles: /^\d*$/.test(plainDigits(typed.cycles)) ? undefined : 'expected decimal digits',
   };
 }
@@ -73,17 +75,20 @@ export function InstallForm({ api, reinstalled, installed }: InstallProps) {
   const [error, setError] = useState<unknown>(undefined);
   const { told, problem: fileProblem } = useModule(typed.file);
   const name = reinstalled?.name ?? typed.name.trim();
-  const problems = problemsOf(typed, name, told?.initTypes);
+  const init = useInitForm(api, told);
+  const problems = problemsOf(typed, name, told?.initTypes, init);
   const shown: FieldProblems = isTried ? problems : { ...NO_PROBLEMS };
   const change = (part: Partial<Typed>): void => setTyped((before) => ({ ...before, ...part }));
   const send = async (): Promise<string> => {
     setTried(true);
     const { file } = typed;
+    const args = init.isShown ? init.write() : typed.args.trim();
     const isWrong = fileProblem !== undefined || Object.values(problems).some((problem) => problem !== undefined);
-    if (file === undefined || isWrong) throw new Error('something is missing or wrong above: nothing was sent');
+    if (file === undefined || args === undefined || isWrong)
+      throw new Error('something is missing or wrong above: nothing was sent');
     const isReinstallation = reinstalled !== undefined;
     const cycles = isReinstallation ? '' : plainDigits(typed.cycles);
-    await api.install({ name, module: file, args: typed.args.trim(), did: typed.did.trim(), cycles, isReinstallation });
+    await api.install({ name, module: file, args, did: typed.did.trim(), cycles, isReinstallation });
     setTried(false);
     change({ file: undefined });
     installed(name);
@@ -112,7 +117,7 @@ export function InstallForm({ api, reinstalled, installed }: InstallProps) {
       {reinstalled === undefined && <NameField typed={typed} change={change} problem={shown.name} />}
       <ModuleDrop file={typed.file} choose={(file) => file !== undefined && change({ file })} />
       <p class="problem">{inertText(fileProblem ?? shown.file ?? '')}</p>
-      <ModuleFields typed={typed} change={change} told={told} problem={shown.args} />
+      <ModuleFields typed={typed} change={change} told={told} problem={shown.args} init={init} />
       {reinstalled === undefined ? (
         <NewActor typed={typed} change={change} problem={shown.cycles} isBusy={isBusy} error={error} />
       ) : (
@@ -147,23 +152,22 @@ function NameField({ typed, change, problem }: PartProps) {
 }
 
 /** Fields that depend on the module: the arguments of its hook, and an interface if it carries none. */
-function ModuleFields({ typed, change, problem, told }: PartProps & { readonly told: ModuleInterface | undefined }) {
-  const types = told?.initTypes;
+function ModuleFields({
+  typed,
+  change,
+  problem,
+  told,
+  init,
+}: PartProps & { readonly told: ModuleInterface | undefined; readonly init: InitForm }) {
   return (
     <>
-      <Labelled label="Arguments of init" type={types ?? 'as Candid text or a JSON array'} problem={problem}>
-        {(field) => (
-          <textarea
-            {...field}
-            class="mono"
-            rows={1}
-            spellcheck={false}
-            placeholder={types === '()' ? 'none' : '(record { … }) or [ … ]'}
-            value={typed.args}
-            onInput={(event) => change({ args: event.currentTarget.value })}
-          />
-        )}
-      </Labelled>
+      <InitArguments
+        init={init}
+        types={told?.initTypes}
+        text={typed.args}
+        setText={(args) => change({ args })}
+        problem={problem}
+      />
       {told !== undefined && told.service === undefined && (
         <Labelled label="Interface (.did)" type="the module carries none; may be left out">
           {(field) => (
@@ -253,37 +257,4 @@ function argumentProblem(types: string | undefined, args: string): string | unde
     }
   }
   return undefined;
-}
-
-interface Field {
-  readonly id: string;
-  readonly 'aria-invalid': boolean;
-  readonly 'aria-describedby': string;
-}
-
-/** A field with its label, and below it what is wrong. */
-function Labelled({
-  label,
-  type,
-  problem,
-  children,
-}: {
-  readonly label: string;
-  readonly type?: string;
-  readonly problem?: string | undefined;
-  readonly children: (field: Field) => preact.JSX.Element;
-}) {
-  const id = useId();
-  return (
-    <div class="field">
-      <label class="label" for={id}>
-        <span class="field-name">{label}</span>
-        {type !== undefined && <span class="type">{inertText(shortText(type, 400))}</span>}
-      </label>
-      {children({ id, 'aria-invalid': problem !== undefined, 'aria-describedby': `${id}-problem` })}
-      <p class="problem" id={`${id}-problem`}>
-        {problem === undefined ? '' : inertText(problem)}
-      </p>
-    </div>
-  );
 }

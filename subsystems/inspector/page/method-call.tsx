@@ -9,7 +9,7 @@ import type { DidMethod } from './candid/did-types.ts';
 import { principalProblem } from './candid/principal.ts';
 import { typeText } from './candid/type-text.ts';
 import { bytesOfHex } from './hex.ts';
-import { FormField } from './form.tsx';
+import { FormArguments } from './form-arguments.tsx';
 import { useRedraw } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { LiveQuery } from './live-query.tsx';
@@ -320,34 +320,10 @@ interface ArgumentsProps {
 function Arguments(props: ArgumentsProps) {
   const { draft } = props;
   if (draft.hex !== undefined) return <HexArguments {...props} hex={draft.hex} />;
-  return draft.isJson ? <JsonArguments {...props} /> : <FormArguments {...props} />;
-}
-
-function FormArguments({ described, draft, isLossless, changed }: ArgumentsProps) {
-  const parameters = described?.parameters ?? [];
-  const touched = (): void => {
-    draft.isTouched = true;
-    draft.recheck(parameters, isLossless);
-    changed();
-  };
-  return (
-    <>
-      {parameters.map(({ name, type }, index) => {
-        const value = draft.values?.[index];
-        return (
-          value !== undefined && (
-            <FormField
-              key={index}
-              label={name ?? (parameters.length > 1 ? `argument ${index + 1}` : '')}
-              type={type}
-              value={value}
-              problems={draft.problems}
-              changed={touched}
-            />
-          )
-        );
-      })}
-    </>
+  return draft.isJson ? (
+    <JsonArguments {...props} />
+  ) : (
+    <FormArguments {...props} parameters={props.described?.parameters ?? []} />
   );
 }
 

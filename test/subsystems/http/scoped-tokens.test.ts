@@ -40,6 +40,7 @@ function targetOf(spec: RouteSpec, actor: string): string {
 
 function bodyOf(spec: RouteSpec, actor: string): string | undefined {
   if (spec.method === 'GET') return undefined;
+  if (spec.path === '/x/types') return '{"candid":"service : {}"}';
   return spec.path === '/watch' ? `{"queries":[{"id":"a","actor":"${actor}","method":"get"}]}` : '[]';
 }
 

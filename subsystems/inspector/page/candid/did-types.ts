@@ -71,6 +71,8 @@ export interface DidMethod {
 export interface DidInterface {
   /** Methods in the order of the text. */
   readonly methods: readonly DidMethod[];
+  /** Arguments of `init`; undefined where they are not known. */
+  readonly init: readonly Parameter[] | undefined;
   /** Names of fields and tags by their ids in messages. */
   readonly fieldNames: ReadonlyMap<number, string>;
 }

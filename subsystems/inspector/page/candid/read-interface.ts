@@ -37,10 +37,11 @@ export interface TypeTable {
     readonly parameters: readonly TableParameter[];
     readonly results: readonly TableParameter[];
   }[];
+  readonly init?: readonly TableParameter[];
   readonly types: readonly TableType[];
 }
 
-export function readInterface({ methods, types }: TypeTable): DidInterface {
+export function readInterface({ methods, init, types }: TypeTable): DidInterface {
   const reader = new TableReader(types);
   const read = methods.map(({ name, kind, doc = '', parameters, results }) => ({
     name,
@@ -49,8 +50,9 @@ export function readInterface({ methods, types }: TypeTable): DidInterface {
     results: reader.parameters(results),
     docs: doc,
   }));
+  const initRead = init === undefined ? undefined : reader.parameters(init);
   reader.setTargets();
-  return { methods: read, fieldNames: reader.fieldNames };
+  return { methods: read, init: initRead, fieldNames: reader.fieldNames };
 }
 
 class TableReader {
