@@ -34,7 +34,7 @@ export const agentsPlugin = definePlugin({
     const icRootKey = trustsIcRoot ? IC_ROOT_KEY : undefined;
     if (mode === 'off') return new NoAgents();
     const agents = new LazyAgents(granted, { isOpen: mode === 'open', creators, waitMs, version, icRootKey });
-    granted.execution.rootKeyFrom?.(() => agents.rootKey());
+    granted.execution.certifiedBy?.(agents);
     return agents;
   },
   disabled: () => new NoAgents(),

@@ -68,7 +68,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     remove: 'method',
     checkpoint: 'method',
     shareEnvironment: 'method',
-    rootKeyFrom: 'optional',
+    certifiedBy: 'optional',
     aheadOf: 'method',
     executorCount: 'value',
     executorFigures: 'method',

@@ -27,7 +27,7 @@ import type { AgentAnswer, AgentCreators, AgentRequest, AgentRoute } from './ind
 import { ManagementCalls, type ManagementCallsNeeds, type Result } from './management-calls.ts';
 import { noSuchCanister, refusalOf, type Rejection, rejectionOf, resultOf, standingRefusal } from './rejections.ts';
 import { Senders } from './senders.ts';
-import { canisterFacts, rangeFacts, readPaths, subnetFacts } from './state-facts.ts';
+import { canisterFacts, labelOf, rangeFacts, readPaths, subnetFacts } from './state-facts.ts';
 import { CborWriter, type Fact } from '../certification/index.ts';
 import { NO_BYTES } from '../bytes/index.ts';
 
@@ -104,6 +104,12 @@ export class AgentInterface {
 
   get rootKey(): Uint8Array {
     return this.#certifier.identity.rootKey;
+  }
+
+  /** Resolves with a certificate that a canister has this data. */
+  certifyData(id: Uint8Array, data: Uint8Array): Promise<Uint8Array> {
+    const path = ['canister', id, 'certified_data'].map(labelOf);
+    return this.#certify([{ path, value: data }], [path]);
   }
 
   status(): Uint8Array {

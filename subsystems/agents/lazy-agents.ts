@@ -32,6 +32,11 @@ export class LazyAgents implements Agents {
     return (await this.#start()).rootKey;
   }
 
+  /** Resolves with a certificate that a canister has this data. Rejects with ServerError `unavailable`. */
+  async certify(id: Uint8Array, data: Uint8Array): Promise<Uint8Array> {
+    return await (this.#started ?? (await this.#start())).certifyData(id, data);
+  }
+
   answer(request: AgentRequest): Promise<AgentAnswer> {
     const answering = this.#answer(request);
     this.#answering.add(answering);

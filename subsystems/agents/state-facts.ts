@@ -129,7 +129,8 @@ function ranges(): Uint8Array {
   return new CborWriter().selfDescribed().array(1).array(2).bytes(RANGE.low).bytes(RANGE.high).done();
 }
 
-function labelOf(name: string | Uint8Array): Uint8Array {
+/** Returns a label, given as text or as bytes. */
+export function labelOf(name: string | Uint8Array): Uint8Array {
   return typeof name === 'string' ? Buffer.from(name) : name;
 }
 

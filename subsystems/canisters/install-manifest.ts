@@ -74,10 +74,10 @@ export async function installManifest(
   const readFiles = (name: string): Promise<ActorFiles> => assets.read(name, modulesNow());
   const there: ManifestSource[] = [];
   const install = async (actor: ManifestActor, { module, candidText }: ActorFiles): Promise<void> => {
-    const { args: argument, cycles, env, hasCertificate, name } = actor;
+    const { args: argument, cycles, env, hasCertificate, isCertified = false, name } = actor;
     const principal = principalOf(name);
     const id = principal ? principalFromText(principal) : undefined;
-    const facts = { argument, ...controlOf(actor), cycles, candidText, env, hasCertificate };
+    const facts = { argument, ...controlOf(actor), cycles, candidText, env, hasCertificate, isCertified };
     const record = await canisters.place(name, module, { ...facts, id, readFiles });
     if (actor.openMethods !== undefined) followManifest(record, actor.openMethods, log);
   };
@@ -133,8 +133,10 @@ async function takeFacts(
   known: CanisterRecord,
   actor: ManifestActor,
 ): Promise<void> {
-  if (actor.hasCertificate) canisters.giveFacts(known, { hasCertificate: true });
-  followManifest(known, actor.openMethods, log);
+  const { hasCertificate, isCertified = false, openMethods } = actor;
+  // Whichever it was given stays when the key goes.
+  if (hasCertificate || isCertified) canisters.giveFacts(known, { hasCertificate, isCertified });
+  followManifest(known, openMethods, log);
   await followControllers({ canisters, log }, known, actor);
 }
 

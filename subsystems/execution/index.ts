@@ -233,6 +233,14 @@ interface ExecutionSupports {
   readonly recall: boolean;
 }
 
+/** The host as it vouches for its canisters. Both methods reject with ServerError `unavailable`. */
+export interface HostCertification {
+  /** Resolves with the root key, DER. */
+  rootKey(): Promise<Uint8Array>;
+  /** Resolves with a certificate that a canister has this data. */
+  certify(id: Uint8Array, data: Uint8Array): Promise<Uint8Array>;
+}
+
 /** Modules, checked and compiled once for all canisters that have them. */
 export interface ModuleStore {
   /**
@@ -303,10 +311,10 @@ export interface CanisterLifecycle {
   /** Sets variables that every canister gets besides its own; for canisters that are created or woken from now on. */
   shareEnvironment(variables: ReadonlyMap<string, string>): void;
   /**
-   * Names the source of the host's root key, which is asked before code runs that reads the key. Without it, and with
-   * an execution that lacks this, canisters read a key of zeros.
+   * Names who certifies, and is asked for the root key before code runs that reads it. Without it, and with an
+   * execution that lacks this, canisters read a key of zeros, and nothing is certified.
    */
-  rootKeyFrom?(source: () => Promise<Uint8Array>): void;
+  certifiedBy?(host: HostCertification): void;
   /**
    * Returns the ms by which the canister's time is ahead of the clock: 0, unless the clock was ahead once before a
    * restart.

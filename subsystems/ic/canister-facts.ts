@@ -18,10 +18,12 @@
 export interface GivenFacts {
   /** True if the canister's queries find a certificate, a placeholder that certifies nothing. */
   readonly hasCertificate: boolean;
+  /** True if the canister's queries find a certificate of its data that the host has signed. */
+  readonly isCertified: boolean;
 }
 
 /** The defaults. A stored fact has the type of its default. */
-export const NO_FACTS: GivenFacts = Object.freeze({ hasCertificate: false });
+export const NO_FACTS: GivenFacts = Object.freeze({ hasCertificate: false, isCertified: false });
 
 const FACTS = Object.keys(NO_FACTS) as readonly (keyof GivenFacts)[];
 

@@ -18,6 +18,8 @@ export interface ManifestActor {
   readonly env: ReadonlyMap<string, string>;
   /** True if its queries get a placeholder for a certificate. */
   readonly hasCertificate: boolean;
+  /** True if they get a certificate of its data that the host has signed. */
+  readonly isCertified?: boolean;
   /** Principals that control the actor beside whoever installs it; undefined: the manifest does not say. */
   readonly controllers?: readonly Uint8Array[] | undefined;
   /** Methods that answer requests without the token; undefined: the manifest does not say. */

@@ -122,7 +122,7 @@ class ManifestChecker {
     const args = this.#args(members, path);
     const cycles = this.#cycles(members.get('cycles'), `${path}.cycles`);
     const env = this.#env(members.get('env'), `${path}.env`);
-    const hasCertificate = this.#certificate(members.get('certificate'), `${path}.certificate`);
+    const certificate = this.#certificate(members.get('certificate'), `${path}.certificate`);
     const assets = this.#assets(members, `${path}.assets`);
     const openMethods = this.#public(members, `${path}.public`);
     const controllers = this.#controllers(members, `${path}.controllers`);
@@ -135,7 +135,8 @@ class ManifestChecker {
           args,
           cycles,
           env,
-          hasCertificate,
+          hasCertificate: certificate === 'placeholder',
+          ...(certificate === 'signed' && { isCertified: true }),
           ...(assets && { assets }),
           ...(openMethods && { openMethods }),
           ...(controllers && { controllers }),
@@ -298,13 +299,13 @@ class ManifestChecker {
     return undefined;
   }
 
-  #certificate(member: JsonMember | undefined, path: string): boolean {
-    if (member === undefined) return false;
+  #certificate(member: JsonMember | undefined, path: string): 'placeholder' | 'signed' | undefined {
+    if (member === undefined) return undefined;
     const { value: node } = member;
-    if (node.kind === 'string' && node.value === 'placeholder') return true;
+    if (node.kind === 'string' && (node.value === 'placeholder' || node.value === 'signed')) return node.value;
     const found = node.kind === 'string' ? quote(node.value) : nameOf(node);
-    this.#report(node, path, `expected "placeholder", not ${found}; or remove the key`);
-    return false;
+    this.#report(node, path, `expected "signed" or "placeholder", not ${found}; or remove the key`);
+    return undefined;
   }
 
   #env(member: JsonMember | undefined, path: string): ReadonlyMap<string, string> {

@@ -15,6 +15,7 @@ import {
   numbersOf,
   takeNumbers,
 } from '../../ic/index.ts';
+import type { DataCertificate } from './data-certificate.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { PersistenceState } from '../persistence/persistence-state.ts';
@@ -54,6 +55,8 @@ export class CanisterState implements MessageNumbers {
   /** The most heap that update methods, installation and upgrades may leave (`wasm_memory_limit`). */
   heapBytesMax = Number.POSITIVE_INFINITY;
   certifiedData: Uint8Array = NO_BYTES;
+  /** Undefined: no query has asked for the certificate of that data since the canister is here. */
+  certificate: DataCertificate | undefined = undefined;
   /** Facts that operators gave the canister: no log depends on them. */
   facts: GivenFacts;
   /** The global timer's deadline, ns since 1970; 0: off. */

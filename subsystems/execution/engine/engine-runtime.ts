@@ -76,8 +76,15 @@ interface PartsOptions {
   readonly frames: SuspendedFrames;
   readonly reportBug: (message: string, cause: unknown) => void;
   readonly ahead?: AheadStore | undefined;
+  readonly certify?: Certify | undefined;
   readonly pieceSizes?: PieceSizes | undefined;
 }
+
+/**
+ * Asks for a certificate of the canister's data, for a query of that instant. Resolves to true when the answer is
+ * there, to false if the query is recalled.
+ */
+export type Certify = (canister: CanisterState, nowMs: number) => Promise<boolean>;
 
 export class EngineRuntime {
   readonly policy: MeteringPolicy;
@@ -93,6 +100,7 @@ export class EngineRuntime {
   /** Records what steps change, for storage. */
   readonly changes: ChangeRecorder;
   readonly ahead: AheadStore | undefined;
+  readonly #certify: Certify | undefined;
   readonly pieceSizes: PieceSizes;
   readonly #reportBug: PartsOptions['reportBug'];
   readonly pause: Runnable = {
@@ -114,7 +122,17 @@ export class EngineRuntime {
     },
   };
 
-  constructor({ policy, control, pool, heaps, frames, reportBug, ahead, pieceSizes = PIECE_SIZES }: PartsOptions) {
+  constructor({
+    policy,
+    control,
+    pool,
+    heaps,
+    frames,
+    reportBug,
+    ahead,
+    certify,
+    pieceSizes = PIECE_SIZES,
+  }: PartsOptions) {
     this.policy = policy;
     this.control = control;
     this.pool = pool;
@@ -122,11 +140,21 @@ export class EngineRuntime {
     this.frames = frames;
     this.#reportBug = reportBug;
     this.ahead = ahead;
+    this.#certify = certify;
     this.pieceSizes = pieceSizes;
     this.changes = new ChangeRecorder(pieceSizes);
     const isStoredElsewhere = ahead !== undefined && ahead.store === undefined;
     this.execution = new CurrentExecution(policy, isStoredElsewhere ? payloadBytesMax(pieceSizes) : Infinity);
     this.imports = createSystemApi(this.execution);
+  }
+
+  /** Waits for the certificate of the canister's data; ends as `LONG` if the query is recalled, or cannot wait here. */
+  certifying(canister: CanisterState, nowMs: number): Runnable {
+    const certify = this.#certify;
+    return {
+      runToEnd: () => LONG,
+      runSuspendable: async () => (certify !== undefined && (await certify(canister, nowMs)) ? undefined : LONG),
+    };
   }
 
   /** Keeps memory and effects of a replicated execution that returned, all but its cycles. */

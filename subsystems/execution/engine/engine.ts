@@ -14,7 +14,7 @@ import { CanisterState } from './canister-state.ts';
 import { captureState, restoreState } from '../persistence/canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
-import { EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-runtime.ts';
+import { type Certify, EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-runtime.ts';
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from '../memory/heap-pool.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange } from '../index.ts';
@@ -26,7 +26,7 @@ import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import type { AheadStore } from '../persistence/ahead-store.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { runCallback } from './run-callback.ts';
-import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
+import { dropFrame, runInspection, runMethod, runMethodToEnd, runQuery, runSystemTask } from './run-task.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { StablePagePool } from '../memory/stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
@@ -35,6 +35,7 @@ import { CanisterPacker, type PackedCanister } from '../persistence/packed-canis
 import { HeapTemplates } from '../memory/heap-template.ts';
 
 export {
+  type Certify,
   type EngineResult,
   type Runnable,
   type Running,
@@ -51,6 +52,8 @@ export interface EngineOptions {
   readonly reportBug: (message: string, cause: unknown) => void;
   /** Undefined: all that a change makes is told with its step. */
   readonly ahead?: AheadStore | undefined;
+  /** Undefined: queries cannot wait for certificates here. */
+  readonly certify?: Certify | undefined;
   readonly pieceSizes?: PieceSizes | undefined;
 }
 
@@ -243,8 +246,9 @@ export class Engine {
 
   #running(canister: CanisterState, task: Task, nowMs: number, isAgain: boolean): Running<EngineResult> {
     switch (task.kind) {
-      case 'update':
       case 'query':
+        return runQuery(this.#runtime, canister, task, nowMs);
+      case 'update':
       case 'transform':
         return runMethod(this.#runtime, canister, task, nowMs);
       case 'callback':

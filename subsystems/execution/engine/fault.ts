@@ -50,7 +50,7 @@ export class OutOfInstructions extends Error {
   override readonly name = 'OutOfInstructions';
 }
 
-/** Thrown by `svc.yield` to end a message that cannot be suspended where it runs. */
+/** Thrown to end a message that has to wait where it cannot be suspended; by `svc.yield`, or by a system call. */
 export class TooLong extends Error {
   override readonly name = 'TooLong';
 }

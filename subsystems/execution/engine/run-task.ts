@@ -18,7 +18,14 @@
 import { REJECT_CODE, NOTHING_RAN, type RunKind, type Step, type Task } from '../../ic/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
-import { emptyCanister, type EngineRuntime, type EngineResult, faultyStep, type Running } from './engine-runtime.ts';
+import {
+  emptyCanister,
+  type EngineRuntime,
+  type EngineResult,
+  faultyStep,
+  type Running,
+  TOO_LONG,
+} from './engine-runtime.ts';
 import { type Fault, LONG } from './fault.ts';
 import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
@@ -49,6 +56,23 @@ export function* runMethod(
     yield* runtime.committing(canister, instance);
   }
   return endMethod(runtime, canister, task, instance, fault, isWaiting, frame);
+}
+
+/** Runs a query. One that finds no certificate of the canister's data is undone, waits for it, and begins again. */
+export function* runQuery(
+  runtime: EngineRuntime,
+  canister: CanisterState,
+  task: MethodTask,
+  nowMs: number,
+): Running<EngineResult> {
+  for (;;) {
+    if (canister.certificate?.isWanted === true) {
+      const fault = yield runtime.certifying(canister, canister.instant(nowMs));
+      if (fault !== undefined) return TOO_LONG;
+    }
+    const result = yield* runMethod(runtime, canister, task, nowMs);
+    if (result !== TOO_LONG || canister.certificate?.isWanted !== true) return result;
+  }
 }
 
 /**

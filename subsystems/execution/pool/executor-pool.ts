@@ -82,6 +82,7 @@ export class ExecutorPool implements Execution {
   readonly #log: Logger;
   #listener: ExecutionListener = NOBODY;
   readonly #environment = new SharedEnvironment(() => this.#started());
+  readonly certifiedBy = this.#environment.certifiedBy;
   #isRefusing = false;
   #isClosing = false;
 
@@ -183,10 +184,6 @@ export class ExecutorPool implements Execution {
 
   shareEnvironment(variables: ReadonlyMap<string, string>): void {
     this.#environment.share(variables);
-  }
-
-  rootKeyFrom(source: () => Promise<Uint8Array>): void {
-    this.#environment.rootKeyFrom(source);
   }
 
   attend(listener: ExecutionListener): void {
@@ -457,6 +454,7 @@ export class ExecutorPool implements Execution {
       changed: (handle: number, changes: readonly Uint8Array[]) => this.#listener.changed(handle, changes),
       ahead: (handle: number, changes: readonly Uint8Array[], stored: () => void) =>
         this.#storeAhead(handle, changes, stored),
+      certify: this.#environment.certify,
       bug: (message: string) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason: string) => this.#replace(executorIndex, reason),
     };

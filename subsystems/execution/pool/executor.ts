@@ -61,6 +61,8 @@ interface ExecutorEvents {
   ahead(handle: number, changes: readonly Uint8Array[], stored: () => void): void;
   /** Calls `tell`, which tells a large step, in its turn; resolves when all of the step is told. */
   inTurn(tell: () => Promise<void> | void): Promise<void>;
+  /** Resolves with a certificate of a canister's data, or with the reason why there is none. */
+  certify(id: Uint8Array, data: Uint8Array): Promise<Uint8Array | string>;
   /** Called when cycles came outside of any step, with the balance since. */
   credited(handle: number, balance: bigint): void;
   /** Called when a fault of the host's own happened inside a message. */
@@ -347,6 +349,11 @@ export class Executor {
       case 'ahead': {
         const { ticket } = message;
         this.#events.ahead(message.handle, message.changes, () => this.send({ kind: 'stored', ticket }));
+        break;
+      }
+      case 'certify': {
+        const { ticket, id, data } = message;
+        void this.#events.certify(id, data).then((answer) => this.send({ kind: 'certified', ticket, answer }));
         break;
       }
       case 'bug':

@@ -4,6 +4,8 @@
  *
  * Main thread; asks whoever has the key, and nobody else.
  */
+import { messageOf } from '../../../kernel/index.ts';
+import type { HostCertification } from '../index.ts';
 import type { Executor } from './executor.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { ROOT_KEY_NAME } from '../wire/root-key-name.ts';
@@ -11,15 +13,14 @@ import { ROOT_KEY_NAME } from '../wire/root-key-name.ts';
 /** Imports whose answers depend on the key. The sizes do not. */
 const READING: ReadonlySet<string> = new Set(['root_key_copy', 'subnet_self_copy']);
 
-/** Returns the host's root key, DER. */
-type RootKeySource = () => Promise<Uint8Array>;
+const NOBODY_CERTIFIES = 'this host certifies nothing: start the server with --agents guarded (docs/agents.md)';
 
 type Told = Pick<Executor, 'send'>;
 
 export class SharedEnvironment {
   readonly #executors: () => readonly Told[];
   #texts: ReadonlyMap<string, string> = new Map();
-  #source: RootKeySource | undefined;
+  #host: HostCertification | undefined;
   #asking: Promise<void> | undefined;
 
   /** `executors` returns those that have started. */
@@ -37,22 +38,32 @@ export class SharedEnvironment {
     if (this.#texts.size > 0) executor.send({ kind: 'environment', variables: this.#texts });
   }
 
-  /** Names the source of the key. Without one the host has none. */
-  rootKeyFrom(source: RootKeySource): void {
-    this.#source = source;
-  }
+  /** Names who has the key, and certifies. */
+  readonly certifiedBy = (host: HostCertification): void => {
+    this.#host = host;
+  };
+
+  /** Resolves with a certificate of a canister's data, or with the reason why there is none. */
+  readonly certify = async (id: Uint8Array, data: Uint8Array): Promise<Uint8Array | string> => {
+    if (this.#host === undefined) return NOBODY_CERTIFIES;
+    try {
+      return await this.#host.certify(id, data);
+    } catch (error) {
+      return messageOf(error);
+    }
+  };
 
   /** Resolves when the code may run; undefined: it may. Rejects as the source does, and asks again the next time. */
   readonly readyFor = ({ module }: InstrumentedCode): Promise<void> | undefined => {
-    const source = this.#source;
-    if (source === undefined || !WebAssembly.Module.imports(module).some(({ name }) => READING.has(name)))
+    const host = this.#host;
+    if (host === undefined || !WebAssembly.Module.imports(module).some(({ name }) => READING.has(name)))
       return undefined;
-    return (this.#asking ??= this.#ask(source));
+    return (this.#asking ??= this.#ask(host));
   };
 
-  async #ask(source: RootKeySource): Promise<void> {
+  async #ask(host: HostCertification): Promise<void> {
     try {
-      this.share([[ROOT_KEY_NAME, Buffer.from(await source()).toString('hex')]]);
+      this.share([[ROOT_KEY_NAME, Buffer.from(await host.rootKey()).toString('hex')]]);
     } catch (error) {
       this.#asking = undefined;
       throw error;

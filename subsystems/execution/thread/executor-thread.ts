@@ -23,9 +23,9 @@ import type { OutgoingCall, Task } from '../../ic/index.ts';
 import { release } from '../../storage/index.ts';
 import { postInOrder, receiveDue, RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
-import { isLackOfMemory } from '../persistence/canister-image.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import {
+  type Certify,
   createStores,
   type EngineResult,
   type Running,
@@ -44,8 +44,10 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { AheadLine } from './ahead-line.ts';
+import { CertificateDesk } from './certificate-desk.ts';
 import { LongMessages } from './long-messages.ts';
 import { type CreateEngine, engineOf, type ThreadEngine } from './thread-engine.ts';
+import { NO_PROBLEM, type Problem, problemOf } from './problem.ts';
 import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
 import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
 import type { PackedFacts } from '../index.ts';
@@ -104,12 +106,6 @@ interface LongWork {
   readonly work: (engine: ThreadEngine) => Running<EngineResult>;
 }
 
-/** Reason for a failure, as text; `isShort` is true if the reason is lack of memory. */
-interface Problem {
-  readonly problem: string;
-  readonly isShort: boolean;
-}
-
 /** Parts that a thread may be given: figures of its surroundings, and replacements that a simulation uses. */
 export interface ThreadParts {
   /** See `Surroundings` of long-messages.ts; `nowMs` by default. */
@@ -151,10 +147,8 @@ export class ExecutorThread {
   #isMoreExpected = false;
   /** Time at which short messages make room for long ones. */
   #shortUntilMs = 0;
-  readonly #ahead = new AheadLine((ticket, handle, changes) => {
-    this.#sendByPort({ kind: 'ahead', ticket, handle, changes });
-    this.#publish();
-  });
+  readonly #ahead = new AheadLine((ticket, handle, changes) => this.#tell({ kind: 'ahead', ticket, handle, changes }));
+  readonly #certificates = new CertificateDesk((ticket, id, data) => this.#tell({ kind: 'certify', ticket, id, data }));
 
   /** `nowMs` returns milliseconds that never go back. */
   constructor(options: ExecutorOptions, nowMs: () => number, parts: ThreadParts = {}) {
@@ -187,7 +181,8 @@ export class ExecutorThread {
       cpuMs,
       createEngine: ({ onYield, park }) => {
         const store: StoreAhead = (changes) => this.#ahead.store(changes, park);
-        return createEngine({ onYield, canSuspend: true, store }, this.#stores, reportBug);
+        const certify: Certify = (canister, atMs) => this.#certificates.certify(canister, atMs, park);
+        return createEngine({ onYield, canSuspend: true, store, certify }, this.#stores, reportBug);
       },
       dropEngine: (engine) => {
         this.#leave(engine);
@@ -357,6 +352,9 @@ export class ExecutorThread {
       }
       case 'stored':
         this.#ahead.stored(command.ticket);
+        return;
+      case 'certified':
+        this.#certificates.came(command.ticket, command.answer);
         return;
       case 'environment':
         this.#stores.environment = new Environment(command.variables);
@@ -613,7 +611,7 @@ export class ExecutorThread {
   }
 
   #runLong({ call, handle, canister, task, hasBegun, work }: LongWork): void {
-    if (hasBegun) canister.expectLong();
+    if (hasBegun && canister.certificate?.isWanted !== true) canister.expectLong();
     const recalls = this.#recalls;
     // A change of the code is recalled only with all of the canister's work: others may wait for it to be done.
     let isStarted = hasBegun || task === undefined;
@@ -697,6 +695,11 @@ export class ExecutorThread {
     while (!postInOrder(this.#outbox, this.#port, MESSAGE, message, given)) this.#outbox.waitForRoom();
   }
 
+  #tell(message: PortMessage): void {
+    this.#sendByPort(message);
+    this.#publish();
+  }
+
   #publish(): void {
     this.#unpublished = 0;
     this.#unpublishedInstructions = 0;
@@ -734,12 +737,6 @@ function isToCanister({ callee }: OutgoingCall): boolean {
 /** Returns the same work with bytes of its own. */
 export function ownWork(work: Work): Work {
   return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
-}
-
-const NO_PROBLEM = { problem: undefined, isShort: false } as const;
-
-function problemOf(error: unknown): Problem {
-  return { problem: messageOf(error), isShort: isLackOfMemory(error) };
 }
 
 function endTooLong(): never {

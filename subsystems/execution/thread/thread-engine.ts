@@ -1,6 +1,6 @@
 /** The engines of an executor thread: the part of them that it uses, and a maker for them. Executor thread. */
 import { ControlMemory, type ControlMemoryOptions } from '../memory/control-memory.ts';
-import { Engine, type EngineOptions, type SharedStores } from '../engine/engine.ts';
+import { type Certify, Engine, type EngineOptions, type SharedStores } from '../engine/engine.ts';
 import type { StoreAhead } from '../persistence/ahead-store.ts';
 import type { ExecutorOptions } from '../wire/port-messages.ts';
 
@@ -41,14 +41,17 @@ export type CreateEngine = (
 
 /**
  * Callback that an engine's messages make about once a millisecond, see `ControlMemoryOptions`; and, if they can be
- * suspended, a function that stores their changes ahead.
+ * suspended, functions that store their changes ahead, and that certify data.
  */
-export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'> & { readonly store?: StoreAhead };
+export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'> & {
+  readonly store?: StoreAhead;
+  readonly certify?: Certify;
+};
 
 export function engineOf({ wasmStackBytes: stackBytes, policy, pieceSizes }: ExecutorOptions): CreateEngine {
-  return ({ store, ...yields }, shared, reportBug) => {
+  return ({ store, certify, ...yields }, shared, reportBug) => {
     const { budget } = shared;
     const control = new ControlMemory({ stackBytes, journalBytesMax: JOURNAL_BYTES_MAX, budget, ...yields });
-    return new Engine({ policy, control, shared, reportBug, ahead: { store }, pieceSizes });
+    return new Engine({ policy, control, shared, reportBug, ahead: { store }, certify, pieceSizes });
   };
 }

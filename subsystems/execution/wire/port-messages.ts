@@ -32,6 +32,8 @@ export type HostCommand =
   | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
   /** The changes that a message has handed over as `ahead` are durable. */
   | { readonly kind: 'stored'; readonly ticket: number }
+  /** The answer to `certify`: a certificate, or why there is none. */
+  | { readonly kind: 'certified'; readonly ticket: number; readonly answer: Uint8Array | string }
   /** The memory that the thread can spare is needed. */
   | { readonly kind: 'trim'; readonly call: number };
 
@@ -83,6 +85,8 @@ export type PortMessage =
       readonly handle: number;
       readonly changes: readonly Uint8Array[];
     }
+  /** A query waits for a certificate of its canister's data (`certified`). */
+  | { readonly kind: 'certify'; readonly ticket: number; readonly id: Uint8Array; readonly data: Uint8Array }
   | {
       readonly kind: 'done';
       readonly call: number;

@@ -49,7 +49,7 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
     [],
     'A=b',
   ],
-  certificate: ['placeholder', true],
+  certificate: ['placeholder', 'signed', true],
   assets: ['dist', 'nowhere/at all', '', 5, null, 'a\0', ['dist']],
   public: [[], ['get'], ['get', 'put'], ['get', 'get'], ['get', 5], 'get', null, {}],
   controllers: [

@@ -172,8 +172,11 @@ test('each fault is named with its path', async (t) => {
       actor({ env: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`V${index}`, ''])) }),
       /actors\.a\.env: holds 21 of at most 20 variables/u,
     ],
-    [actor({ certificate: 'real' }), /actors\.a\.certificate: expected "placeholder", not "real"; or remove the key/u],
-    [actor({ certificate: true }), /expected "placeholder", not true/u],
+    [
+      actor({ certificate: 'real' }),
+      /actors\.a\.certificate: expected "signed" or "placeholder", not "real"; or remove the key/u,
+    ],
+    [actor({ certificate: true }), /expected "signed" or "placeholder", not true/u],
     [actor({ public: 'get' }), /actors\.a\.public: expected an array of methods, such as \["get"\], not text/u],
     [actor({ public: ['get', 5] }), /actors\.a\.public\[1\]: expected a method's name as text, not a number/u],
     [actor({ public: ['get', 'get'] }), /actors\.a\.public\[1\]: names "get" again; remove one/u],

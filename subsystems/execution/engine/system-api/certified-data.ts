@@ -1,8 +1,11 @@
 /** Executor thread, within a message: certified data. Touches the effects of the execution alone. */
-import { HostTrap } from '../fault.ts';
+import { DataCertificate } from '../data-certificate.ts';
+import { HostTrap, TooLong } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 
 const CERTIFIED_DATA_BYTES_MAX = 32;
+/** Last byte of the principals of canisters. */
+const OPAQUE_ID = 1;
 
 /**
  * Placeholder for a certificate (docs/websites.md): in CBOR a map with an empty tree and an empty signature, so a
@@ -12,8 +15,8 @@ const CERTIFIED_DATA_BYTES_MAX = 32;
 const PLACEHOLDER = Buffer.from('d9d9f7a264747265658100697369676e617475726540', 'hex');
 
 /**
- * Imports for certified data, which is kept. Off-chain no certificate for it exists, unless the operator put a
- * placeholder in place.
+ * Imports for certified data, which is kept. Queries find a certificate of it if the operator has asked for one, or for
+ * a placeholder.
  */
 export function certifiedDataImports(execution: CurrentExecution) {
   return {
@@ -38,12 +41,27 @@ export function certifiedDataImports(execution: CurrentExecution) {
 }
 
 /** Returns true if there is a certificate. As on the IC, only queries that run alone find one. */
-function hasCertificate({ canister, mode }: CurrentExecution): boolean {
-  return canister.facts.hasCertificate && (mode === 'NRQ' || mode === 'CQ');
+function hasCertificate(execution: CurrentExecution): boolean {
+  const { canister, mode } = execution;
+  return (mode === 'NRQ' || mode === 'CQ') && (canister.facts.hasCertificate || isCertified(execution));
+}
+
+/** Returns true if the certificate is a real one. As on the IC, queries that canisters call have none. */
+function isCertified({ canister, context }: CurrentExecution): boolean {
+  return canister.facts.isCertified && context.caller.at(-1) !== OPAQUE_ID;
 }
 
 function certificate(execution: CurrentExecution, name: string): Uint8Array {
   if (!hasCertificate(execution))
     throw contractViolation(`ic0.${name}: there is no data certificate (ic0.data_certificate_present is 0)`);
-  return PLACEHOLDER;
+  if (!isCertified(execution)) return PLACEHOLDER;
+  const { canister } = execution;
+  const kept = (canister.certificate ??= new DataCertificate());
+  const answer = kept.answerFor(canister.certifiedData, execution.nowMs);
+  if (answer === undefined) {
+    kept.isWanted = true;
+    throw new TooLong();
+  }
+  if (typeof answer === 'string') throw new HostTrap(`ic0.${name}: there is no certificate now: ${answer}`);
+  return answer;
 }

@@ -257,6 +257,11 @@ export class CurrentExecution {
     this.draft.shrink();
   }
 
+  /** The message's instant, ms since 1970. */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
   /** The message's instant, ns since 1970, in steps of a microsecond. */
   get timeNs(): bigint {
     this.#timeNs ??= BigInt(Math.trunc(this.#nowMs * 1000)) * 1000n;
