@@ -9,6 +9,15 @@ import { isController } from './rejections.ts';
 /** The one range of the one subnet: all ids that can be an actor's or the system's. */
 const RANGE = { low: Buffer.from('00000000000000000101', 'hex'), high: Buffer.from('ffffffffffffffff0101', 'hex') };
 const REQUEST_ID_BYTES = 32;
+/** Labels of the longest path that there is below each first one: a witness of longer ones is work for nothing. */
+const LABELS_MAX: Readonly<Record<string, number>> = {
+  time: 1,
+  // The key of a node of the subnet.
+  subnet: 5,
+  canister_ranges: 3,
+  canister: 4,
+  request_status: 3,
+};
 /** Sections that whoever may use the server may read, also if the module keeps them to its controllers. */
 const INTERFACE: ReadonlySet<string> = new Set(['candid:service', 'candid:args']);
 
@@ -33,7 +42,9 @@ export function readPaths(paths: readonly Path[], canisterId: Uint8Array | undef
   for (const [index, path] of paths.entries()) {
     const [first, second] = path;
     const refuse = (): ServerError => bad(`content.paths[${index}]`, `cannot be read here: /${shown(path)}`);
-    switch (first === undefined ? '' : textOf(first)) {
+    const name = first === undefined ? '' : textOf(first);
+    if (path.length > (LABELS_MAX[name] ?? 0)) throw refuse();
+    switch (name) {
       case 'time':
         break;
       case 'subnet':
@@ -45,10 +56,10 @@ export function readPaths(paths: readonly Path[], canisterId: Uint8Array | undef
         break;
       case 'canister': {
         if (canisterId === undefined || second === undefined || !sameBytes(second, canisterId)) throw refuse();
-        const name = canisterFactOf(path);
-        if (name === undefined) throw refuse();
+        const section = canisterFactOf(path);
+        if (section === undefined) throw refuse();
         asked.asksCanister = true;
-        if (name !== '') metadata.push(name);
+        if (section !== '') metadata.push(section);
         break;
       }
       case 'request_status':

@@ -61,37 +61,36 @@ class Reader {
     const argument = this.#argument(initial & 31);
     switch (major) {
       case 0:
-        return argument;
+        return BigInt(argument);
       case 2:
         return this.#take(argument);
       case 3:
         return this.#text(argument);
       case 4:
-        return this.#inside(() => this.#array(argument));
       case 5:
-        return this.#inside(() => this.#map(argument));
       case 6:
-        return this.#inside(() => this.#tagged(argument));
+        return this.#nested(major, argument);
       default:
         throw this.#bad(major === 1 ? 'negative numbers are not taken' : 'floats and simple values are not taken');
     }
   }
 
-  #inside<T>(read: () => T): T {
+  #nested(major: 4 | 5 | 6, argument: number | bigint): CborValue {
     if (this.#depthLeft-- === 0) throw this.#bad('the values are nested too deeply');
-    const value = read();
+    const value =
+      major === 4 ? this.#array(argument) : major === 5 ? this.#map(argument) : this.#tagged(BigInt(argument));
     this.#depthLeft++;
     return value;
   }
 
-  #array(count: bigint): readonly CborValue[] {
+  #array(count: number | bigint): readonly CborValue[] {
     const length = this.#count(count);
     const values: CborValue[] = [];
     for (let index = 0; index < length; index++) values.push(this.#value());
     return values;
   }
 
-  #map(count: bigint): CborMap {
+  #map(count: number | bigint): CborMap {
     const length = this.#count(count);
     if (length > this.#keysLeft) throw this.#bad(`the maps have more than ${KEYS_MAX} keys`);
     this.#keysLeft -= length;
@@ -115,7 +114,7 @@ class Reader {
     return bytes.length === 0 ? 0n : BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
   }
 
-  #text(length: bigint): string {
+  #text(length: number | bigint): string {
     const bytes = this.#take(length);
     if (bytes.length > this.#textBytesLeft) throw this.#bad(`the texts have more than ${TEXT_BYTES_MAX} bytes`);
     this.#textBytesLeft -= bytes.length;
@@ -124,15 +123,15 @@ class Reader {
   }
 
   /** Each of so many values has at least one byte. */
-  #count(count: bigint): number {
+  #count(count: number | bigint): number {
     const left = this.#bytes.length - this.#at;
-    if (count > BigInt(left)) throw this.#bad(`${count} values are announced, and ${left} bytes are there`);
+    if (count > left) throw this.#bad(`${count} values are announced, and ${left} bytes are there`);
     return Number(count);
   }
 
-  #take(length: bigint): Buffer {
+  #take(length: number | bigint): Buffer {
     const left = this.#bytes.length - this.#at;
-    if (length > BigInt(left)) throw this.#bad(`${length} bytes are announced, and ${left} are there`);
+    if (length > left) throw this.#bad(`${length} bytes are announced, and ${left} are there`);
     const start = this.#at;
     this.#at += Number(length);
     return this.#bytes.subarray(start, this.#at);
@@ -146,11 +145,11 @@ class Reader {
   }
 
   /** The number behind an initial byte: in it, or in the 1, 2, 4 or 8 bytes that follow. */
-  #argument(information: number): bigint {
-    if (information < ONE_BYTE) return BigInt(information);
+  #argument(information: number): number | bigint {
+    if (information < ONE_BYTE) return information;
     if (information > EIGHT_BYTES) throw this.#bad('indefinite lengths are not taken');
-    const bytes = this.#take(BigInt(1 << (information - ONE_BYTE)));
-    return bytes.length === 8 ? bytes.readBigUInt64BE() : BigInt(bytes.readUIntBE(0, bytes.length));
+    const bytes = this.#take(1 << (information - ONE_BYTE));
+    return bytes.length === 8 ? bytes.readBigUInt64BE() : bytes.readUIntBE(0, bytes.length);
   }
 
   #bad(what: string): ServerError {

@@ -15,7 +15,7 @@ const TYPES = ['call', 'query', 'read_state'] as const;
 /** Milliseconds that one body may hold the main thread. */
 const HELD_MS_MAX = 5;
 /** A body that took longer is read again: the machine, or a collection of garbage, may have been in the way. */
-const TIMES = 20;
+const TIMES = 200;
 
 /** Resolves with what was read, or with the code of the refusal. */
 async function outcomeOf(body: Uint8Array, type: Envelope['type']): Promise<Envelope | string> {
@@ -26,6 +26,20 @@ async function outcomeOf(body: Uint8Array, type: Envelope['type']): Promise<Enve
     assert.ok(['cbor-bad', 'agent-bad-request'].includes(error.code), String(error));
     assert.ok(error.message.length < 400, error.message);
     return error.code;
+  }
+}
+
+/** An empty array whose length has eight bytes: agents read one value in it. */
+const LONG_EMPTY = Buffer.from('9b0000000000000000', 'hex');
+
+/** Returns the content as agents decode it; undefined: they take no big numbers, and the tag outside only. */
+function contentByAgents(body: Buffer): CallRequest | undefined {
+  if (body.includes(LONG_EMPTY)) return undefined;
+  try {
+    return Cbor.decode<{ content: CallRequest }>(new Uint8Array(body)).content;
+  } catch (error) {
+    assert.match(String(error), /Unsupported tag: (?:2|55799)\b/);
+    return undefined;
   }
 }
 
@@ -43,7 +57,7 @@ async function heldMs(body: Uint8Array, type: Envelope['type'], times: number): 
 
 test('random bodies are read or refused, and their ids are those of the agents', async () => {
   const seeds = new ProofSeeds(20_000);
-  const tally = { read: 0, 'cbor-bad': 0, 'agent-bad-request': 0 };
+  const tally = { read: 0, compared: 0, 'cbor-bad': 0, 'agent-bad-request': 0 };
   let longestMs = 0;
   for (const seed of seeds) {
     const random = seeded(seed);
@@ -55,8 +69,14 @@ test('random bodies are read or refused, and their ids are those of the agents',
         continue;
       }
       tally.read++;
-      const { content } = Cbor.decode<{ content: CallRequest }>(new Uint8Array(body));
-      assert.equal(Buffer.from(requestIdOf(content)).toString('hex'), Buffer.from(outcome.requestId).toString('hex'));
+      const content = contentByAgents(body);
+      if (content === undefined) continue;
+      tally.compared++;
+      assert.equal(
+        Buffer.from(requestIdOf(content)).toString('hex'),
+        Buffer.from(outcome.requestId).toString('hex'),
+        `body ${seed}`,
+      );
     }
     if (!seeds.isLong) continue;
     const ms = await heldMs(body, 'call', TIMES);
