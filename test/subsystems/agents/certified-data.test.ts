@@ -6,12 +6,14 @@ import { suite, test } from 'node:test';
 import { Certificate, LookupPathStatus } from 'icp-core-6/agent';
 import { IDL } from 'icp-core-6/candid';
 import { Principal } from 'icp-core-6/principal';
+import type { CborMap } from '../../../subsystems/certification/index.ts';
 import { type Clock, systemClock } from '../../../kernel/index.ts';
 import { type InProcessServer, startInProcess } from '../../support/in-process-server.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 import type { TestOwner } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
-import { rootKeyOf } from './raw-agent.ts';
+import { FIRST_ID, FIRST_TEXT } from './actor.ts';
+import { contentOf, envelopeOf, rootKeyOf, send } from './raw-agent.ts';
 
 const SOURCE = `
 import CertifiedData "mo:core/CertifiedData";
@@ -99,6 +101,12 @@ suite('"certificate": "signed"', () => {
     await set(server, 'b', 'newer');
     const late = await told(server, 'b', 'late');
     assert.equal(await verified(server, 'b', late.certificate), 'newer', 'a query that has a stack of its own');
+    const query = envelopeOf(contentOf('query', FIRST_ID, 'certified'));
+    const { cbor } = await send(server, `/api/v3/canister/${FIRST_TEXT}/query`, query);
+    const reply = cbor?.get('reply') as CborMap | undefined;
+    const arg = new Uint8Array(reply?.get('arg') as Uint8Array);
+    const [, [atApi]] = IDL.decode([BLOB, IDL.Opt(BLOB)], arg) as unknown as [Uint8Array, [Uint8Array]];
+    assert.equal(await verified(server, 'a', atApi), 'first');
     const site = await server.fetch('/site/a/', { redirect: 'manual' });
     const body = new Uint8Array(await site.arrayBuffer());
     assert.equal(site.status, 200, Buffer.from(body).toString());
