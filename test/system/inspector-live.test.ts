@@ -70,7 +70,7 @@ test('history and output appear as they happen, and nobody misses a line by it',
   };
 
   const { page, requests } = await openPage(t, browser, `${origin}/#/orders/history`);
-  await page.getByText('install').waitFor();
+  await page.getByText('install', { exact: true }).waitFor();
   const order = { customer: '<b>Ada</b>', items: [], delivery: 'pickup', note: null };
   await server.post('/call-json/orders/place', JSON.stringify([order]));
   await server.post('/call-json/orders/fail');

@@ -122,6 +122,14 @@ const SCREENS: Readonly<Record<string, { readonly hash: string; readonly until: 
     },
   },
   history: { hash: '#/orders/history', until: (page) => page.getByRole('tabpanel').getByRole('row').nth(3).waitFor() },
+  'a message': {
+    hash: '#/orders/history',
+    until: async (page) => {
+      await page.getByRole('tabpanel').locator('tr.entry', { hasText: 'place' }).first().click();
+      await page.getByText('It cannot be run again from here').waitFor();
+      await page.getByText('Neither caused by another message').waitFor();
+    },
+  },
   output: { hash: '#/orders/output', until: (page) => page.getByRole('tabpanel', { name: 'Output' }).waitFor() },
   manage: {
     hash: '#/orders/manage',

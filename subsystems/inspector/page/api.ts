@@ -44,6 +44,10 @@ export interface HistoryEntry {
   readonly method: string;
   readonly caller: string;
   readonly args: string;
+  /** Shown like `args`; null where there is none. */
+  readonly reply?: string | null;
+  /** Id of the message whose execution sent this one. */
+  readonly cause?: string | null;
   readonly outcome: string;
   readonly code?: number | null;
   readonly message?: string | null;
@@ -52,8 +56,8 @@ export interface HistoryEntry {
   readonly ms: number;
 }
 
-/** A message of any actor that did not end with a reply. */
-export interface ActorFailure extends HistoryEntry {
+/** A message of any actor. */
+export interface ActorMessage extends HistoryEntry {
   /** Id and name of the actor. */
   readonly actor: string;
   readonly name: string;
@@ -143,7 +147,7 @@ export interface HostRound {
   readonly matching: number;
   readonly actors: readonly ListedActor[];
   /** Newest first. */
-  readonly failures: readonly ActorFailure[];
+  readonly failures: readonly ActorMessage[];
   /** Undefined if none is open, or the server has none of that name. */
   readonly opened: Actor | undefined;
   /** Messages of the open actor, oldest first. */
@@ -352,11 +356,18 @@ export class Api {
   }
 
   /** Reads a message and all that it caused, over all actors; undefined: no history has it, at least not yet. */
-  async messages(id: string, signal: AbortSignal): Promise<readonly HistoryEntry[] | undefined> {
+  async messages(id: string, signal: AbortSignal): Promise<readonly ActorMessage[] | undefined> {
     const { status, text } = await this.#ask('GET', `/x/messages/${encodeURIComponent(id)}`, { signal });
     if (status === 404) return undefined;
     if (status !== 200) throw errorOf(status, text);
-    return JSON.parse(text) as readonly HistoryEntry[];
+    return JSON.parse(text) as readonly ActorMessage[];
+  }
+
+  /** Returns the name of the actor that is this principal; undefined: there is none here. */
+  async nameOf(principal: string, signal: AbortSignal): Promise<string | undefined> {
+    const { text } = await this.#send('GET', `/x/host?find=${encodeURIComponent(principal)}&limit=1`, { signal });
+    const { actors } = JSON.parse(text) as Pick<HostRound, 'actors'>;
+    return actors.find((actor) => actor.principal === principal)?.name;
   }
 
   /**

@@ -115,7 +115,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       )}
       {place.tab === 'history' && (
         <Panel tab="history" isOpen>
-          <ShownHistory actor={actor} history={history} names={names} />
+          <ShownHistory types={known.types} message={place.method} {...{ actor, api, history, names }} />
         </Panel>
       )}
       {kept.current.has('output') && (
@@ -134,7 +134,8 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
 }
 
 /** The history, unless the token shows neither it nor the host. */
-function ShownHistory({ actor, ...props }: ComponentProps<typeof HistoryTab> & { readonly actor: Actor }) {
+function ShownHistory(props: ComponentProps<typeof HistoryTab>) {
+  const { actor } = props;
   const lacks = useLacking(actor)('history');
   if (actor.isPartial === true && lacks !== undefined) return <Lack scope={lacks} doing="read its messages" />;
   return <HistoryTab {...props} />;

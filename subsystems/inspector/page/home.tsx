@@ -1,9 +1,9 @@
 import type { ComponentChildren, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ActorFailure, Api } from './api.ts';
+import type { ActorMessage, Api } from './api.ts';
 import { ConfirmButton } from './confirm.tsx';
 import { bytesText, durationText, largeText, rateText, timeText } from './format.ts';
-import { TONES } from './history.tsx';
+import { TONES } from './history-tones.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { InstallForm } from './install.tsx';
 import type { ListPlace, Sort } from './list-place.ts';
@@ -193,7 +193,7 @@ function HostCharts({ shown }: Pick<HomeProps, 'shown'>) {
   );
 }
 
-function Failures({ failures, go }: { readonly failures: readonly ActorFailure[]; readonly go: HomeProps['go'] }) {
+function Failures({ failures, go }: { readonly failures: readonly ActorMessage[]; readonly go: HomeProps['go'] }) {
   return (
     <Section title="Latest failures">
       {failures.length === 0 ? (

@@ -6,7 +6,7 @@ export interface Place {
   /** Undefined if no actor is open. */
   readonly actor: string | undefined;
   readonly tab: Tab;
-  /** Method of the tab `call`. */
+  /** Method of the tab `call`; id of a message of the tab `history`. */
   readonly method: string | undefined;
   /** Arguments and caller that the address brings for the method. */
   readonly shared: SharedCall | undefined;
