@@ -17,6 +17,7 @@ const ROOT = resolve(import.meta.dirname, '..');
 const FILES = [
   'dist',
   'config/svc',
+  'config/svc-network-launcher',
   'config/examples',
   'config/manifest.schema.json',
   'config/observability',

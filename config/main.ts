@@ -15,8 +15,17 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const PARENT = process.ppid;
 
 /** Runs one server from command line to exit code. */
-export async function run(options: RunOptions): Promise<number> {
-  const argv = process.argv.slice(2);
+export function run(options: RunOptions): Promise<number> {
+  return runWith(process.argv.slice(2), options);
+}
+
+/** Runs one server as a network of `icp`, with the flags of its launcher. */
+export async function launch(options: RunOptions): Promise<number> {
+  const { launchNetwork } = await import('./network-launcher.ts');
+  return launchNetwork(process.argv.slice(2), process.env, (argv) => runWith(argv, options));
+}
+
+async function runWith(argv: readonly string[], options: RunOptions): Promise<number> {
   const { VERSION, readBuild } = await import('./version.ts');
   // The question that tools ask most often needs neither the server's code nor the cache of it.
   if (argv.length === 1 && argv[0] === '--version') {

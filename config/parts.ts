@@ -29,6 +29,7 @@ export const PARTS: readonly PartName[] = [
   optional('openapi'),
   optional('mops-closure'),
   optional('variables'),
+  optional('ic-facade'),
   optional('agents'),
   optional('gateway'),
   optional('inspector'),

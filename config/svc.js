@@ -23,6 +23,9 @@ const ignore = () => undefined;
 // Without a handler, Node would open its debugger to every user of this machine.
 process.on('SIGUSR1', ignore);
 process.on('SIGUSR2', ignore);
+// Set by `svc-network-launcher`.
+const isNetworkLauncher = process.env['SVC_PROGRAM'] === 'network-launcher';
+delete process.env['SVC_PROGRAM'];
 // Set by `svc` if the process is to outlive the terminal.
 const isHangupIgnored = process.env['SVC_HANGUP'] === 'ignored';
 delete process.env['SVC_HANGUP'];
@@ -31,5 +34,5 @@ if (isHangupIgnored) process.on('SIGHUP', ignore);
 process.stdout.on('error', ignore);
 const { findProgram } = await import('./bundle.js');
 const { program, reason } = await findProgram(fileURLToPath(new URL('..', import.meta.url)));
-const { run } = /** @type {Program} */ (await import(program.href));
-process.exit(await run({ notBundled: reason, isHangupIgnored }));
+const { run, launch } = /** @type {Program} */ (await import(program.href));
+process.exit(await (isNetworkLauncher ? launch : run)({ notBundled: reason, isHangupIgnored }));

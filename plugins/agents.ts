@@ -5,6 +5,7 @@ import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
+import { IcFacade } from '../subsystems/ic-facade/index.ts';
 import { principalFromText } from '../subsystems/ic/index.ts';
 import { Management } from '../subsystems/management/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
@@ -24,6 +25,7 @@ export const agentsPlugin = definePlugin({
     canisters: Canisters,
     execution: Execution,
     management: Management,
+    facade: IcFacade,
     storage: Storage,
     clock: Clock,
     random: Random,

@@ -9,6 +9,7 @@ import { executionPlugin } from './execution.ts';
 import { gatewayPlugin } from './gateway.ts';
 import { hotReloadPlugin } from './hot-reload.ts';
 import { httpPlugin } from './http.ts';
+import { icFacadePlugin } from './ic-facade.ts';
 import { inspectorPlugin } from './inspector.ts';
 import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
@@ -39,6 +40,7 @@ export const builtinPlugins: readonly Plugin[] = [
   openApiPlugin,
   mopsClosurePlugin,
   variablesPlugin,
+  icFacadePlugin,
   agentsPlugin,
   gatewayPlugin,
   inspectorPlugin,

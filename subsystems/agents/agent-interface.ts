@@ -24,7 +24,7 @@ import {
   type ReadStateEnvelope,
 } from './envelope.ts';
 import type { AgentAnswer, AgentCreators, AgentRequest, AgentRoute } from './index.ts';
-import { ManagementCalls, type ManagementCallsNeeds, type Result } from './management-calls.ts';
+import { type Asked, ManagementCalls, type ManagementCallsNeeds, type Result } from './management-calls.ts';
 import { noSuchCanister, refusalOf, type Rejection, rejectionOf, resultOf, standingRefusal } from './rejections.ts';
 import { Senders } from './senders.ts';
 import { canisterFacts, labelOf, rangeFacts, readPaths, subnetFacts } from './state-facts.ts';
@@ -51,6 +51,7 @@ const TYPES = {
 
 export interface AgentInterfaceNeeds extends CertifierNeeds {
   readonly management: ManagementCallsNeeds['management'];
+  readonly facade: ManagementCallsNeeds['facade'];
   readonly storage: CertifierNeeds['storage'] & ManagementCallsNeeds['storage'];
   readonly canisters: Pick<Canisters, 'resolveIfAny' | 'call' | 'knownCall' | 'isAnswerKept' | 'newTrace'>;
   readonly clock: Clock;
@@ -127,13 +128,16 @@ export class AgentInterface {
     const target = envelope.type === 'read_state' ? effectiveId : envelope.canisterId;
     await this.#senders.check(envelope, target);
     const isOnSubnet = route !== TYPES[route];
+    const { subnetId } = this.#certifier.identity;
     if (isOnSubnet) this.#expectSubnet(effectiveId);
     if (envelope.type === 'read_state') return this.#readState(envelope, isOnSubnet ? undefined : effectiveId);
-    if (envelope.canisterId.length === 0) return this.#manage(envelope, request, { effectiveId, isOnSubnet });
+    if (envelope.canisterId.length === 0) return this.#manage(envelope, request, { effectiveId, isOnSubnet, subnetId });
     if (!sameBytes(envelope.canisterId, effectiveId)) {
       const text = `names ${principalToText(effectiveId)}, but the request is for ${principalToText(envelope.canisterId)}`;
       throw bad('the path', text);
     }
+    if (this.#needs.facade.serves(effectiveId))
+      return this.#manage(envelope, request, { effectiveId, isOnSubnet, subnetId });
     return envelope.type === 'call' ? this.#call(envelope, version) : this.#query(envelope);
   }
 
@@ -229,7 +233,7 @@ export class AgentInterface {
   async #manage(
     envelope: CallEnvelope,
     { version, changing, isTrusted }: AgentRequest,
-    place: { readonly effectiveId: Uint8Array; readonly isOnSubnet: boolean },
+    place: Pick<Asked, 'effectiveId' | 'isOnSubnet' | 'subnetId'>,
   ): Promise<AgentAnswer> {
     const asked = { ...place, changing, isTrusted };
     if (envelope.type === 'query')

@@ -32,7 +32,9 @@ export interface AgentRequest {
 export interface AgentChange {
   /** The sender's principal, as text. */
   readonly sender: string;
-  /** Method of the management canister. */
+  /** Principal of the canister in host code, as text. */
+  readonly canister: string;
+  /** Method of that canister. */
   readonly method: string;
   /** The actor's id in hex; empty for one that is made by it. */
   readonly actorHex: string;

@@ -1,11 +1,13 @@
 /**
- * Management calls of users: requests to `aaaaa-aa` with a verified sender. They are read by the management canister,
+ * Management calls of users: requests with a verified sender to `aaaaa-aa`, or to another canister in host code. They
+ * are read by the management canister,
  * which says whom it accepts; each is executed once, whatever its sender repeats.
  *
  *     request id known? ─► read, accepted? ─► effective id ─► told to the audit ─► executed ─► answer kept, durable
  */
 import type { Clock } from '../../kernel/index.ts';
 import { ANONYMOUS, hexOf, principalToText, REJECT_CODE, type Response, sameBytes } from '../ic/index.ts';
+import type { IcFacade } from '../ic-facade/index.ts';
 import type { Management, UserCall } from '../management/index.ts';
 import { callerOf } from './anonymous-senders.ts';
 import { bad, type CallEnvelope } from './envelope.ts';
@@ -20,6 +22,7 @@ const LIST = 'list_canisters';
 
 export interface ManagementCallsNeeds {
   readonly management: Pick<Management, 'readUserCall'>;
+  readonly facade: IcFacade;
   readonly storage: AnswerStorage;
   readonly clock: Clock;
 }
@@ -45,21 +48,25 @@ interface RunningCall {
 }
 
 /** Where a request came to, what it may do, and who wants to know of changes. */
-interface Asked extends Pick<AgentRequest, 'changing' | 'isTrusted'> {
+export interface Asked extends Pick<AgentRequest, 'changing' | 'isTrusted'> {
+  /** The subnet that the host is. */
+  readonly subnetId: Uint8Array;
   readonly effectiveId: Uint8Array;
   readonly isOnSubnet: boolean;
 }
 
 export class ManagementCalls {
   readonly #management: ManagementCallsNeeds['management'];
+  readonly #facade: IcFacade;
   readonly #storage: AnswerStorage;
   readonly #creators: AgentCreators;
   readonly #answers: ManagementAnswers;
   /** Calls by request id in hex. */
   readonly #running = new Map<string, RunningCall>();
 
-  constructor({ management, storage, clock }: ManagementCallsNeeds, creators: AgentCreators) {
+  constructor({ management, facade, storage, clock }: ManagementCallsNeeds, creators: AgentCreators) {
     this.#management = management;
+    this.#facade = facade;
     this.#storage = storage;
     this.#creators = creators;
     this.#answers = new ManagementAnswers(storage, clock);
@@ -116,7 +123,8 @@ export class ManagementCalls {
     if (call.isChange) {
       this.#answers.expectRoom(this.#countChanges() + 1);
       const actorHex = call.subject === undefined ? '' : hexOf(call.subject);
-      asked.changing?.({ sender: principalToText(sender), method, actorHex });
+      const canister = principalToText(envelope.canisterId);
+      asked.changing?.({ sender: principalToText(sender), canister, method, actorHex });
       const running = this.#running.get(id);
       if (running !== undefined) running.isChange = true;
     }
@@ -145,12 +153,15 @@ export class ManagementCalls {
     return result;
   }
 
-  #read({ sender, method, argument }: CallEnvelope, { isTrusted }: Asked, isQuery: boolean): Promise<UserCall> {
+  #read(envelope: CallEnvelope, { isTrusted, subnetId }: Asked, isQuery: boolean): Promise<UserCall> {
+    const { sender, method, argument, canisterId } = envelope;
     const { areAnonymous, principals } = this.#creators;
     const isNamed = principals.some((each) => sameBytes(each, sender));
     const mayCreate = sameBytes(sender, ANONYMOUS) ? areAnonymous : isTrusted || isNamed;
     const caller = callerOf(sender, this.#creators);
-    return this.#management.readUserCall({ sender: caller, isTrusted, mayCreate, method, argument, isQuery });
+    const request = { sender: caller, isTrusted, mayCreate, method, argument, isQuery };
+    if (canisterId.length === 0) return this.#management.readUserCall(request);
+    return this.#facade.readUserCall({ ...request, canisterId, subnetId });
   }
 
   #refusalOf({ sender, method }: CallEnvelope, { refusal }: UserCall): Rejection | undefined {

@@ -49,6 +49,8 @@ export class HostBackend implements ManagementBackend {
   readonly #scheduler: Scheduler;
   readonly #schedulerSetup: SchedulerSetup;
   readonly #turns: ChangeTurns;
+  /** Canisters in host code, by id in hex. */
+  readonly #served = new Map<string, Pick<ManagementHooks, 'call'>>();
 
   constructor(needs: HostBackendDependencies) {
     this.#directory = needs.directory;
@@ -64,9 +66,14 @@ export class HostBackend implements ManagementBackend {
   attach(management: ManagementHooks): void {
     this.#deployments.attach(management);
     this.#schedulerSetup.attach({
-      call: ({ sender, method, argument, cycles, isQuery, cause }) =>
-        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery, cause }),
+      serves: (id) => this.#served.has(hexOf(id)),
+      call: ({ callee, ...call }) =>
+        (this.#served.get(hexOf(callee)) ?? management).call({ ...call, senderIsCanister: true }),
     });
+  }
+
+  serve(id: Uint8Array, canister: Pick<ManagementHooks, 'call'>): void {
+    this.#served.set(hexOf(id), canister);
   }
 
   find(id: Uint8Array): CanisterRecord | undefined {

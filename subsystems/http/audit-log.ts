@@ -82,9 +82,9 @@ export class AuditLog {
 
   /** As `begin`, for a management call at `/api`, of which the envelope says who changes what. */
   beginChange(request: IncomingMessage, response: ServedResponse, change: AgentChange): void {
-    const { sender, method, actorHex } = change;
+    const { sender, canister, method, actorHex } = change;
     const client = this.#parts.clients.of(request);
-    this.#begin(response, { who: sender, route: `POST /api aaaaa-aa ${method}`, actor: actorHex, client });
+    this.#begin(response, { who: sender, route: `POST /api ${canister} ${method}`, actor: actorHex, client });
   }
 
   #begin(response: ServedResponse, about: Omit<AuditLine, 'outcome' | 'status'>): void {

@@ -141,6 +141,11 @@ export interface ManagementBackend {
    * starts; the host cannot start without it.
    */
   attach(management: ManagementHooks): void;
+  /**
+   * Has calls of canisters to that id answered by host code, as long as no canister has the id; called before anything
+   * starts. Without this method such calls are rejected: there is no canister.
+   */
+  serve?(id: Uint8Array, canister: Pick<ManagementHooks, 'call'>): void;
 
   find(id: Uint8Array): HostedCanister | undefined;
   /** Returns all canisters in order of their ids. */

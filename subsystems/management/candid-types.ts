@@ -26,6 +26,7 @@ export interface SettingsJson {
   readonly status_visibility: Opt<VisibilityJson>;
   readonly wasm_memory_limit: Opt<NatJson>;
   readonly wasm_memory_threshold: Opt<NatJson>;
+  readonly log_memory_limit: Opt<NatJson>;
   readonly environment_variables: Opt<readonly EnvironmentVariableJson[]>;
 }
 interface EnvironmentVariableJson {
@@ -178,6 +179,7 @@ export interface MemoryMetricsJson {
   readonly canister_history_size: number;
   readonly wasm_chunk_store_size: number;
   readonly snapshots_size: number;
+  readonly log_memory_store_size: number;
 }
 
 interface HttpHeaderJson {

@@ -5,6 +5,8 @@ import type { OutcallFigures } from './outcalls/outcall-tally.ts';
 
 export * from './backend.ts';
 export { NAMED_MANAGEMENT_DID } from './named-interface.ts';
+export { refuseManyValues } from './argument-values.ts';
+export { CANISTER_SETTINGS_DID, MANAGEMENT_DID } from './interface-did.ts';
 export { OperatorCalls } from './operator-calls.ts';
 export type * from './request.ts';
 export { type OutcallFigures } from './outcalls/outcall-tally.ts';

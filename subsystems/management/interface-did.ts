@@ -1,15 +1,5 @@
-/**
- * The interface of `aaaaa-aa` in Candid, as this host offers it (interface spec 0.66). Where actors of older compilers
- * send other types, those are accepted, too: `Keep` and `Replace`. Methods that are refused before their argument is
- * read are not listed.
- */
-export const MANAGEMENT_DID = `
-type canister_id = principal;
-type hash = blob;
-type snapshot_id = blob;
-type chunk_hash = record { hash : blob };
-type http_header = record { name : text; value : text };
-type http_request_result = record { status : nat; headers : vec http_header; body : blob };
+/** Types of the settings of a canister, as those who create canisters give them. */
+export const CANISTER_SETTINGS_DID = `
 type visibility = variant { controllers; public; allowed_viewers : vec principal };
 type environment_variable = record { name : text; value : text };
 type canister_settings = record {
@@ -24,8 +14,24 @@ type canister_settings = record {
   status_visibility : opt visibility;
   wasm_memory_limit : opt nat;
   wasm_memory_threshold : opt nat;
+  log_memory_limit : opt nat;
   environment_variables : opt vec environment_variable;
 };
+`;
+
+/**
+ * The interface of `aaaaa-aa` in Candid, as this host offers it (interface spec 0.66). Where actors of older compilers
+ * send other types, those are accepted, too: `Keep` and `Replace`. Methods that are refused before their argument is
+ * read are not listed.
+ */
+export const MANAGEMENT_DID = `
+type canister_id = principal;
+type hash = blob;
+type snapshot_id = blob;
+type chunk_hash = record { hash : blob };
+type http_header = record { name : text; value : text };
+type http_request_result = record { status : nat; headers : vec http_header; body : blob };
+${CANISTER_SETTINGS_DID}
 type definite_canister_settings = record {
   controllers : vec principal;
   compute_allocation : nat;
@@ -38,6 +44,7 @@ type definite_canister_settings = record {
   status_visibility : visibility;
   wasm_memory_limit : nat;
   wasm_memory_threshold : nat;
+  log_memory_limit : nat;
   environment_variables : vec environment_variable;
 };
 type persistence = variant { keep; replace; Keep; Replace };
@@ -126,6 +133,7 @@ service : {
       canister_history_size : nat;
       wasm_chunk_store_size : nat;
       snapshots_size : nat;
+      log_memory_store_size : nat;
     };
     cycles : nat;
     reserved_cycles : nat;

@@ -12,6 +12,9 @@ const VARIABLES_MAX = 20;
 const VARIABLE_BYTES_MAX = 128;
 const WASM_MEMORY_MAX = 2n ** 48n;
 const COMPUTE_ALLOCATION_MAX = 100n;
+const LOG_MEMORY_MAX = 2n ** 21n;
+/** Bytes of a log that every canister has here, whatever its settings ask for. */
+const LOG_MEMORY_BYTES = 65_536n;
 
 /** Callers besides controllers that may see a property of a canister. */
 export type Visibility =
@@ -83,6 +86,8 @@ export function readSettings(json: SettingsJson): SettingsChange {
     own.wasmMemoryThreshold = n;
     enforced.wasmMemoryThreshold = Number(n);
   });
+  // Checked alone: a log has one size here.
+  nat('log_memory_limit', json.log_memory_limit, LOG_MEMORY_MAX, () => undefined);
   if (json.log_visibility !== null) own.logVisibility = readVisibility('log_visibility', json.log_visibility);
   if (json.snapshot_visibility !== null)
     own.snapshotVisibility = readVisibility('snapshot_visibility', json.snapshot_visibility);
@@ -170,6 +175,7 @@ export function settingsJson(canister: HostedCanister, own: OwnSettings): Defini
     minimum_incoming_canister_call_cycles: fromNat(own.minimumIncomingCanisterCallCycles),
     wasm_memory_limit: fromNat(own.wasmMemoryLimit),
     wasm_memory_threshold: fromNat(own.wasmMemoryThreshold),
+    log_memory_limit: fromNat(LOG_MEMORY_BYTES),
     log_visibility: visibilityJson(own.logVisibility),
     snapshot_visibility: visibilityJson(own.snapshotVisibility),
     status_visibility: visibilityJson(own.statusVisibility),

@@ -282,20 +282,26 @@ export class Calls {
         ? Number.POSITIVE_INFINITY
         : this.#needs.clock.nowMs() + Math.min(timeoutSeconds, BEST_EFFORT_SECONDS_MAX) * 1000;
     const { callee, callbacks } = outgoing;
-    const isSystem = callee.length === 0;
-    const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
+    const canister = callee.length === 0 ? undefined : this.#needs.canisters.find(callee);
+    const isSystem = canister === undefined && this.#isServed(callee);
+    // After a crash, a call to host code is one that the management canister has not answered.
+    const kept = isSystem ? SYSTEM : callee;
+    const call = new OpenCall(context, kept, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
     if (timeoutSeconds !== undefined) this.#limited.add(call);
     if (this.#journal.isDurable && context.evaluation === undefined) {
       context.canister.work.openCalls.add(call);
       this.#journal.callChanged(call);
     }
     if (isSystem) this.#callSystem(call, outgoing);
-    else this.#callCanister(call, outgoing);
+    else this.#callCanister(call, outgoing, canister);
   }
 
-  #callCanister(call: OpenCall, outgoing: OutgoingCall): void {
+  #isServed(callee: Uint8Array): boolean {
+    return callee.length === 0 || this.systemCanister?.serves?.(callee) === true;
+  }
+
+  #callCanister(call: OpenCall, outgoing: OutgoingCall, callee: ScheduledCanister | undefined): void {
     const { evaluation } = call.context;
-    const callee = this.#needs.canisters.find(outgoing.callee);
     if (callee !== undefined) evaluation?.saw(callee);
     const refusal =
       callee === undefined
@@ -383,7 +389,7 @@ export class Calls {
   }
 
   #callSystem(call: OpenCall, outgoing: OutgoingCall): void {
-    const { method, payload, cycles } = outgoing;
+    const { callee, method, payload, cycles } = outgoing;
     const isQuery = call.context.evaluation !== undefined;
     if (this.systemCanister === undefined) {
       this.#respond(
@@ -395,7 +401,7 @@ export class Calls {
     }
     const sender = call.context.canister.id;
     const cause = call.context.trace;
-    this.systemCanister.call({ sender, method, argument: payload, cycles, isQuery, cause }).then(
+    this.systemCanister.call({ callee, sender, method, argument: payload, cycles, isQuery, cause }).then(
       ({ response, refunded }) => this.#respond(call, response, refunded),
       (error: unknown) => {
         const message = `the management canister failed: ${error instanceof Error ? error.message : String(error)}`;
@@ -423,6 +429,9 @@ export class Calls {
     this.#needs.tasks.enqueue(context.canister, { kind: 'response', call, response, refunded, order: 0 });
   }
 }
+
+/** Callee of calls to host code: the management canister's id. */
+const SYSTEM = new Uint8Array(0);
 
 export interface Refusal {
   readonly code: RejectCode;

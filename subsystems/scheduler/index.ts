@@ -91,8 +91,10 @@ export interface IngressMessage extends DeliveredMessage {
   readonly kind: CallKind;
 }
 
-/** A canister's call to the management canister. */
+/** A canister's call to the management canister, or to another one in host code. */
 export interface SystemCall {
+  /** Principal bytes; none: the management canister. */
+  readonly callee: Uint8Array;
   readonly sender: Uint8Array;
   readonly method: string;
   readonly argument: Uint8Array;
@@ -105,6 +107,8 @@ export interface SystemCall {
 
 /** The management canister, as the scheduler reaches it. Never rejects for a mistake of the sender's. */
 export interface SystemCanister {
+  /** Returns true if calls to that id, which no canister has, are answered as well. Without it, none are. */
+  serves?(id: Uint8Array): boolean;
   call(call: SystemCall): Promise<{ readonly response: Response; readonly refunded: bigint }>;
 }
 

@@ -184,6 +184,7 @@ function memoryMetrics(context: MethodContext, canister: HostedCanister, history
     canister_history_size: historyBytes,
     wasm_chunk_store_size: record.chunkStore.bytes,
     snapshots_size: record.snapshots.bytes,
+    log_memory_store_size: context.host.logs(canister).reduce((sum, { content }) => sum + content.length, 0),
   };
 }
 
