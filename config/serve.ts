@@ -241,13 +241,14 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
       },
       () => stopped.resolve(1),
     );
-  using _signals = handleSignals({
+  using signals = handleSignals({
     source: process,
     clock: systemClock,
     stopsOnHangup: !options.isHangupIgnored,
     ...(rereads(run.request) && { reread: () => reread(kernel) }),
     stop,
     force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
+    isPassedOn: process.env['npm_lifecycle_event'] !== undefined,
     ...(options.parent !== undefined && { parent: { pid: options.parent, current: () => process.ppid } }),
   });
   const alive = setInterval(() => undefined, 2 ** 30);
@@ -255,7 +256,9 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
     await kernel.start();
     if (kernel.state === 'ready') await announceReady(kernel, run);
     using _memory = memoryGivenBack(log);
-    return await stopped.promise;
+    const code = await stopped.promise;
+    await signals.settled();
+    return code;
   } catch (error) {
     const cause = error instanceof Error ? error.cause : undefined;
     // An operating error says how to fix it; anything else is a bug, for which the stack helps.

@@ -4,7 +4,11 @@ import { test } from 'node:test';
 import { handleSignals } from '../../kernel/index.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 
-function scene(parent?: { readonly pid: number; readonly current: () => number }, stopsOnHangup = true) {
+function scene(
+  parent?: { readonly pid: number; readonly current: () => number },
+  stopsOnHangup = true,
+  isPassedOn = false,
+) {
   const source = new EventEmitter();
   const clock = new FakeClock();
   const diary: string[] = [];
@@ -12,6 +16,7 @@ function scene(parent?: { readonly pid: number; readonly current: () => number }
     source,
     clock,
     stopsOnHangup,
+    isPassedOn,
     stop: (signal) => diary.push(`stop ${signal}`),
     force: (signal) => diary.push(`force ${signal}`),
     ...(parent && { parent }),
@@ -48,6 +53,35 @@ test('nobody listens any more once it is disposed of', () => {
   assert.equal(source.listenerCount('SIGTERM'), 1);
   handler[Symbol.dispose]();
   assert.deepEqual(source.eventNames(), []);
+});
+
+test('a signal that is passed on once more is waited for, at most a second', async () => {
+  const isSettled = async (handler: { settled(): Promise<void> }): Promise<boolean> => {
+    let settled = false;
+    void handler.settled().then(() => (settled = true));
+    await new Promise(setImmediate);
+    return settled;
+  };
+  const { source, handler } = scene(undefined, true, true);
+  source.emit('SIGINT', 'SIGINT');
+  assert.equal(await isSettled(handler), false);
+  const waiting = handler.settled();
+  source.emit('SIGINT', 'SIGINT');
+  await waiting;
+  const alone = scene(undefined, true, true);
+  alone.source.emit('SIGINT', 'SIGINT');
+  const bounded = alone.handler.settled();
+  alone.clock.advance(999);
+  assert.equal(await isSettled(alone.handler), false);
+  alone.clock.advance(1);
+  await bounded;
+  // Nobody passes these on.
+  const { source: terminated, handler: ended } = scene(undefined, true, true);
+  terminated.emit('SIGTERM', 'SIGTERM');
+  assert.equal(await isSettled(ended), true);
+  const { source: plain, handler: direct } = scene();
+  plain.emit('SIGINT', 'SIGINT');
+  assert.equal(await isSettled(direct), true);
 });
 
 test('a parent that is gone is a first signal, and never a second one', () => {
