@@ -32,6 +32,12 @@ export const AGENT_FLAGS = {
       'Principals that may create canisters at /api with --agents open; with "anonymous" those who sign nothing may, ' +
       'and manage what they created, on a loopback address only. May be repeated (docs/agents.md).',
   }),
+  'agent-certificates': toggle({
+    group: 'agents',
+    summary:
+      'Sign the certified data of canisters that are created at /api, as "certificate": "signed" of the manifest does ' +
+      '(docs/agents.md).',
+  }),
   'trust-ic-root': toggle({
     group: 'agents',
     summary:
@@ -44,6 +50,7 @@ export const AGENT_FLAGS = {
 const NOBODY = 'anonymous';
 
 interface AgentValues {
+  readonly 'agent-certificates': boolean;
   readonly 'agent-creators': string | undefined;
   readonly 'trust-proxy': string | undefined;
 }
@@ -66,9 +73,12 @@ export async function checkAgents(flags: AgentValues, isLoopback: boolean): Prom
 }
 
 /** Returns the section of flags that have no problem. */
-export function creatorsOf(flags: Pick<AgentValues, 'agent-creators'>): AgentsSection['creators'] {
+export function creatorsOf(
+  flags: Pick<AgentValues, 'agent-creators' | 'agent-certificates'>,
+): AgentsSection['creators'] {
   const named = listOf(flags['agent-creators']);
-  return { areAnonymous: named.includes(NOBODY), principals: named.filter((each) => each !== NOBODY) };
+  const principals = named.filter((each) => each !== NOBODY);
+  return { areAnonymous: named.includes(NOBODY), principals, certifies: flags['agent-certificates'] };
 }
 
 function listOf(value: string | undefined): readonly string[] {

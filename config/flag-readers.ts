@@ -56,6 +56,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   agents: { part: 'agents' },
   'agent-wait-secs': { part: 'agents' },
   'agent-creators': { part: 'agents' },
+  'agent-certificates': { part: 'agents' },
   'trust-ic-root': { part: 'agents' },
   executors: { part: 'execution' },
   'memory-bytes': { part: 'execution' },

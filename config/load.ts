@@ -358,7 +358,7 @@ function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): s
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
-  for (const name of ['agent-wait-secs', 'agent-creators', 'trust-ic-root'] as const)
+  for (const name of ['agent-wait-secs', 'agent-creators', 'agent-certificates', 'trust-ic-root'] as const)
     if (given.has(name) && agentModeOf(parsed) === 'off')
       warnings.push(`--${name} has no effect without --agents guarded or --agents open`);
   return warnings;

@@ -53,7 +53,8 @@ export async function launchNetwork(
   const port = read['gateway-port'] === '0' ? await freePort(bind) : Number(read['gateway-port']);
   // icp empties its own directory at each start.
   const state = environment['SVC_STATE'] ?? (stateDirectory === undefined ? undefined : join(stateDirectory, 'svc'));
-  const flags = `--listen ${bind}:${port} --no-manifest --site-hosts --agents guarded --agent-creators anonymous`;
+  const agents = '--agents guarded --agent-creators anonymous --agent-certificates';
+  const flags = `--listen ${bind}:${port} --no-manifest --site-hosts ${agents}`;
   const kept = state === undefined ? [] : ['--state', state];
   const serving = serve([...flags.split(' '), ...kept, ...(read.verbose === true ? ['--verbose'] : [])]);
   if (statusDirectory === undefined) return await serving;

@@ -65,6 +65,8 @@ export interface AgentsSection {
     readonly areAnonymous: boolean;
     /** As text. */
     readonly principals: readonly string[];
+    /** True if the certified data of what is created at `/api` is signed. */
+    readonly certifies: boolean;
   };
   /** True if certificates of the Internet Computer prove senders. */
   readonly trustsIcRoot: boolean;

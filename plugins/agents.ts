@@ -1,5 +1,5 @@
 import { Clock, definePlugin, Random } from '../kernel/index.ts';
-import { type AgentMode, Agents } from '../subsystems/agents/index.ts';
+import { type AgentCreators, type AgentMode, Agents } from '../subsystems/agents/index.ts';
 import { IC_ROOT_KEY } from '../subsystems/agents/ic-root-key.ts';
 import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
@@ -15,7 +15,7 @@ interface AgentsConfig {
   readonly waitMs: number;
   readonly version: string;
   readonly trustsIcRoot: boolean;
-  readonly creators: { readonly areAnonymous: boolean; readonly principals: readonly string[] };
+  readonly creators: Omit<AgentCreators, 'principals'> & { readonly principals: readonly string[] };
 }
 
 export const agentsPlugin = definePlugin({

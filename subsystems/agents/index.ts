@@ -11,6 +11,8 @@ export interface AgentCreators {
   /** True if the anonymous principal may, which then controls what it has created. */
   readonly areAnonymous: boolean;
   readonly principals: readonly Uint8Array[];
+  /** True if what is created finds certificates of its data that the host has signed. */
+  readonly certifies: boolean;
 }
 
 /** A request to a canister or the subnet, its body whole. */

@@ -155,11 +155,12 @@ export class ManagementCalls {
 
   #read(envelope: CallEnvelope, { isTrusted, subnetId }: Asked, isQuery: boolean): Promise<UserCall> {
     const { sender, method, argument, canisterId } = envelope;
-    const { areAnonymous, principals } = this.#creators;
+    const { areAnonymous, principals, certifies } = this.#creators;
     const isNamed = principals.some((each) => sameBytes(each, sender));
     const mayCreate = sameBytes(sender, ANONYMOUS) ? areAnonymous : isTrusted || isNamed;
     const caller = callerOf(sender, this.#creators);
-    const request = { sender: caller, isTrusted, mayCreate, method, argument, isQuery };
+    const rights = { isTrusted, mayCreate, certifiesCreated: certifies };
+    const request = { sender: caller, ...rights, method, argument, isQuery };
     if (canisterId.length === 0) return this.#management.readUserCall(request);
     return this.#facade.readUserCall({ ...request, canisterId, subnetId });
   }

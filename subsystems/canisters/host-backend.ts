@@ -97,6 +97,7 @@ export class HostBackend implements ManagementBackend {
       environment: environment ?? new Map(),
     });
     this.#enforce(record, spec.settings);
+    if (spec.isCertified === true) this.#deployments.giveFacts(record, { isCertified: true });
     return record;
   }
 

@@ -67,10 +67,11 @@ export class ManagedForUsers {
     return { isChange, refusal, run: async () => await outcomeOf(await call.run()) };
   }
 
-  async #read({ sender, isTrusted, mayCreate }: FacadeRequest, method: Method, argument: unknown): Promise<UserCall> {
+  async #read(user: FacadeRequest, method: Method, argument: unknown): Promise<UserCall> {
+    const { sender, isTrusted, mayCreate, certifiesCreated = false } = user;
     const json = Buffer.from(JSON.stringify([argument]));
     const bytes = await this.#typesOf(method).args.encodeAnySize(json, PLAIN);
-    const rights = { sender, isTrusted, mayCreate };
+    const rights = { sender, isTrusted, mayCreate, certifiesCreated };
     return await this.#management.readUserCall({ ...rights, method, argument: bytes, isQuery: false });
   }
 

@@ -95,6 +95,8 @@ export interface NewCanister {
   readonly id: Uint8Array | undefined;
   /** Initial balance; undefined: the host's starting balance. */
   readonly balance: bigint | undefined;
+  /** True if its queries find a certificate of its data that the host has signed. */
+  readonly isCertified?: boolean;
   /** Settings, always with controllers. */
   readonly settings: EnforcedSettings & { readonly controllers: readonly Uint8Array[] };
 }

@@ -204,7 +204,8 @@ export class ManagementCanister implements Management {
     // Left to `expectUser`: users that may create canisters are not those of a method.
     expectAccess(method, { senderIsCanister, isAdmin: isAdmin || mayCreate !== undefined, isQuery });
     const argument = await decode(this.#typesOf(method).args, request.argument);
-    const rights = { isAdmin, isTrusted, mayCreate: mayCreate === true };
+    const { certifiesCreated = false } = request;
+    const rights = { isAdmin, isTrusted, mayCreate: mayCreate === true, certifiesCreated };
     const call = { sender, senderIsCanister, ...rights, method, cycles, cause, cyclesTaken: 0n };
     return { call, argument };
   }

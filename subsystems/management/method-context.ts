@@ -15,6 +15,7 @@ export interface Call {
   readonly isAdmin: boolean;
   readonly isTrusted: boolean;
   readonly mayCreate: boolean;
+  readonly certifiesCreated: boolean;
   readonly method: MethodName;
   readonly cycles: bigint;
   /** Place of the message that makes the call; undefined: not known. */

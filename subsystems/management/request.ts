@@ -9,6 +9,8 @@ export interface ManagementRequest {
   readonly isAdmin?: boolean;
   /** True for a user who may use the server: may see the list of canisters, and top up each. */
   readonly isTrusted?: boolean;
+  /** True if canisters that are created find certificates of their data that the host has signed. */
+  readonly certifiesCreated?: boolean;
   /** True for a user who may create canisters; undefined: whoever calls is no user. */
   readonly mayCreate?: boolean;
   readonly method: string;
@@ -34,6 +36,8 @@ export interface UserRequest {
   /** True if the user may use the server, not just reach it: may see the list of canisters, and top up each. */
   readonly isTrusted: boolean;
   readonly mayCreate: boolean;
+  /** True if canisters that are created find certificates of their data that the host has signed. */
+  readonly certifiesCreated?: boolean;
   readonly method: string;
   /** A Candid message, as received. */
   readonly argument: Uint8Array;

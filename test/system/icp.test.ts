@@ -11,6 +11,7 @@ import { type Icp, installIcp } from '../support/icp.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { launchBrowser } from './browser.ts';
 
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -128,32 +129,44 @@ suite('icp', () => {
     assert.deepEqual(await inspected.json(), []);
   });
 
-  test('starts the server as its network, and finds the data again', { timeout: 5 * MINUTES }, async (t) => {
-    const port = String(await freePort());
-    await writeProject({ local: port });
-    t.after(async () => void (await icp('network', 'stop').catch(() => undefined)));
-    const [start = '', ...rest] = (await listing('sh')).split(/(?<=network start -d\n)/);
-    const [work = '', stop = ''] = rest.join('').split(/(?=icp network stop)/);
-    const shell = async (script: string): Promise<string> => {
-      const { stdout, stderr } = await run('sh', ['-ec', script], { cwd: project, env: icp.environment });
-      return stdout + stderr;
-    };
-    const started = await shell(start + work);
-    assert.match(started, /Created canister counter with ID/);
-    assert.match(started, /\(1 : nat\)/);
-    const [, id = ''] = /counter: http:\/\/[a-z0-9-]+[.]localhost:\d+\/[?]id=([a-z0-9-]+)/.exec(started) ?? [];
+  test(
+    'starts the server as its network, with Candid UI, and finds the data again',
+    { timeout: 5 * MINUTES },
+    async (t) => {
+      const port = String(await freePort());
+      await writeProject({ local: port });
+      t.after(async () => void (await icp('network', 'stop').catch(() => undefined)));
+      const [start = '', ...rest] = (await listing('sh')).split(/(?<=network start -d\n)/);
+      const [work = '', stop = ''] = rest.join('').split(/(?=icp network stop)/);
+      const shell = async (script: string): Promise<string> => {
+        const { stdout, stderr } = await run('sh', ['-ec', script], { cwd: project, env: icp.environment });
+        return stdout + stderr;
+      };
+      const started = await shell(start + work);
+      assert.match(started, /Created canister counter with ID/);
+      assert.match(started, /\(1 : nat\)/);
+      const [, url = '', id = ''] =
+        /counter: (http:\/\/[a-z0-9-]+[.]localhost:\d+\/[?]id=([a-z0-9-]+))/.exec(started) ?? [];
 
-    assert.match(await icp('canister', 'call', id, 'inc', '()', '-e', 'local'), /\(2 : nat\)/);
+      // Candid UI, which icp has brought, reads the interface and calls the actor.
+      const browser = await launchBrowser();
+      t.after(() => browser.close());
+      const page = await browser.newPage();
+      await page.goto(url);
+      const method = page.locator('#methods li#inc');
+      await method.locator('button.btn').first().click();
+      await page.waitForFunction('document.querySelector("#methods li#inc .result")?.textContent.includes("2")');
 
-    await shell(stop);
-    await assert.rejects(fetch(`http://127.0.0.1:${port}/health`));
-    await shell(start);
-    const status = JSON.parse(await stdoutOf('network', 'status', '--json')) as { readonly gateway_url?: string };
-    assert.match(JSON.stringify(status), new RegExp(port));
-    const called = await icp('canister', 'call', id, 'get', '()', '--query', '-e', 'local');
-    assert.match(called, /\(2 : nat\)/);
-    assert.match(await readFile(join(project, 'state/format'), 'utf8'), /./);
-  });
+      await shell(stop);
+      await assert.rejects(fetch(`http://127.0.0.1:${port}/health`));
+      await shell(start);
+      const status = JSON.parse(await stdoutOf('network', 'status', '--json')) as { readonly gateway_url?: string };
+      assert.match(JSON.stringify(status), new RegExp(port));
+      const called = await icp('canister', 'call', id, 'get', '()', '--query', '-e', 'local');
+      assert.match(called, /\(2 : nat\)/);
+      assert.match(await readFile(join(project, 'state/format'), 'utf8'), /./);
+    },
+  );
 });
 
 /** Resolves with standard output alone: warnings go to the other stream. */

@@ -94,7 +94,8 @@ function create(
   const controllers = enforced.controllers ?? [call.sender];
   let canister: HostedCanister;
   try {
-    canister = context.host.create({ id, balance, settings: { ...enforced, controllers } });
+    const isCertified = call.certifiesCreated;
+    canister = context.host.create({ id, balance, isCertified, settings: { ...enforced, controllers } });
   } catch (error) {
     throw id === undefined ? refusalOf(error, 1, 'IC0102') : refusalOf(error, 2, 'IC0205');
   }

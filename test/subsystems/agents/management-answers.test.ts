@@ -17,7 +17,7 @@ const NOBODY = new Uint8Array(29);
 function callsOf({ bench, storage }: Lives): ManagementCalls {
   const facade = { serves: () => false, readUserCall: () => assert.fail('nobody calls it') };
   const needs = { management: bench.management, facade, storage, clock: bench.clock };
-  return new ManagementCalls(needs, { areAnonymous: false, principals: [] });
+  return new ManagementCalls(needs, { areAnonymous: false, principals: [], certifies: false });
 }
 
 function envelopeOf(number: number, method: string, argument: unknown): CallEnvelope {

@@ -19,7 +19,7 @@ for (const isKept of [false, true]) {
       directory,
     });
     assert.ok(request.kind === 'serve');
-    const without = ['http', 'metrics', 'management', 'agents'];
+    const without = ['http', 'metrics', 'management', 'ic-facade', 'agents'];
     const plugins = builtinPlugins.filter(({ name }) => !without.includes(name));
     const kernel = createTestKernel(t, plugins, {
       config: { ...request.config },

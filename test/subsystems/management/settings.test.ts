@@ -34,6 +34,7 @@ const DEFAULTS = {
   status_visibility: { controllers: null },
   wasm_memory_limit: 0,
   wasm_memory_threshold: 0,
+  log_memory_limit: 65_536,
   environment_variables: [],
 };
 
@@ -144,6 +145,7 @@ describe('settings', () => {
       status_visibility: { controllers: null },
       wasm_memory_limit: (2n ** 48n).toString(),
       wasm_memory_threshold: 3,
+      log_memory_limit: 5000,
       environment_variables: [{ name: 'A', value: 'x' }],
     };
     await bench.ok('update_settings', { canister_id: id, settings });
@@ -152,6 +154,7 @@ describe('settings', () => {
     const limit = Number(2n ** 48n);
     assert.deepEqual(status.settings, {
       ...settings,
+      log_memory_limit: 65_536,
       controllers: [text(OWNER), text(STRANGER)],
       freezing_threshold: 6,
       wasm_memory_limit: limit,
@@ -197,6 +200,7 @@ describe('settings', () => {
       [{ minimum_incoming_canister_call_cycles: (2n ** 128n).toString() }, /minimum_incoming_canister_call_cycles/],
       [{ wasm_memory_limit: (2n ** 48n + 1n).toString() }, /wasm_memory_limit/],
       [{ wasm_memory_threshold: (2n ** 48n + 1n).toString() }, /wasm_memory_threshold/],
+      [{ log_memory_limit: 2 ** 21 + 1 }, /log_memory_limit/],
       [{ log_visibility: { allowed_viewers: many(11) } }, /log_visibility has 11 viewers/],
       [{ snapshot_visibility: { allowed_viewers: many(11) } }, /snapshot_visibility/],
       [{ status_visibility: { allowed_viewers: many(11) } }, /status_visibility/],
