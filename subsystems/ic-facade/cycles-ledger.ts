@@ -58,7 +58,7 @@ export function cyclesLedger(managed: ManagedForUsers, blocks: BlockNumbers): Se
   return {
     id: principalFromText('um5iw-rqaaa-aaaaq-qaaba-cai'),
     did: CYCLES_LEDGER_DID,
-    methods: { ...tokenMethods(CYCLES, blocks), create_canister: create, withdraw, deposit },
+    methods: { ...tokenMethods(CYCLES, () => blocks.take()), create_canister: create, withdraw, deposit },
     forActors: new Set([...TOKEN_READS, 'deposit']),
   };
 }

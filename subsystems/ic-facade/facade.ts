@@ -37,7 +37,7 @@ export class Facade implements IcFacade {
     const transfers = new IcpTransfers(blocks);
     const specs = [
       cyclesLedger(managed, blocks),
-      icpLedger(transfers, blocks),
+      icpLedger(transfers),
       mintingCanister({ managed, transfers, blocks, clock }),
     ];
     this.#specs = new Map(specs.map((spec) => [hexOf(spec.id), spec]));

@@ -38,17 +38,14 @@ interface LegacyTransfer {
   readonly amount: { readonly e8s: number | string };
 }
 
-export function icpLedger(transfers: IcpTransfers, blocks: BlockNumbers): ServedCanisterSpec {
+export function icpLedger(transfers: IcpTransfers): ServedCanisterSpec {
   const transfer: FacadeMethod = ({ amount }: LegacyTransfer) =>
     answer(() => ({ Ok: transfers.add(BigInt(amount.e8s)) }));
-  const icrc1Transfer: FacadeMethod = ({ amount }: { readonly amount: number | string }) =>
-    answer(() => ({ Ok: transfers.add(BigInt(amount)) }));
   return {
     id: principalFromText('ryjl3-tyaaa-aaaaa-aaaba-cai'),
     did: ICP_LEDGER_DID,
     methods: {
-      ...tokenMethods(ICP, blocks),
-      icrc1_transfer: icrc1Transfer,
+      ...tokenMethods(ICP, (e8s) => transfers.add(e8s)),
       transfer,
       account_balance: () => answer(() => ({ e8s: ICP.balance.toString() })),
     },

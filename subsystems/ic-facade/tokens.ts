@@ -29,12 +29,21 @@ export const TOKEN_READS = [
   'icrc2_allowance',
 ] as const;
 
-/** Returns the methods of ICRC-1 and ICRC-2. */
+interface Transfer {
+  readonly amount: number | string;
+}
+
+/** Returns the methods of ICRC-1 and ICRC-2. `noted` gives a transfer of an amount its block. */
 export function tokenMethods(
   { name, symbol, decimals, fee, balance }: Token,
-  blocks: BlockNumbers,
+  noted: (amount: bigint) => number,
 ): Readonly<Record<string, FacadeMethod>> {
-  const transfer: FacadeMethod = () => answer(() => ({ Ok: blocks.take() }));
+  const transfer: FacadeMethod = ({ amount: text }: Transfer) =>
+    answer(() => {
+      const amount = BigInt(text);
+      const isTooMuch = amount > balance;
+      return isTooMuch ? { Err: { InsufficientFunds: { balance: balance.toString() } } } : { Ok: noted(amount) };
+    });
   return {
     icrc1_balance_of: () => answer(() => balance.toString()),
     icrc1_fee: () => answer(() => fee.toString()),
@@ -43,7 +52,8 @@ export function tokenMethods(
     icrc1_name: () => answer(() => name),
     icrc2_allowance: () => answer(() => ({ allowance: balance.toString(), expires_at: null })),
     icrc1_transfer: transfer,
-    icrc2_approve: transfer,
+    // Whatever amount is allowed: nobody counts it.
+    icrc2_approve: () => answer(() => ({ Ok: noted(0n) })),
     icrc2_transfer_from: transfer,
   };
 }

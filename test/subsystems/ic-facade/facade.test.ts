@@ -177,6 +177,9 @@ suite('the facade at /api', () => {
     assert.equal(Number(two?.Ok), Number(one?.Ok) + 1);
     assert.equal(rich(await read(LEDGER, 'icrc1_balance_of', account)), 10n ** 30n);
 
+    const tooMuch = { ...transfer, argument: { to: account, amount: `1${'0'.repeat(31)}`, ...rest } };
+    assert.match(JSON.stringify(await ask(server, tooMuch)), /InsufficientFunds/);
+
     const pay: Asked = {
       canister: ICP,
       method: 'transfer',
