@@ -85,7 +85,12 @@ async function runWith(argv: readonly string[], options: RunOptions): Promise<nu
         return capacity(request, { root: ROOT, environment: process.env });
       }
       const { serve } = await import('./serve.ts');
-      return serve(request, { ...options, root: ROOT, parent: isBehindShellOfNpx(process.env) ? PARENT : undefined });
+      return serve(request, {
+        ...options,
+        root: ROOT,
+        isScriptOfNpm: process.env['npm_lifecycle_event'] !== undefined,
+        parent: isBehindShellOfNpx(process.env) ? PARENT : undefined,
+      });
     }
   }
 }

@@ -38,6 +38,8 @@ export interface RunOptions {
 interface ServeOptions extends RunOptions {
   /** The server's own directory. */
   readonly root: string;
+  /** True if npm runs the server as a script, and passes SIGINT on to it once more. */
+  readonly isScriptOfNpm: boolean;
   /** Process whose end stops the server. */
   readonly parent: number | undefined;
 }
@@ -248,7 +250,7 @@ async function runKernel(kernel: Kernel, run: Run): Promise<number> {
     ...(rereads(run.request) && { reread: () => reread(kernel) }),
     stop,
     force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
-    isPassedOn: process.env['npm_lifecycle_event'] !== undefined,
+    isPassedOn: options.isScriptOfNpm,
     ...(options.parent !== undefined && { parent: { pid: options.parent, current: () => process.ppid } }),
   });
   const alive = setInterval(() => undefined, 2 ** 30);
