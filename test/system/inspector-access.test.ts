@@ -135,9 +135,11 @@ suite('a token with scopes', { timeout: 300_000 }, () => {
       await show(page, tab);
       await panelOf(page, tab)
         .locator('.notice', { hasText: `It lacks the scope ${scope}:` })
+        .first()
         .waitFor();
     }
     await show(page, 'Manage');
+    await page.getByText('This token may not see its open methods.').waitFor();
     for (const label of ['Stop', 'Delete'])
       assert.ok(await page.getByRole('button', { name: label, exact: true }).isDisabled(), label);
     await assertLook(page, 'access-viewer');

@@ -50,6 +50,7 @@ suite('arguments of the history', () => {
       '[{"_1_": 5, "b": null}]',
     );
     assert.equal(jsonOf('nat, opt nat', '(5 : nat)'), '[5, null]');
+    assert.equal(jsonOf('text', String.raw`("a\n\"\u{1f600}\\")`), String.raw`["a\n\"😀\\"]`);
     assert.equal(jsonOf('nat', '(5 : nat, record { 1 = "," })'), '[5]');
   });
 
