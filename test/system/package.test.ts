@@ -3,10 +3,13 @@
  * into an empty folder, and run where machines differ: by their Node, by the user, by what may be written.
  */
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { filesOf, INSTALL, manifestOf, packServer, plainEnvironment, startRegistry } from '../support/packages.ts';
 import { startServer } from '../support/server.ts';
@@ -86,7 +89,7 @@ test('the tarball has what a server needs, and nothing else', async () => {
   const files = await filesOf(tarball);
   const wanted = [
     /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/[\w-]+\.md|share\/(completions|man)\/[\w.]+)$/,
-    /^config\/(svc|manifest\.schema\.json|(examples|observability|proxies|systemd)\/.+)$/,
+    /^config\/(svc|svc-network-launcher|manifest\.schema\.json|(examples|observability|proxies|systemd)\/.+)$/,
     /^dist\/(bundle\/.+\.(mjs|mjs\.map)|bundle\/LICENSES\.txt|config\/(svc|bundle)\.js)$/,
     /^dist\/(subsystems\/inspector\/page\.html|client\/svc-client\.mjs|.+\.d\.ts)$/,
     /^dist\/subsystems\/assets\/site\/(\w+\.mo|mops\.toml|build\/[0-9a-f]{64}\.motoko)$/,
@@ -115,6 +118,29 @@ test('the tarball has what a server needs, and nothing else', async () => {
     names.filter((name) => !starts.some((text) => text.includes(name))),
     [],
   );
+});
+
+test('its launcher serves as a network of icp, and tells so in a file', { timeout: 60_000 }, async (t) => {
+  const directory = await temporaryDirectory();
+  const flags = ['--interface-version', '1.1.0', '--state-dir', directory, '--status-dir', directory, '--ii'];
+  const launcher = spawn(join(app, 'node_modules/.bin/svc-network-launcher'), flags, { env: plainEnvironment() });
+  t.after(() => launcher.kill('SIGKILL'));
+  const exited = once(launcher, 'exit');
+  let told = '';
+  launcher.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
+  launcher.stdout.resume();
+  const file = join(directory, 'status.json');
+  while (!existsSync(file) && launcher.exitCode === null) await delay(50);
+  const status = JSON.parse(await readFile(file, 'utf8')) as {
+    readonly gateway_port: number;
+    readonly root_key: string;
+  };
+  assert.equal(status.root_key.length, 266);
+  const answer = await fetch(`http://127.0.0.1:${status.gateway_port}/api/v2/status`);
+  assert.ok(Buffer.from(await answer.arrayBuffer()).includes(Buffer.from(status.root_key, 'hex')));
+  assert.match(told, /--ii is ignored/);
+  launcher.kill('SIGINT');
+  assert.deepEqual(await exited, [0, null]);
 });
 
 test('installed under another name it is svc, for itself and for plugins', async (t) => {
