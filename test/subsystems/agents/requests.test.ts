@@ -21,8 +21,8 @@ const CALL = `/api/v4/canister/${FIRST_TEXT}/call`;
 const CALL_2 = `/api/v2/canister/${FIRST_TEXT}/call`;
 const QUERY = `/api/v3/canister/${FIRST_TEXT}/query`;
 const READ = `/api/v3/canister/${FIRST_TEXT}/read_state`;
-const OTHER_TEXT = 'ryjl3-tyaaa-aaaaa-aaaba-cai';
-const OTHER_ID = Buffer.from('00000000000000020101', 'hex');
+const OTHER_TEXT = 'r7inp-6aaaa-aaaaa-aaabq-cai';
+const OTHER_ID = Buffer.from('00000000000000030101', 'hex');
 const label = (text: string): Buffer => Buffer.from(text);
 
 /** Returns the content with a field that is another, or none. */
@@ -70,7 +70,7 @@ suite('requests of agents', () => {
       [
         CALL,
         envelopeOf(changed(call, 'canister_id', OTHER_ID)),
-        /the path names bkyz2.*, but the request is for ryjl3/,
+        /the path names bkyz2.*, but the request is for r7inp/,
       ],
       [`/api/v4/canister/it/call`, envelopeOf(call), /the path has no principal, but "it"/],
       [`/api/v4/canister/80000000001000010101/call`, envelopeOf(call), /the path has no principal/],
