@@ -237,7 +237,8 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
     comment:
       'Only config/main.ts, config/serve.ts, config/check.ts and config/capacity.ts compose the server (config/log.ts implements its Logger, ' +
       'config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, ' +
-      'config/config-file.ts reads JSON as the manifest does, config/agents.ts reads principals); the rest of config imports types at most.',
+      'config/config-file.ts reads JSON as the manifest does, config/agents.ts reads principals); ' +
+      'the rest of config imports types at most.',
     from: {
       path: '^config/',
       pathNot: '^config/(main|serve|check|capacity|log|agents|parse-flags|config-file|plugin-options)[.]ts$',

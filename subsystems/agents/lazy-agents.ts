@@ -1,3 +1,4 @@
+import { ServerError } from '../../kernel/index.ts';
 import type { AgentAnswer, AgentMode, AgentRequest, Agents } from './index.ts';
 import type { AgentInterface, AgentInterfaceNeeds, AgentInterfaceOptions } from './agent-interface.ts';
 
@@ -13,6 +14,8 @@ export class LazyAgents implements Agents {
   readonly #options: AgentInterfaceOptions;
   #starting: Promise<AgentInterface> | undefined;
   #started: AgentInterface | undefined;
+  /** True when nobody may start it any more: its thread would outlive the host. */
+  #isClosed = false;
   /** Requests that are being answered. */
   readonly #answering = new Set<Promise<unknown>>();
 
@@ -53,15 +56,17 @@ export class LazyAgents implements Agents {
   /** Resolves when all requests are answered and the thread has ended. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#answering);
+    this.#isClosed = true;
     await (await this.#starting?.catch(() => undefined))?.close();
   }
 
-  #start(): Promise<AgentInterface> {
+  async #start(): Promise<AgentInterface> {
+    if (this.#isClosed) throw new ServerError('unavailable', 'certificates-closed', 'the server stops');
     this.#starting ??= this.#load().catch((error: unknown) => {
       this.#starting = undefined;
       throw error;
     });
-    return this.#starting;
+    return await this.#starting;
   }
 
   async #load(): Promise<AgentInterface> {

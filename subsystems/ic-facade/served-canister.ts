@@ -2,7 +2,7 @@
  * A canister that is a table of methods in host code: bytes come in, are read by its interface, and a method says what
  * a call would do before it is done.
  *
- *     method known? ─► may be called this way? ─► Candid ─► JSON ─► method ─► accepted? ─► run ─► JSON ─► Candid
+ *     method known? ─► allowed so? ─► Candid ─► JSON ─► method ─► accepted? ─► run ─► JSON ─► Candid
  */
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec, MethodInterface } from '../codec/index.ts';

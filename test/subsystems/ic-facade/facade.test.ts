@@ -319,7 +319,8 @@ suite('the facade for actors', () => {
         public func refused(cycles : Nat) : async (Text, Text, Nat) {
           let before = Cycles.balance();
           let one = try {
-            await (with cycles) ledger.withdraw({ amount = 1; from_subaccount = null; to = Principal.fromActor(It); created_at_time = null });
+            let to = Principal.fromActor(It);
+            await (with cycles) ledger.withdraw({ amount = 1; from_subaccount = null; to; created_at_time = null });
             "";
           } catch e Error.message(e);
           let other = try { await (with cycles) ledger.nothing(); "" } catch e Error.message(e);
