@@ -16,8 +16,6 @@ const PLAIN = { lossless: false };
 interface FacadeCall {
   /** The request of a user; undefined: an actor calls. */
   readonly user: FacadeRequest | undefined;
-  /** Cycles that the actor attached; the method keeps them. */
-  readonly cycles: bigint;
 }
 
 type Reject = Extract<Response, { readonly kind: 'reject' }>;
@@ -61,7 +59,7 @@ export class ServedCanister {
     if (isMissing) return refusedCall(this.#lacks(request.method, request.isQuery));
     const argument = await this.#read(types, request.argument);
     if ('kind' in argument) return { ...NOTHING, refusal: undefined, run: () => Promise.resolve(argument) };
-    const prepared = await this.#prepare(types.name, argument.value, { user: request, cycles: 0n });
+    const prepared = await this.#prepare(types.name, argument.value, { user: request });
     const { isChange, refusal } = prepared;
     return { subject: undefined, isChange, refusal, run: () => this.#respond(types, prepared) };
   }
@@ -77,7 +75,7 @@ export class ServedCanister {
     }
     const argument = await this.#read(types, candid);
     if ('kind' in argument) return refuse(argument);
-    const prepared = await this.#prepare(method, argument.value, { user: undefined, cycles });
+    const prepared = await this.#prepare(method, argument.value, { user: undefined });
     const response = prepared.refusal ?? (await this.#respond(types, prepared));
     return { response, refunded: response.kind === 'reply' && types.kind === 'update' ? 0n : cycles };
   }

@@ -255,7 +255,10 @@ npm run prove -- PART [COUNT]            one of them (one at a time), with so ma
 npm run prove -- crashes --seed N        one case of it again
 npm run prove -- crashes COUNT --from N  goes on with what was cut short, from case N on
 
-${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(12)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
+${PARTS.map(({ name, claims, count, unit }) => {
+  const amount = count === undefined ? '' : ` (${count} ${unit})`;
+  return `  ${name.padEnd(12)} ${claims}${amount}`;
+}).join('\n')}
 `;
 
 /** The proof under way. */
