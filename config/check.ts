@@ -100,6 +100,7 @@ async function checkActors({ config }: CheckRequest, actors: readonly ManifestAc
   const principals = new Map(actors.map(({ name }) => [name, principalToText(ids.next())]));
   const warnings: string[] = [];
   const nothing = (): void => undefined;
+  const over = new AbortController();
   const silent = { debug: nothing, info: nothing, error: nothing, event: nothing, announce: nothing };
   const modules = new ManifestModules({
     compiler,
@@ -109,7 +110,7 @@ async function checkActors({ config }: CheckRequest, actors: readonly ManifestAc
     principalOf: (name) => principals.get(name),
   });
   try {
-    for (const actor of actors) modules.expect(actor);
+    for (const actor of actors) modules.expect(actor, over.signal);
     const findings: Finding[] = [];
     for (const actor of actors) {
       const finding = await found(`actor ${actor.name}`, async () => {
@@ -123,6 +124,7 @@ async function checkActors({ config }: CheckRequest, actors: readonly ManifestAc
     }
     return findings;
   } finally {
+    over.abort();
     await Promise.all([compiler.close(), loader.close()]);
   }
 }

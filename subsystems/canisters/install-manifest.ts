@@ -62,7 +62,7 @@ export async function installManifest(
   reject: (name: string, reason: string) => void,
 ): Promise<InstalledManifest> {
   progress('reading the manifest');
-  const actors = await manifest.read();
+  const actors = await readActors({ manifest, canisters, execution });
   const variables = publicIds(actors, { canisters, ids });
   await share(variables);
   // No more than this is kept for as long as the host serves: there may be very many actors.
@@ -95,7 +95,7 @@ export async function installManifest(
       continue;
     }
     for (const next of sources.slice(index, index + 1 + EXPECTED))
-      if (canisters.named(next.name) === undefined) modules.expect(next);
+      if (canisters.named(next.name) === undefined) modules.expect(next, signal);
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
       const module = await unlessAborted(signal, modules.moduleOf(actor));
@@ -138,6 +138,18 @@ async function takeFacts(
   if (hasCertificate || isCertified) canisters.giveFacts(known, { hasCertificate, isCertified });
   followManifest(known, openMethods, log);
   await followControllers({ canisters, log }, known, actor);
+}
+
+/** Reads the manifest, and starts the threads of actors that are to come: the first is compiled meanwhile. */
+async function readActors({
+  manifest,
+  canisters,
+  execution,
+}: Pick<InstallManifestDependencies, 'manifest' | 'canisters' | 'execution'>): Promise<readonly ManifestActor[]> {
+  const actors = await manifest.read();
+  const missing = actors.filter(({ name }) => canisters.named(name) === undefined).length;
+  if (missing > 0) execution.expect(missing);
+  return actors;
 }
 
 /** Gives all ids first, in the manifest's order: an actor may name one that comes after it. */

@@ -38,9 +38,18 @@ export class ManifestModules {
     return source.kind === 'wasm' ? await readNamed(source.file) : (await this.#compile(name, source.file)).wasm;
   }
 
-  /** Begins to compile an actor that `moduleOf` will be asked for, and tells nobody how that ends. */
-  expect({ name, source }: ManifestSource): void {
-    if (source.kind === 'main') this.#compile(name, source.file).catch(() => undefined);
+  /**
+   * Begins to compile an actor that `moduleOf` will be asked for, and prepares its module, unless the signal is aborted
+   * by then; tells nobody how that ends.
+   */
+  expect({ name, source }: ManifestSource, signal: AbortSignal): void {
+    if (source.kind !== 'main' || this.#compiled.has(name)) return;
+    const prepare = async ({ wasm }: CompiledActor): Promise<void> => {
+      if (!signal.aborted) await this.#needs.execution.prepare(wasm);
+    };
+    this.#compile(name, source.file)
+      .then(prepare)
+      .catch(() => undefined);
   }
 
   /** Reads the files with which an actor is installed or upgraded. */

@@ -268,9 +268,9 @@ export interface ModuleStore {
   keep(module: ModuleInfo): Disposable;
   /**
    * Announces a module, which is usually being compiled: threads that have to start for it start now, and end if none
-   * comes soon. `kept` is the number of modules of an earlier process: their canisters' threads start, too.
+   * comes soon. `canisters` is the number of canisters that are about to come: their threads start, too.
    */
-  expect(kept?: number): void;
+  expect(canisters?: number): void;
 }
 
 /** Life cycle of canisters in executors: created, put to sleep, woken, checkpointed, forgotten. */

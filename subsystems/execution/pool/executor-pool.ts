@@ -176,9 +176,9 @@ export class ExecutorPool implements Execution {
     return this.#modules.keep(module);
   }
 
-  expect(kept = 0): void {
+  expect(canisters = 0): void {
     this.#loader.prepare();
-    for (let executorIndex = 0; executorIndex < Math.min(kept, this.executorCount); executorIndex++)
+    for (let executorIndex = 0; executorIndex < Math.min(canisters, this.executorCount); executorIndex++)
       this.#executorAt(executorIndex);
   }
 

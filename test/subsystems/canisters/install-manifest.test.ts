@@ -5,6 +5,7 @@ import { ManifestAssets } from '../../../subsystems/canisters/manifest-assets.ts
 import { installManifest } from '../../../subsystems/canisters/install-manifest.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import type { CompiledActor } from '../../../subsystems/compiler/index.ts';
+import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { CanisterIds } from '../../../subsystems/ic/index.ts';
 import type { ManifestActor } from '../../../subsystems/manifest/index.ts';
 import { RecordingLogger } from '../../support/kernel.ts';
@@ -18,11 +19,13 @@ const COMPILED: CompiledActor = {
 };
 
 /** Makes actors from sources, one of which is being compiled, and a log of their changes. */
-function scene(names: readonly string[]) {
+function scene(names: readonly string[], placing: Promise<void> = Promise.resolve()) {
   const abort = new AbortController();
   const compiling = Promise.withResolvers<CompiledActor>();
   const placed: string[] = [];
   const rejected: string[] = [];
+  const prepared: Uint8Array[] = [];
+  const expected: (number | undefined)[] = [];
   const actors = names.map((name): ManifestActor => ({
     name,
     source: { kind: 'main', file: `/nowhere/${name}.mo` },
@@ -38,9 +41,11 @@ function scene(names: readonly string[]) {
       canisters: {
         place: async (name) => {
           placed.push(name);
+          await placing;
           return {} as Partial<CanisterRecord> as CanisterRecord;
         },
-        named: () => undefined,
+        named: (name) =>
+          name === 'there' ? ({ damage: 'any' } as Partial<CanisterRecord> as CanisterRecord) : undefined,
         isRejected: () => false,
         upgrade: unused,
         giveFacts: unused,
@@ -48,8 +53,17 @@ function scene(names: readonly string[]) {
       },
       ids: new CanisterIds(),
       manifest: { read: async () => actors },
-      compiler: { compile: () => compiling.promise, sourcesOf: unused },
-      execution: { prepare: unused, expect: () => undefined },
+      compiler: {
+        compile: async (path) => ({ ...(await compiling.promise), wasm: Buffer.from(path) }),
+        sourcesOf: unused,
+      },
+      execution: {
+        prepare: async (bytes) => {
+          prepared.push(bytes);
+          return {} as Partial<ModuleInfo> as ModuleInfo;
+        },
+        expect: (canisters) => expected.push(canisters),
+      },
       log: new RecordingLogger(),
       assets: new ManifestAssets({
         folders: { check: unused, deploy: unused, foldersOf: unused },
@@ -62,17 +76,17 @@ function scene(names: readonly string[]) {
     () => undefined,
     (name) => rejected.push(name),
   );
-  return { abort, compiling, installing, placed, rejected };
+  return { abort, compiling, installing, placed, rejected, prepared: () => prepared.map(String), expected };
 }
 
 test('a stop does not wait for what is being compiled, and installs nothing more', async () => {
-  const { abort, compiling, installing, placed, rejected } = scene(['a', 'b']);
+  const { abort, compiling, installing, placed, rejected, prepared } = scene(['a', 'b']);
   await nextTurn();
   abort.abort();
   await installing;
   compiling.resolve(COMPILED);
   await nextTurn();
-  assert.deepEqual([placed, rejected], [[], []]);
+  assert.deepEqual([placed, rejected, prepared()], [[], [], []]);
 });
 
 test('what was compiled in the moment of the stop is not installed', async () => {
@@ -89,4 +103,26 @@ test('without a stop all are installed', async () => {
   compiling.resolve(COMPILED);
   await installing;
   assert.deepEqual(placed, ['a', 'b']);
+});
+
+test('threads start at once for as many actors as are to come, and for none if all are there', async () => {
+  const { expected, abort } = scene(['a', 'there', 'b']);
+  await nextTurn();
+  abort.abort();
+  assert.deepEqual(expected.slice(0, 1), [2]);
+  const all = scene(['there']);
+  await all.installing;
+  assert.deepEqual(all.expected, []);
+});
+
+test('modules of the next two actors are prepared while one is being installed', async () => {
+  const placing = Promise.withResolvers<void>();
+  const { compiling, installing, placed, prepared } = scene(['a', 'b', 'c', 'd'], placing.promise);
+  compiling.resolve(COMPILED);
+  await nextTurn();
+  assert.deepEqual(placed, ['a']);
+  assert.deepEqual(prepared(), ['/nowhere/a.mo', '/nowhere/b.mo', '/nowhere/c.mo']);
+  placing.resolve();
+  await installing;
+  assert.deepEqual(prepared().slice(3), ['/nowhere/d.mo']);
 });
