@@ -200,13 +200,13 @@ export class ManagementCanister implements Management {
   /** Checks the method and who calls it, and decodes the argument. */
   async #read(request: ManagementRequest): Promise<{ readonly call: Call; readonly argument: unknown }> {
     const method = expectMethod(request.method);
-    const { sender, senderIsCanister, isAdmin = false, isTrusted = false, mayCreate, cycles, isQuery, cause } = request;
+    const { sender, senderIsCanister, isAdmin = false, isTrusted = false, mayCreate, cycles, isQuery } = request;
     // Left to `expectUser`: users that may create canisters are not those of a method.
     expectAccess(method, { senderIsCanister, isAdmin: isAdmin || mayCreate !== undefined, isQuery });
     const argument = await decode(this.#typesOf(method).args, request.argument);
-    const { certifiesCreated = false } = request;
+    const { certifiesCreated = false, cause, isAwaited = always } = request;
     const rights = { isAdmin, isTrusted, mayCreate: mayCreate === true, certifiesCreated };
-    const call = { sender, senderIsCanister, ...rights, method, cycles, cause, cyclesTaken: 0n };
+    const call = { sender, senderIsCanister, ...rights, method, cycles, cause, isAwaited, cyclesTaken: 0n };
     return { call, argument };
   }
 
@@ -234,6 +234,10 @@ export class ManagementCanister implements Management {
     this.#log.error(`the management canister failed at ${request.method}: ${messageOf(error)}`, error);
     return { code: 1, message: `IC0521: internal error of the management canister` };
   }
+}
+
+function always(): boolean {
+  return true;
 }
 
 /** Decodes a method's only argument into JSON values; undefined for methods without one. */

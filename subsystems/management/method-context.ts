@@ -20,6 +20,8 @@ export interface Call {
   readonly cycles: bigint;
   /** Place of the message that makes the call; undefined: not known. */
   readonly cause: MessageTrace | undefined;
+  /** Returns false from when on nobody waits for the answer. */
+  readonly isAwaited: () => boolean;
   /** The part of the attached cycles that the method keeps; applies only if the method succeeds. */
   cyclesTaken: bigint;
 }

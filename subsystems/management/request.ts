@@ -22,6 +22,8 @@ export interface ManagementRequest {
   readonly isQuery: boolean;
   /** Place of the message that makes the call, among those of histories; undefined: not known. */
   readonly cause?: MessageTrace | undefined;
+  /** Returns false from when on nobody waits for the answer; undefined: somebody always does. */
+  readonly isAwaited?: () => boolean;
 }
 
 export interface ManagementAnswer {

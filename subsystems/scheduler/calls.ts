@@ -401,7 +401,8 @@ export class Calls {
     }
     const sender = call.context.canister.id;
     const cause = call.context.trace;
-    this.systemCanister.call({ callee, sender, method, argument: payload, cycles, isQuery, cause }).then(
+    const isAwaited = (): boolean => !call.isAnswered && !call.context.isDeleted;
+    this.systemCanister.call({ callee, sender, method, argument: payload, cycles, isQuery, cause, isAwaited }).then(
       ({ response, refunded }) => this.#respond(call, response, refunded),
       (error: unknown) => {
         const message = `the management canister failed: ${error instanceof Error ? error.message : String(error)}`;

@@ -103,6 +103,8 @@ export interface SystemCall {
   readonly isQuery: boolean;
   /** Place of the message that makes the call; undefined: not known. */
   readonly cause?: MessageTrace | undefined;
+  /** Returns false from when on nobody waits for the answer: the caller's code has ended, or the caller is gone. */
+  readonly isAwaited?: () => boolean;
 }
 
 /** The management canister, as the scheduler reaches it. Never rejects for a mistake of the sender's. */

@@ -13,6 +13,7 @@ const PROBE = `
 import Error "mo:core/Error";
 import Cycles "mo:core/Cycles";
 import Blob "mo:core/Blob";
+import Debug "mo:core/Debug";
 import Text "mo:core/Text";
 import Principal "mo:core/Principal";
 import Runtime "mo:core/Runtime";
@@ -61,6 +62,7 @@ persistent actor Probe {
 
   public shared query ({ caller }) func tidy({ response; context } : Args) : async Response {
     kept += 1;
+    Debug.print("tidied");
     if (not Principal.isAnonymous(caller) and caller != Principal.fromText("aaaaa-aa")) Runtime.trap("not the system");
     { response with headers = [{ name = "kept"; value = debug_show kept }]; body = context };
   };
@@ -207,6 +209,20 @@ describe('an actor that asks the outside', () => {
     assert.equal(await stopped, 0);
     for (const end of owner.ends) await end();
   });
+});
+
+test('the code of a reinstallation runs no transform for an outcall of the code before', async (t) => {
+  const outside = await startOutsideServer(t);
+  const server = await startProbe(t);
+  const held = ask(server, `${outside.origin}/held`, 'tidy');
+  await outside.arrived(1);
+  const reinstalled = await server.post('/install/probe?mode=reinstall', probe);
+  assert.equal(reinstalled.status, 200, reinstalled.body);
+  assert.match((await held).body, /was reinstalled/);
+  outside.release();
+  let history = '';
+  while (!history.includes('"outcall"')) history = (await server.get('/history/probe')).body;
+  assert.equal((await server.get('/logs/probe')).body, '');
 });
 
 test('SIGKILL while one is in flight: the actor is told that it may be tried again, and its state is what it was when it asked', async (t) => {

@@ -19,14 +19,16 @@ export interface ExchangeNeeds {
 
 export class OutcallExchange {
   readonly #outcall: CheckedOutcall;
+  readonly #isAwaited: () => boolean;
   readonly #needs: ExchangeNeeds;
   readonly #controller = new AbortController();
   readonly #end = Promise.withResolvers<OutcallResponse>();
   /** Set while the request occupies a place. */
   #turn: Turn | undefined;
 
-  constructor(outcall: CheckedOutcall, needs: ExchangeNeeds) {
+  constructor(outcall: CheckedOutcall, isAwaited: () => boolean, needs: ExchangeNeeds) {
     this.#outcall = outcall;
+    this.#isAwaited = isAwaited;
     this.#needs = needs;
   }
 
@@ -57,6 +59,7 @@ export class OutcallExchange {
     try {
       // The exchange may have been abandoned since its turn.
       signal.throwIfAborted();
+      if (!this.#isAwaited()) throw OUTCALL_FAILURES['outcall-failed']('nobody waits for it any more');
       tally.requestBytes += bytes;
       const response = await outcalls.send(request, { signal });
       // The exchange may have been abandoned; its response is not counted then.

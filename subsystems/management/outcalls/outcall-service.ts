@@ -10,6 +10,8 @@
  * - The deadline counts from the call, including the wait for a turn, but without the transform, which has its
  *   instruction limit. The implementation of Outcalls is not waited for beyond the deadline.
  * - An outcall costs no cycles (`ic0.cost_http_request` says 0): attached cycles are refunded.
+ * - What nobody waits for any more, because the code that called has ended, is not sent, and no transform is run for it:
+ *   it would be one of other code.
  * - When the server stops, running outcalls get a moment to end; the rest are rejected (code 2).
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../../kernel/index.ts';
@@ -19,6 +21,7 @@ import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../out
 import type { HostedCanister, ManagementBackend } from '../backend.ts';
 import type { HttpRequestJson } from '../candid-types.ts';
 import { toBytes } from '../candid-values.ts';
+import type { Call } from '../method-context.ts';
 import { CandidReply } from '../candid-reply.ts';
 import type { RecordStore } from '../records/record-store.ts';
 import { Refusal, REFUSE } from '../refusal.ts';
@@ -33,6 +36,9 @@ import { type OutcallEnd, type OutcallFigures, OutcallTally } from './outcall-ta
 const DRAIN_MS = 3_000;
 const PLAIN = { lossless: false };
 const ANSWERED: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 0, charge: 0 };
+
+/** A call of `http_request`. */
+type OutcallCall = Pick<Call, 'sender' | 'cause' | 'isAwaited'>;
 
 interface OutcallServiceNeeds {
   readonly outcalls: Outcalls;
@@ -72,10 +78,9 @@ export class OutcallService {
   }
 
   /**
-   * Resolves with the answer of the call; `cause`: place of the message that makes the call. Throws a Refusal, with
-   * which the call is rejected.
+   * Resolves with the answer of the call. Throws a Refusal, with which the call is rejected.
    */
-  async request(argument: HttpRequestJson, sender: Uint8Array, cause?: MessageTrace): Promise<CandidReply> {
+  async request(argument: HttpRequestJson, { sender, cause, isAwaited }: OutcallCall): Promise<CandidReply> {
     const { clock, host } = this.#needs;
     const outcall = checkedOutcall(argument, sender);
     const canister = host.find(sender);
@@ -84,9 +89,10 @@ export class OutcallService {
     const startedMs = clock.nowMs();
     let status = 0;
     try {
-      const response = await this.#send(outcall);
+      const response = await this.#send(outcall, isAwaited);
       status = response.status;
       const { transform } = outcall;
+      if (transform !== undefined && !isAwaited()) throw REFUSE.wrongState('the code that called has ended');
       const data =
         transform === undefined
           ? candidOfResponse(response)
@@ -125,9 +131,9 @@ export class OutcallService {
     await drained;
   }
 
-  async #send(outcall: CheckedOutcall): Promise<OutcallResponse> {
+  async #send(outcall: CheckedOutcall, isAwaited: () => boolean): Promise<OutcallResponse> {
     if (this.#isStopping) throw stopping();
-    const exchange = new OutcallExchange(outcall, this.#exchangeNeeds);
+    const exchange = new OutcallExchange(outcall, isAwaited, this.#exchangeNeeds);
     const seconds = this.#timeoutMs / 1000;
     using _deadline = this.#needs.clock.after(this.#timeoutMs, () =>
       exchange.giveUp(OUTCALL_FAILURES['outcall-timeout'](`no complete response came within ${seconds} s`)),

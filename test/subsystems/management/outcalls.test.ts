@@ -447,4 +447,20 @@ describe('transforms', () => {
     assert.ok(response.kind === 'reject');
     assert.match(response.message, /the canister that called is gone/);
   });
+
+  test('of code that has ended meanwhile are not run, and what still waits for its place is not sent', async () => {
+    const { bench, canister, outcalls } = await make({ isHeld: true, bounds: { ofCanisterMax: 1 } });
+    bench.host.onTransform = () => assert.fail('a transform of other code');
+    let isAwaited = true;
+    const from = { ...bench.from(canister), isAwaited: () => isAwaited };
+    const calls = [1, 2].map(() => bench.paid('http_request', { ...ARGUMENT, transform: transformOf(canister) }, from));
+    while (outcalls.asked.length < 1) await nextTurn();
+    isAwaited = false;
+    outcalls.asked[0]?.answer(OK);
+    const [sent, waiting] = await Promise.all(calls);
+    assert.ok(sent?.response.kind === 'reject' && waiting?.response.kind === 'reject');
+    assert.match(sent.response.message, /the code that called has ended/);
+    assert.match(waiting.response.message, /nobody waits for it any more/);
+    assert.equal(outcalls.asked.length, 1);
+  });
 });
