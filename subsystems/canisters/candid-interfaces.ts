@@ -39,7 +39,7 @@ interface CandidInterfacesNeeds {
 /** A canister that can be asked. */
 type AskedCanister = Pick<CanisterRecord, 'name' | 'handle'>;
 /** A canister that can be given an interface. */
-type InterfacedCanister = AskedCanister & Pick<CanisterRecord, 'code' | 'givenCandid'>;
+type InterfacedCanister = AskedCanister & Pick<CanisterRecord, 'code' | 'givenCandid' | 'takeInterface'>;
 
 export class CandidInterfaces {
   readonly #needs: CandidInterfacesNeeds;
@@ -93,7 +93,7 @@ export class CandidInterfaces {
     }
     const given = await this.checked(name, code, did);
     record.givenCandid = did;
-    record.code = given;
+    record.takeInterface(given);
   }
 
   /**

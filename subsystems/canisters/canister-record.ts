@@ -98,6 +98,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   #settings: EnforcedSettings = NO_LIMITS;
   #openMethods: OpenMethods = NO_OPEN_METHODS;
   historyEntries = 0;
+  codeChanges = 0;
   /** Why its stored state cannot be used; undefined: it can. */
   damage: string | undefined = undefined;
   /** Messages of its log that were run again when it was woken last. */
@@ -183,6 +184,16 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   }
 
   set code(code: RecordedCode | undefined) {
+    this.codeChanges++;
+    this.#take(code);
+  }
+
+  /** Puts the same code with another interface in its place. */
+  takeInterface(code: RecordedCode): void {
+    this.#take(code);
+  }
+
+  #take(code: RecordedCode | undefined): void {
     const before = this.#code?.module;
     this.#code = code;
     if (this.#presence === 'unfinished') this.#presence = 'present';

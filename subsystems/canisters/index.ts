@@ -35,6 +35,8 @@ export interface Canister {
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;
+  /** How often code was put in place in this process: another number is another instance, of the same module too. */
+  readonly codeChanges: number;
   /**
    * The interface that the module carries; where that is missing or was not understood, the one that was given; else
    * the one that the module has told when it was asked (`interfaceOf`). Undefined: raw calls and the lossless encoding

@@ -4,7 +4,7 @@ import type { Codec, WebsiteResponse } from '../codec/index.ts';
 import { ANONYMOUS, type CallKind, type Outcome } from '../ic/index.ts';
 import type { Gateway, SiteAnswer, SiteOutcome, SiteRequest } from './index.ts';
 import { headerProblem, statusProblem } from './response-checks.ts';
-import { noSuchSite, siteFault, siteMissing, siteRefusal } from './site-faults.ts';
+import { codeReplaced, noSuchSite, siteFault, siteMissing, siteRefusal } from './site-faults.ts';
 import { streamedBody } from './streamed-body.ts';
 
 const QUERY_METHOD = 'http_request';
@@ -51,18 +51,36 @@ export class CanisterGateway implements Gateway {
     let isUpdate = false;
     try {
       let argument = websites.encodeRequest(asked, false);
-      let response = await this.#ask(canister, 'query', addressedBy, argument);
+      let { response, codeChanges } = await this.#askOneCode(canister, addressedBy, argument);
       if (response instanceof ServerError) return { isUpdate, answer: response };
       if (response.isUpgrade) {
         isUpdate = true;
         argument = websites.encodeRequest(asked, true);
+        ({ codeChanges } = canister);
         response = await this.#ask(canister, 'update', addressedBy, argument);
         if (response instanceof ServerError) return { isUpdate, answer: response };
       }
-      return { isUpdate, answer: this.#checked(canister, addressedBy, response, isUpdate) };
+      return { isUpdate, answer: this.#checked(canister, addressedBy, response, { isUpdate, codeChanges }) };
     } catch (error) {
       if (error instanceof ServerError) return { isUpdate, answer: error };
       throw error;
+    }
+  }
+
+  /**
+   * Asks again where nobody knows which code has answered, and that code would have to give the rest of the body, too:
+   * the query has changed nothing.
+   */
+  async #askOneCode(
+    canister: Canister,
+    addressedBy: AddressedBy,
+    argument: Uint8Array,
+  ): Promise<{ readonly response: WebsiteResponse | ServerError; readonly codeChanges: number }> {
+    for (;;) {
+      const { codeChanges } = canister;
+      const response = await this.#ask(canister, 'query', addressedBy, argument);
+      const isWhole = response instanceof ServerError || response.isUpgrade || response.streaming === undefined;
+      if (isWhole || canister.codeChanges === codeChanges) return { response, codeChanges };
     }
   }
 
@@ -104,7 +122,7 @@ export class CanisterGateway implements Gateway {
     canister: Canister,
     addressedBy: AddressedBy,
     { status, headers, body, streaming }: WebsiteResponse,
-    isUpdate: boolean,
+    { isUpdate, codeChanges }: { readonly isUpdate: boolean; readonly codeChanges: number },
   ): SiteAnswer | ServerError {
     const method = isUpdate ? UPDATE_METHOD : QUERY_METHOD;
     const problem = statusProblem(status) ?? headerProblem(headers);
@@ -115,6 +133,8 @@ export class CanisterGateway implements Gateway {
     const rest = streamedBody(body.length, streaming, {
       ask: async (name, token) => {
         const reply = await this.#call(canister, 'query', name, addressedBy, token);
+        // The token is the old code's, and so is what the client has.
+        if (canister.codeChanges !== codeChanges) throw codeReplaced(canister.name);
         if (reply instanceof ServerError) throw reply;
         try {
           return this.#needs.codec.websites.decodeChunk(reply);

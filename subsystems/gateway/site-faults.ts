@@ -50,6 +50,11 @@ export function noSuchSite(reference: string): ServerError {
   return new ServerError('missing', 'actor-missing', `there is no actor ${quotedName(reference)}`);
 }
 
+/** Returns the error for a body that other code would have to go on with. */
+export function codeReplaced(name: string): ServerError {
+  return new ServerError('unavailable', 'website-failed', `actor ${name} has other code now: ask again`);
+}
+
 /**
  * Returns the error for a call that could not be made: a missing method, or one of the wrong kind, is the actor's
  * fault.

@@ -169,6 +169,30 @@ suite('websites', () => {
     assert.doesNotMatch(endless.received, /\r\n0\r\n\r\n$/);
   });
 
+  test('a stream is cut by every change of code, with the same module, too', async (t) => {
+    const server = await startInProcess(t, { args: [] });
+    const { wasm } = await compileMotoko(MIRROR);
+    assert.equal((await server.post('/install/mirror', wasm)).status, 200);
+    const taken = await server.post('/x/actors/mirror/snapshots', '');
+    const { id } = JSON.parse(taken.body) as { readonly id: string };
+    for (const change of [
+      '/install/mirror?mode=reinstall',
+      '/upgrade/mirror',
+      '/upgrade/mirror?force=true',
+      `/x/actors/mirror/snapshots/${id}/load`,
+    ]) {
+      await using endless = new RawClient(server.origin);
+      endless.write('GET /site/mirror/endless HTTP/1.1\r\nHost: h\r\n\r\n');
+      await endless.until('\r\n10;\r\n', 30_000);
+      const changed = await server.post(change, change.endsWith('load') ? '' : wasm);
+      assert.equal(changed.status, 200, changed.body);
+      await endless.ended();
+      assert.doesNotMatch(endless.received, /\r\n0\r\n\r\n$/, change);
+      const job = server.log.events.findLast(({ prose }) => prose.includes('http_request failed'));
+      assert.match(job?.prose ?? '', /mirror has other code now/, change);
+    }
+  });
+
   test('an actor that is dry answers 402, and says so in plain text', async (t) => {
     const server = await startInProcess(t, { args: ['--cycles', '100000'] });
     const { wasm } = await compileMotoko(MIRROR);

@@ -277,6 +277,26 @@ suite('streamed bodies', () => {
     assert.equal(calls.length, 3);
   });
 
+  test('are never of two codes: the request is asked again, and the rest is refused', async () => {
+    const site = new CounterCanister('site', 1);
+    let changesLeft = 1;
+    const { gateway, calls } = gatewayTo((method) => {
+      // Other code comes while the first request is under way, and while the second piece is.
+      if (method === 'http_request') {
+        site.codeChanges += changesLeft;
+        changesLeft = 0;
+        return response({ streaming_strategy: streaming(1) });
+      }
+      if (calls.length === 4) site.codeChanges++;
+      return piece('<>', 1);
+    });
+    const { answer } = await gateway.respond(site, 'site', GET);
+    assert.ok(!(answer instanceof ServerError));
+    await assert.rejects(gather(answer), /site has other code now: ask again/);
+    const asked = calls.map(({ method }) => method);
+    assert.deepEqual(asked, ['http_request', 'http_request', 'more', 'more']);
+  });
+
   test('end with the fault of a callback', async () => {
     const faults: readonly [Outcome, string, RegExp][] = [
       [{ ...COST, kind: 'trap', code: 5, message: 'boom' }, 'badWebsite', /^counter.more trapped: boom/],

@@ -160,6 +160,7 @@ export class CounterCanister implements Canister {
   readonly controllers: Canister['controllers'] = [];
   status: Canister['status'] = 'running';
   isLive = true;
+  codeChanges = 1;
   queued = 0;
   heapBytes = 65_536;
   readonly stableBytes = 0;
