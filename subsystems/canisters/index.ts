@@ -35,7 +35,7 @@ export interface Canister {
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;
-  /** How often code was put in place in this process: another number is another instance, of the same module too. */
+  /** Counts the times that code was put in place in this process: another number is another instance. */
   readonly codeChanges: number;
   /**
    * The interface that the module carries; where that is missing or was not understood, the one that was given; else

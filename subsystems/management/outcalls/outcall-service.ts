@@ -10,8 +10,8 @@
  * - The deadline counts from the call, including the wait for a turn, but without the transform, which has its
  *   instruction limit. The implementation of Outcalls is not waited for beyond the deadline.
  * - An outcall costs no cycles (`ic0.cost_http_request` says 0): attached cycles are refunded.
- * - What nobody waits for any more, because the code that called has ended, is not sent, and no transform is run for it:
- *   it would be one of other code.
+ * - A request that nobody waits for any more, because the code that called has ended, is not sent, and no transform is
+ *   run for it: that would be one of other code.
  * - When the server stops, running outcalls get a moment to end; the rest are rejected (code 2).
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../../kernel/index.ts';
