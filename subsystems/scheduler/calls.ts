@@ -40,7 +40,7 @@ import type { ScheduledExecution } from './scheduled-execution.ts';
 import type { Stopping } from './stopping.ts';
 import type { Tasks } from './tasks.ts';
 import { NOTED_ARGUMENT_BYTES_MAX, type SystemCanister } from './index.ts';
-import { QUERY_DEPTH_MAX, QueryEvaluation } from './query-evaluation.ts';
+import { QUERY_DEPTH_MAX, type QueryEvaluation } from './query-evaluation.ts';
 
 /** `ic0.call_with_best_effort_response` caps at this. */
 const BEST_EFFORT_SECONDS_MAX = 300;
@@ -322,7 +322,7 @@ export class Calls {
         deadlineNs: isBounded
           ? BigInt(Math.round(call.deadlineMs + this.#needs.execution.aheadOf(callee.handle))) * 1_000_000n
           : 0n,
-        evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
+        evaluation: evaluation?.called(),
       },
     );
     if (this.#needs.port.listener.remembersCalls) context.note = this.#noteOf(call, outgoing);

@@ -9,8 +9,11 @@ import { assert, ServerError } from '../../kernel/index.ts';
 /** An executor has it. */
 interface Live {
   readonly kind: 'live';
-  /** Others wait for its place: it starts nothing more before it has slept. */
-  readonly isEvictionRequested: boolean;
+  /**
+   * Others wait for its place: it starts nothing more before it has slept, except for the composite queries with
+   * tickets up to this one, which had begun. Undefined: it keeps its place.
+   */
+  readonly givesWayAt: number | undefined;
 }
 
 /** No executor has it: it is stored, and is loaded when something waits for it. */
@@ -55,8 +58,7 @@ export type StateOf<K extends StateKind> = Extract<CanisterState, { readonly kin
 /** States that a canister may begin in: new, stored by another process, or known from its calls alone. */
 export type FirstState = Live | Evicted | Unloadable;
 
-export const LIVE: Live = Object.freeze({ kind: 'live', isEvictionRequested: false });
-export const GIVING_WAY: Live = Object.freeze({ kind: 'live', isEvictionRequested: true });
+export const LIVE: Live = Object.freeze({ kind: 'live', givesWayAt: undefined });
 export const EVICTED: Evicted = Object.freeze({ kind: 'evicted', pause: undefined });
 /** Another process has stored it, and this one has found before that it cannot be used. */
 export const UNUSABLE: Unloadable = Object.freeze({

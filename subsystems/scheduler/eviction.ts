@@ -13,8 +13,10 @@
  *
  * Where executors share a bounded memory (relief.ts), idle canisters also give way to whoever needs that.
  *
- * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor
- * does whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
+ * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. A
+ * canister with such queries is asked to give way where the others do not suffice: queries that had begun end first,
+ * and later ones wait. Nor does whoever pins a canister or changes its code wait, for that may be done for a canister
+ * that is pinned itself.
  *
  * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does
  * what is decided.
@@ -83,6 +85,8 @@ export class Eviction {
   /** Number of canisters that were put to sleep; the next field counts those that were woken. */
   evictions = 0;
   wakeUps = 0;
+  /** Number of composite queries of clients so far, which is the ticket of the newest. */
+  tickets = 0;
   readonly isBounded: boolean;
   readonly #clock: Clock;
   readonly #changes: EvictionNeeds['changes'];
@@ -219,9 +223,11 @@ export class Eviction {
     if (!this.isBounded || canister.state.kind !== 'live') return;
     this.#places.recount(canister);
     const work = canister.workIfAny;
-    if (canister.isGivingWay && work !== undefined && (work.frames > 0 || work.pins > 0)) canister.keepPlace();
+    if (canister.isGivingWay && work !== undefined && work.pins > 0) canister.keepPlace();
     if (canister.isGivingWay && work?.isQuiet !== false) {
       void this.#putToSleep(canister);
+      // Before the canister itself, which may need no place: who waits has waited for this one.
+      this.#advance();
       if (work !== undefined && work.waiting > 0) this.wantsStill(canister);
       this.#advance();
       return;
@@ -464,11 +470,20 @@ export class Eviction {
     const freed = new Freed();
     for (const canister of this.#awake) if (canister.isGivingWay) this.#free(canister, freed);
     const sinceMs = this.#clock.nowMs() - PATIENCE_MS;
-    const mayGo = (canister: ScheduledCanister): boolean =>
-      (canister.lruNode?.sinceMs ?? 0) <= sinceMs && !canister.isGivingWay && isFree(canister);
-    const { victims } = this.#plan(next, freed, () => this.#awake, mayGo);
-    for (const canister of victims) canister.requestEviction();
-    for (const canister of victims) this.stepEnded(canister);
+    const mayGo = (canister: ScheduledCanister, isSoon = false): boolean =>
+      (canister.lruNode?.sinceMs ?? 0) <= sinceMs && !canister.isGivingWay && isFree(canister, isSoon);
+    const { victims, lack: left } = this.#plan(
+      next,
+      freed,
+      () => this.#awake,
+      (canister) => mayGo(canister),
+    );
+    for (const canister of victims) canister.requestEviction(this.tickets);
+    // Canisters with composite queries under way take longer: they are asked only where the others do not suffice.
+    const mayGoSoon = (canister: ScheduledCanister): boolean => left !== undefined && mayGo(canister, true);
+    const suspended = this.#plan(next, freed, () => this.#awake, mayGoSoon).victims;
+    for (const canister of suspended) canister.requestEviction(this.tickets);
+    for (const canister of [...victims, ...suspended]) this.stepEnded(canister);
     // There may be garbage that nobody has seen to.
     if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.heapBytesOf(next)).then(() => this.#advance());
   }
@@ -478,7 +493,7 @@ function isIdle(canister: ScheduledCanister): boolean {
   return canister.isIdle;
 }
 
-/** Nobody needs it to stay awake. */
-function isFree({ workIfAny: work }: ScheduledCanister): boolean {
-  return work === undefined || (work.changes === 0 && work.pins === 0 && work.frames === 0);
+/** Nobody needs it to stay awake; `isSoon`: nobody will, when the composite queries that have begun have ended. */
+function isFree({ workIfAny: work }: ScheduledCanister, isSoon = false): boolean {
+  return work === undefined || (work.changes === 0 && work.pins === 0 && (isSoon || work.frames === 0));
 }

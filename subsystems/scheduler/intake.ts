@@ -9,6 +9,7 @@ import type { CallJournal } from './call-journal.ts';
 import { standingRefusal } from './calls.ts';
 import type { CanisterPort } from './canister-port.ts';
 import type { CanisterTable } from './canister-table.ts';
+import type { Eviction } from './eviction.ts';
 import { INSPECT } from './executions.ts';
 import { digestOf } from './idempotency/argument-digest.ts';
 import type { Asked, UnderWay } from './idempotency/canister-keys.ts';
@@ -29,6 +30,7 @@ interface IntakeNeeds {
   readonly journal: Pick<CallJournal, 'tell'>;
   readonly tasks: Pick<Tasks, 'enqueue' | 'isDraining'>;
   readonly idempotency: Pick<Idempotency, 'ask' | 'answered'>;
+  readonly eviction: Pick<Eviction, 'tickets'>;
 }
 
 export class Intake implements KeyedCalls {
@@ -122,11 +124,8 @@ export class Intake implements KeyedCalls {
   }
 
   #newEvaluation(): QueryEvaluation {
-    return new QueryEvaluation(0, {
-      instructionsLeft: this.#queryInstructionsMax,
-      callsLeft: QUERY_CALLS_MAX,
-      lastUnit: 0,
-    });
+    const budget = { instructionsLeft: this.#queryInstructionsMax, callsLeft: QUERY_CALLS_MAX, lastUnit: 0 };
+    return new QueryEvaluation(0, budget, ++this.#needs.eviction.tickets);
   }
 
   /** Tells of a message that nothing is executed for, and whose answer waits for nothing. */

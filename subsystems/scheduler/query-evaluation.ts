@@ -16,10 +16,18 @@ export class QueryEvaluation {
     /** The newest change of any canister it has seen. */
     lastUnit: number;
   };
+  /** The place of the client's query among all composite queries, in the order in which they came. */
+  readonly ticket: number;
 
-  constructor(depth: number, budget: QueryEvaluation['budget']) {
+  constructor(depth: number, budget: QueryEvaluation['budget'], ticket: number) {
     this.depth = depth;
     this.budget = budget;
+    this.ticket = ticket;
+  }
+
+  /** Returns the part of the query that a call of this part is. */
+  called(): QueryEvaluation {
+    return new QueryEvaluation(this.depth + 1, this.budget, this.ticket);
   }
 
   /** Notes that the query has seen the state of a canister whose newest change is in that unit. */

@@ -34,6 +34,12 @@ export class Queue<T> {
     return this.#items.some((item, at) => at >= this.#first && item !== undefined && isWanted(item));
   }
 
+  /** Takes the first that is wanted out of the middle, in linear time. */
+  takeFirst(isWanted: (item: T) => boolean): T | undefined {
+    const place = this.#items.findIndex((item, at) => at >= this.#first && item !== undefined && isWanted(item));
+    return place < 0 ? undefined : this.#items.splice(place, 1)[0];
+  }
+
   /** Puts items ahead of all others, in their order. */
   putAhead(items: readonly T[]): void {
     this.#items = [...items, ...this.#items.slice(this.#first)];

@@ -30,7 +30,6 @@ import {
   type CanisterState,
   EVICTED,
   type FirstState,
-  GIVING_WAY,
   LIVE,
   type StateKind,
   type StateOf,
@@ -167,10 +166,13 @@ export class ScheduledCanister implements AsScheduled {
     throw new Error(`canister ${this.handle} cannot ${deed}: it is ${state.kind}`);
   }
 
-  /** Others wait for the place of the canister: it starts nothing more before it has slept. */
-  requestEviction(): void {
+  /**
+   * Others wait for the place of the canister: it starts nothing more before it has slept. Only composite queries with
+   * tickets up to this one go on, as long as it has parts of any suspended.
+   */
+  requestEviction(ticket = 0): void {
     this.expect('give way', 'live');
-    this.#state = GIVING_WAY;
+    this.#state = { kind: 'live', givesWayAt: ticket };
   }
 
   /** Another one has to give way: somebody counts on this canister. */
@@ -180,7 +182,7 @@ export class ScheduledCanister implements AsScheduled {
   }
 
   get isGivingWay(): boolean {
-    return this.#state.kind === 'live' && this.#state.isEvictionRequested;
+    return this.#state.kind === 'live' && this.#state.givesWayAt !== undefined;
   }
 
   /** The pause after a failure is over: heartbeats and timers wake the canister again. */
@@ -245,6 +247,7 @@ export class ScheduledCanister implements AsScheduled {
   take(): QueuedTask | undefined {
     const work = this.#work;
     if (work === undefined || !this.#canStart(work)) return undefined;
+    if (this.isGivingWay) return work.queries.takeFirst((waiting) => this.#isOwed(waiting));
     if (work.system.length > 0) return work.system.shift();
     const queue = nextQueue(work);
     const head = queue.peek();
@@ -255,8 +258,32 @@ export class ScheduledCanister implements AsScheduled {
 
   #canStart(work: PendingWork): boolean {
     const state = this.#state;
-    if (state.kind !== 'live' || state.isEvictionRequested) return false;
+    if (state.kind !== 'live') return false;
+    if (state.givesWayAt !== undefined && (work.frames === 0 || !work.queries.some((waiting) => this.#isOwed(waiting))))
+      return false;
     return work.changes === 0 && work.deletions === 0 && work.recall === 'nothing' && work.interrupted.length === 0;
+  }
+
+  /**
+   * Returns true for what the canister starts even while it gives way: composite queries that had begun wait for it, in
+   * this canister or in others, and end before it sleeps. A younger one waits until it is awake again; if it did not,
+   * there would always be another one.
+   */
+  #isOwed(waiting: QueuedTask): boolean {
+    const state = this.#state;
+    if (state.kind !== 'live' || state.givesWayAt === undefined) return false;
+    switch (waiting.kind) {
+      case 'dropFrame':
+        return true;
+      case 'start': {
+        const { evaluation } = waiting.context;
+        return evaluation !== undefined && evaluation.depth > 0 && evaluation.ticket <= state.givesWayAt;
+      }
+      case 'response':
+        return !waiting.call.context.isExecuting;
+      default:
+        return false;
+    }
   }
 }
 
