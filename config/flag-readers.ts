@@ -53,6 +53,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   // The program decides before anything starts whether the address may be open, whichever plugin implements auth.
   insecure: PROGRAM,
   'browser-guard': { part: 'http' },
+  'no-claims': { part: 'http' },
   agents: { part: 'agents' },
   'agent-wait-secs': { part: 'agents' },
   'agent-creators': { part: 'agents' },

@@ -164,6 +164,12 @@ export const FLAGS = {
       'Where no token is configured, refuse requests that browsers send for pages of other sites, or under ' +
       "host names that are not this server's (docs/security.md).",
   }),
+  'no-claims': toggle({
+    group: 'auth',
+    summary:
+      'Refuse the header x-caller, so that each caller is proven: by a signature, a JWT or the line of a token; else ' +
+      'anonymous (docs/security.md).',
+  }),
   ...AGENT_FLAGS,
   executors: integer({
     group: 'execution',

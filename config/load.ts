@@ -295,6 +295,7 @@ function httpOf(
     web: flags.web,
     siteHosts: flags['site-hosts'],
     browserGuard: flags['browser-guard'] ? { names: [host, splitAddress(flags.listen).host] } : undefined,
+    refusesClaims: flags['no-claims'],
     trustedProxies: flags['trust-proxy'] === undefined ? [] : parseAddressRanges(flags['trust-proxy']),
     accessLog: fileOf(flags['access-log'], options),
     audit: isAudited ? { file: fileOf(flags['audit-file'], options) } : undefined,

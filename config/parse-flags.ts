@@ -81,15 +81,17 @@ class FlagParser {
     const before = this.#problems.length;
     if (token.kind === 'positional') this.#problems.push(strayWord(token.value, this.#refused));
     else if (token.kind === 'option') {
-      const isNegated = token.rawName.startsWith('--no-');
-      if (isNegated) this.#negated(token);
-      else this.#positive(token);
+      const { rawName } = token;
+      // A flag of its own may begin so, too (`--no-claims`), and parseArgs takes the name apart.
+      const isOwn = flagsByName.has(rawName.slice('--'.length));
+      if (rawName.startsWith('--no-') && !isOwn) this.#negated(token);
+      else this.#positive(isOwn ? { ...token, name: rawName.slice('--'.length) } : token);
     }
     this.#refused = token.kind === 'option' && this.#problems.length > before ? token.rawName : undefined;
   }
 
   #negated({ rawName, value }: OptionToken): void {
-    // parseArgs leaves `no-` in the name if a value is attached; none of our flags starts with it.
+    // parseArgs leaves `no-` in the name if a value is attached.
     const name = rawName.slice('--no-'.length);
     const flag = flagsByName.get(name);
     const isPlugin = this.#pluginNames.includes(name);

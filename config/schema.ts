@@ -23,6 +23,8 @@ interface HttpSection {
    * off.
    */
   readonly browserGuard: { readonly names: readonly string[] } | undefined;
+  /** True if no request may claim a caller (`x-caller`). */
+  readonly refusesClaims: boolean;
   /** Reverse proxies whose word about a client's address counts. */
   readonly trustedProxies: readonly AddressRange[];
   /** Tells who changes something, in the file if one is named (an absolute path); undefined: off. */

@@ -107,6 +107,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly port: number;
   /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
   readonly browserGuard?: { readonly names: readonly string[] } | undefined;
+  /** True if no request may claim a caller (`--no-claims`). */
+  readonly refusesClaims?: boolean;
   /** Reverse proxies whose word about a client's address counts (`--trust-proxy`). */
   readonly trustedProxies?: readonly AddressRange[];
   /** File that gets a line for each request (`--access-log`). */
@@ -253,7 +255,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
     showNumbers(metrics, this.#connections, this.#streams, this.#openTargets, this.#audit);
     const host = { ...granted, ...answers };
-    this.#openCalls = new OpenCalls(host, bodies);
+    this.#openCalls = new OpenCalls(host, bodies, options.refusesClaims);
     this.#server = this.#createServer();
     this.#app = createRouter({
       server: this.#server,

@@ -8,14 +8,18 @@ import { countedBy } from './router.ts';
 import type { Handlers, RouteHost, RouteParameters } from './route.ts';
 import { callHandlers } from './routes/calls.ts';
 import { watchHandlers } from './routes/watch.ts';
+import { refuseClaim } from './x-caller.ts';
 
 /** Serves requests for open methods: by the handlers of the routes, with the rights of strangers. */
 export class OpenCalls {
   readonly #host: RouteHost;
+  readonly #refusesClaims: boolean;
   readonly #handlers: Pick<Handlers, OpenRoute>;
 
-  constructor(host: RouteHost, bodies: BodyBudget) {
+  /** `refusesClaims`: the reason for which no caller may be claimed is then the flag. */
+  constructor(host: RouteHost, bodies: BodyBudget, refusesClaims = false) {
     this.#host = host;
+    this.#refusesClaims = refusesClaims;
     const access = openAccess(host, bodies);
     const accessOf = (): Access => access;
     this.#handlers = { ...callHandlers(host, accessOf), ...watchHandlers(host, accessOf, WATCHES_OF_STRANGERS) };
@@ -31,6 +35,7 @@ export class OpenCalls {
       if (spec.job !== undefined) jobs.failed(spec.job, undefined, '', jobs.nowMs(), error);
     };
     try {
+      if (this.#refusesClaims) refuseClaim(request);
       const parameters: RouteParameters = { actor, method, name: '', snapshot: '', message: '', '*': '' };
       const query = queryOf(request.url ?? '', spec);
       this.#handlers[route](request, response, parameters, query)?.catch(failed);

@@ -52,6 +52,8 @@ export function pluginRouteSpec({ plugin, method, path, query }: PluginRouteSpec
     method,
     path: `/x/${plugin}${path}`,
     access: 'token',
+    // Plugins get the headers, and may take this one at its word.
+    takesCaller: true,
     ...(method !== 'GET' && { isAudited: true }),
     query: Object.fromEntries(query.map((name) => [name, undefined])),
     request: '',

@@ -28,6 +28,8 @@ export interface RouteSpec {
   readonly isOpenEnded?: true;
   /** True for what changes something or reads secrets: `--audit` tells of it. */
   readonly isAudited?: true;
+  /** True where the header `x-caller` says who calls. */
+  readonly takesCaller?: true;
   /** The log's name for this work, if it is a job. */
   readonly job?: JobKind;
   /** The bodies that a client sends and gets, for the table of docs/http.md. */

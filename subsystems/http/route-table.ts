@@ -21,6 +21,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/call-json/:actor/:method',
+    takesCaller: true,
     access: 'token',
     scope: 'call',
     query: { lossless: '1' },
@@ -31,6 +32,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/query-json/:actor/:method',
+    takesCaller: true,
     access: 'token',
     scope: 'query',
     query: { lossless: '1' },
@@ -41,6 +43,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/call/:actor/:method',
+    takesCaller: true,
     access: 'token',
     scope: 'call',
     job: 'call',
@@ -50,6 +53,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/query/:actor/:method',
+    takesCaller: true,
     access: 'token',
     scope: 'query',
     job: 'query',
@@ -59,6 +63,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/watch/:actor/:method',
+    takesCaller: true,
     isOpenEnded: true,
     access: 'token',
     scope: 'watch',
@@ -69,6 +74,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/watch',
+    takesCaller: true,
     isOpenEnded: true,
     access: 'token',
     scope: 'watch',
@@ -80,6 +86,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/watch',
+    takesCaller: true,
     isOpenEnded: true,
     access: 'token',
     scope: 'watch',
@@ -136,6 +143,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/install/:name',
+    takesCaller: true,
     isAudited: true,
     access: 'token',
     scope: 'install',
@@ -148,6 +156,7 @@ export const ROUTES = [
   {
     method: 'POST',
     path: '/upgrade/:actor',
+    takesCaller: true,
     isAudited: true,
     access: 'token',
     scope: 'upgrade',

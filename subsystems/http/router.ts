@@ -20,11 +20,15 @@ import type { Handler, RouteHost, RouteParameters } from './route.ts';
 import { admitScoped } from './scoped-requests.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
+import { refuseClaim } from './x-caller.ts';
 
 interface RouterParts {
   readonly server: Server;
   readonly host: RouteHost;
-  readonly options: VersionInfo & { readonly pluginRoutes?: readonly PluginRouteSpec[] };
+  readonly options: VersionInfo & {
+    readonly pluginRoutes?: readonly PluginRouteSpec[];
+    readonly refusesClaims?: boolean;
+  };
   readonly agentRoutes: readonly (readonly [RouteSpec, Handler])[];
   readonly pluginAnswers: PluginAnswers;
   readonly audit: AuditLog | undefined;
@@ -71,10 +75,11 @@ export function createRouter({
       },
     },
   });
-  for (const [spec, handle] of servedRoutes(host, options)) register(app, { host, audit }, spec, handle);
-  for (const [spec, handle] of agentRoutes) register(app, { host, audit }, spec, handle);
+  const parts = { host, audit, refusesClaims: options.refusesClaims ?? false };
+  for (const [spec, handle] of servedRoutes(host, options)) register(app, parts, spec, handle);
+  for (const [spec, handle] of agentRoutes) register(app, parts, spec, handle);
   for (const route of options.pluginRoutes ?? [])
-    register(app, { host, audit }, pluginRouteSpec(route), pluginHandler(route, host.responder, pluginAnswers));
+    register(app, parts, pluginRouteSpec(route), pluginHandler(route, host.responder, pluginAnswers));
   return app;
 }
 
@@ -84,11 +89,12 @@ export function createRouter({
  */
 function register(
   app: FastifyInstance,
-  { host, audit }: Pick<RouterParts, 'host' | 'audit'>,
+  { host, audit, refusesClaims }: Pick<RouterParts, 'host' | 'audit'> & { readonly refusesClaims: boolean },
   route: RouteSpec,
   handle: Handler,
 ): void {
   const { canisters, metrics, responder, jobs } = host;
+  const refusesClaim = refusesClaims && route.takesCaller === true;
   const audited = route.isAudited === true ? audit : undefined;
   const requests = metrics.requestsOf(endpointOf(route.path));
   const failed = (response: ServerResponse, error: unknown): void => {
@@ -104,6 +110,8 @@ function register(
       countedBy(requests, response, route.isOpenEnded);
       try {
         const parameters = request.params as RouteParameters;
+        // Before a grant writes its own caller into the request.
+        if (refusesClaim) refuseClaim(request.raw);
         const grant = grantOf(response);
         if (grant !== undefined) admitScoped(canisters, route, parameters, request.raw, grant);
         if (audited !== undefined && response instanceof ServedResponse)

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { ANONYMOUS, principalFromText } from '../ic/index.ts';
 
@@ -5,6 +6,15 @@ import { ANONYMOUS, principalFromText } from '../ic/index.ts';
 const REMEMBERED_MAX = 4096;
 /** A principal has at most 63 characters: what is longer is not even looked at. */
 const TEXT_LENGTH_MAX = 63;
+
+/** Throws ServerError `claims-refused` if a request claims a caller where that is refused (`--no-claims`). */
+export function refuseClaim({ headers }: Pick<IncomingMessage, 'headers'>): void {
+  if (headers['x-caller'] === undefined) return;
+  const text =
+    'header x-caller: this server runs with --no-claims and takes no caller at its word; leave the header out, and ' +
+    'prove who calls with a JWT, a token that has a caller, or a signature at /api';
+  throw new ServerError('forbidden', 'claims-refused', text);
+}
 
 /** Reads `x-caller` headers: a claim, not authenticated, but it must be a principal. */
 export class CallerClaims {

@@ -53,6 +53,7 @@ test('each plugin has its section, and nobody can change one', async () => {
     web: undefined,
     siteHosts: false,
     browserGuard: undefined,
+    refusesClaims: false,
     trustedProxies: [],
     accessLog: undefined,
     audit: undefined,

@@ -47,6 +47,15 @@ test('values come after a space or an equals sign, letters stand for long names'
   assert.ok(given.has('manifest') && !given.has('insecure'));
 });
 
+test('a flag may begin with no- itself, and is a switch like others', () => {
+  const { flags, disabled, problems } = parse(['--no-claims', '--no-auth']);
+  assert.deepEqual([flags['no-claims'], [...disabled], problems], [true, ['auth'], []]);
+  assert.equal(parse([]).flags['no-claims'], false);
+  assert.equal(parse(['--no-no-claims']).flags['no-claims'], false);
+  assert.equal(problem(['--no-claims=1']), "--no-claims is a switch and takes no value: drop '=1'");
+  assert.equal(problem(['--no-claims', '--no-claims']), '--no-claims is given more than once: keep one');
+});
+
 test('an equals sign in a value stays part of it', () => {
   assert.equal(parse(['--auth-token=a=b==']).flags['auth-token'], 'a=b==');
 });
