@@ -38,6 +38,12 @@ export const AGENT_FLAGS = {
       'Sign the certified data of canisters that are created at /api, as "certificate": "signed" of the manifest does ' +
       '(docs/agents.md).',
   }),
+  'agent-path-token': toggle({
+    group: 'agents',
+    summary:
+      'Take the token from the path as well, at /t/<TOKEN>/api, for agents that have no place for credentials ' +
+      '(docs/agents.md).',
+  }),
   'trust-ic-root': toggle({
     group: 'agents',
     summary:

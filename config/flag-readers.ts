@@ -58,6 +58,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'agent-wait-secs': { part: 'agents' },
   'agent-creators': { part: 'agents' },
   'agent-certificates': { part: 'agents' },
+  'agent-path-token': { part: 'http', needs: 'agents' },
   'trust-ic-root': { part: 'agents' },
   executors: { part: 'execution' },
   'memory-bytes': { part: 'execution' },

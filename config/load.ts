@@ -93,6 +93,14 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
 
 /** Compiled modules that come with the server: the site of a folder's, and in a clone the examples'. */
 const SHIPPED_MODULES: readonly string[] = ['subsystems/assets/site/build', 'config/examples/build'];
+/** Flags without effect where there is no agent interface. */
+const OF_AGENTS = [
+  'agent-wait-secs',
+  'agent-creators',
+  'agent-certificates',
+  'agent-path-token',
+  'trust-ic-root',
+] as const;
 const NO_SECTIONS: PluginSections = { sections: {}, values: [], problems: [] };
 
 /** Loads the configuration. Operators' mistakes never reject: they resolve as `refused`, with every problem named. */
@@ -296,6 +304,7 @@ function httpOf(
     siteHosts: flags['site-hosts'],
     browserGuard: flags['browser-guard'] ? { names: [host, splitAddress(flags.listen).host] } : undefined,
     refusesClaims: flags['no-claims'],
+    takesPathTokens: flags['agent-path-token'],
     trustedProxies: flags['trust-proxy'] === undefined ? [] : parseAddressRanges(flags['trust-proxy']),
     accessLog: fileOf(flags['access-log'], options),
     audit: isAudited ? { file: fileOf(flags['audit-file'], options) } : undefined,
@@ -359,7 +368,7 @@ function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): s
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
-  for (const name of ['agent-wait-secs', 'agent-creators', 'agent-certificates', 'trust-ic-root'] as const)
+  for (const name of OF_AGENTS)
     if (given.has(name) && agentModeOf(parsed) === 'off')
       warnings.push(`--${name} has no effect without --agents guarded or --agents open`);
   return warnings;

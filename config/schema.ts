@@ -25,6 +25,8 @@ interface HttpSection {
   readonly browserGuard: { readonly names: readonly string[] } | undefined;
   /** True if no request may claim a caller (`x-caller`). */
   readonly refusesClaims: boolean;
+  /** True if the token may stand in the path, in front of that of the agent interface. */
+  readonly takesPathTokens: boolean;
   /** Reverse proxies whose word about a client's address counts. */
   readonly trustedProxies: readonly AddressRange[];
   /** Tells who changes something, in the file if one is named (an absolute path); undefined: off. */

@@ -224,7 +224,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#pluginAnswers = new PluginAnswers(log);
     const agentSpecs = agents.mode === 'off' ? [] : AGENT_ROUTES;
     this.#addedSpecs = [...(options.pluginRoutes ?? []).map(pluginRouteSpec), ...agentSpecs];
-    this.#targets = new Targets(gateway, readiness, options, this.#addedSpecs);
+    const takesPathTokens = options.takesPathTokens === true && agents.mode !== 'off';
+    this.#targets = new Targets(gateway, readiness, { ...options, takesPathTokens }, this.#addedSpecs);
     this.#clients = new ClientAddresses(options.trustedProxies ?? []);
     this.#refusedTokens = new RefusedTokens(this.#clients, log);
     const audited = { ...needs, needsToken: auth.needsToken, clients: this.#clients, responder: this.#responder };

@@ -7,11 +7,14 @@
  *   with --site-hosts, ?canisterId=<principal>: the same, at any host
  *   with --web ACTOR: its website, where the path is not built in
  *
+ * With --agent-path-token everything below `/t/` is the interface's: a token, and the path of the agent interface.
+ *
  * A path is built in if a route of the table has it, whatever the method and the query are. `/` is the inspector's,
  * unless a website is there, or `?canisterId=` asks for one.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Gateway } from '../gateway/index.ts';
+import { mayHavePathToken, takePathToken } from './path-token.ts';
 import { absoluteFormOf, formDecoded } from './request-target.ts';
 import { type RouteSpec, ROUTES } from './route-table.ts';
 
@@ -34,6 +37,8 @@ export interface TargetOptions {
   readonly web?: string | undefined;
   /** Websites have host names. */
   readonly siteHosts?: boolean;
+  /** The token may stand in the path (`--agent-path-token`). */
+  readonly takesPathTokens?: boolean;
 }
 
 const SLASH = 0x2f;
@@ -51,6 +56,7 @@ export class Targets {
   readonly #readiness: { readonly isReady: boolean };
   readonly #web: string | undefined;
   readonly #hasHosts: boolean;
+  readonly #takesPathTokens: boolean;
   readonly #patterns: Patterns;
   /** The host that was asked last, and its label: most requests name the same. */
   #host: string | undefined = undefined;
@@ -60,7 +66,7 @@ export class Targets {
   constructor(
     gateway: Pick<Gateway, 'referenceOfHost'>,
     readiness: { readonly isReady: boolean },
-    { web, siteHosts = false }: TargetOptions,
+    { web, siteHosts = false, takesPathTokens = false }: TargetOptions,
     added: readonly Pick<RouteSpec, 'path'>[] = [],
   ) {
     this.#patterns = added.length === 0 ? PATTERNS : patternsOf([...ROUTES, ...added]);
@@ -68,6 +74,7 @@ export class Targets {
     this.#readiness = readiness;
     this.#web = web;
     this.#hasHosts = siteHosts;
+    this.#takesPathTokens = takesPathTokens;
   }
 
   /** Leaves the target of the request in its origin form; undefined: it has no form that a server takes. */
@@ -84,6 +91,10 @@ export class Targets {
       request.url = target;
       // RFC 9112, 3.2.2: it takes the place of the header. One that lacks has to be missed all the same.
       if (request.headers.host !== undefined || request.httpVersion === '1.0') request.headers.host = absolute.host;
+    }
+    if (this.#takesPathTokens && mayHavePathToken(target)) {
+      request.url = takePathToken(request, target);
+      return BUILT_IN;
     }
     if (target.startsWith(SITE)) return siteTargetOf(target);
     if (this.#web === undefined && !this.#hasHosts) return BUILT_IN;

@@ -54,6 +54,7 @@ test('each plugin has its section, and nobody can change one', async () => {
     siteHosts: false,
     browserGuard: undefined,
     refusesClaims: false,
+    takesPathTokens: false,
     trustedProxies: [],
     accessLog: undefined,
     audit: undefined,

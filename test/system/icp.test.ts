@@ -129,6 +129,20 @@ suite('icp', () => {
     assert.deepEqual(await inspected.json(), []);
   });
 
+  test('has the token of a server in its address', { timeout: 5 * MINUTES }, async (t) => {
+    const args = ['--auth-token', 'sesame', '--agent-path-token'];
+    const server = await startServer(t, { manifest: '{ "actors": {} }', args });
+    const port = new URL(server.origin).port;
+    await writeProject({ svc: port });
+    await assert.rejects(icp('network', 'ping', 'svc'), /401/);
+    const yaml = await readFile(join(project, 'icp.yaml'), 'utf8');
+    await writeFile(join(project, 'icp.yaml'), yaml.replace(`:${port}`, `:${port}/t/sesame/`));
+    assert.match(await icp('network', 'ping', 'svc'), /"replica_health_status": "healthy"/);
+    await icp('deploy', '-e', 'dev');
+    assert.match(await icp('canister', 'call', 'counter', 'inc', '()', '-e', 'dev'), /\(1 : nat\)/);
+    assert.doesNotMatch(server.output.stderr + server.output.stdout, /sesame/);
+  });
+
   test(
     'starts the server as its network, with Candid UI, and finds the data again',
     { timeout: 5 * MINUTES },
