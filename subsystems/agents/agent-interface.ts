@@ -130,7 +130,7 @@ export class AgentInterface {
     const isOnSubnet = route !== TYPES[route];
     const { subnetId } = this.#certifier.identity;
     if (isOnSubnet) this.#expectSubnet(effectiveId);
-    if (envelope.type === 'read_state') return this.#readState(envelope, isOnSubnet ? undefined : effectiveId);
+    if (envelope.type === 'read_state') return this.#readState(envelope, effectiveId, isOnSubnet);
     if (envelope.canisterId.length === 0) return this.#manage(envelope, request, { effectiveId, isOnSubnet, subnetId });
     if (!sameBytes(envelope.canisterId, effectiveId)) {
       const text = `names ${principalToText(effectiveId)}, but the request is for ${principalToText(envelope.canisterId)}`;
@@ -280,8 +280,13 @@ export class AgentInterface {
 
   // ---- state
 
-  async #readState({ paths, sender }: ReadStateEnvelope, canisterId: Uint8Array | undefined): Promise<AgentAnswer> {
+  async #readState(
+    { paths, sender }: ReadStateEnvelope,
+    effectiveId: Uint8Array,
+    isOnSubnet: boolean,
+  ): Promise<AgentAnswer> {
     const { identity } = this.#certifier;
+    const canisterId = isOnSubnet ? undefined : effectiveId;
     const asked = readPaths(paths, canisterId);
     const name = onlyLabelOf(paths);
     if (name === 'subnet') return answered(await this.#shared(name, SUBNET_MS, subnetFacts(identity), paths));
@@ -291,7 +296,7 @@ export class AgentInterface {
     if (asked.asksRanges) facts.push(...rangeFacts(identity));
     const managed = asked.requestId === undefined ? undefined : await this.#management.known(asked.requestId);
     if (managed !== undefined && asked.requestId !== undefined) {
-      const isTheirs = sameBytes(managed.sender, sender) && sameBytes(managed.effectiveId, canisterId ?? NO_BYTES);
+      const isTheirs = sameBytes(managed.sender, sender) && sameBytes(managed.effectiveId, effectiveId);
       if (!isTheirs) throw foreignRequest();
       facts.push(...factsOfRequest(asked.requestId, managed.result ?? 'processing'));
     }

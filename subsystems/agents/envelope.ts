@@ -63,7 +63,12 @@ export async function readEnvelope(body: Uint8Array, type: Envelope['type']): Pr
   const content = mapAt(envelope.get('content'), 'content');
   const named = textAt(content.get('request_type'), 'content.request_type');
   if (named !== type) throw bad('content.request_type', `${JSON.stringify(named.slice(0, 40))} does not fit the path`);
-  if (content.has('sender_info')) throw bad('content.sender_info', 'is not taken by this host: leave it out');
+  // The sender has signed it and counts on it: it is refused, not left out (ADR 116).
+  if (content.has('sender_info'))
+    throw bad(
+      'content.sender_info',
+      'is not taken by this host, whose actors find no attributes of callers: leave it out',
+    );
   nonceIn(content);
   const common = {
     sender: principalAt(content.get('sender'), 'content.sender'),

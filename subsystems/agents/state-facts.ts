@@ -63,7 +63,7 @@ export function readPaths(paths: readonly Path[], canisterId: Uint8Array | undef
         break;
       }
       case 'request_status':
-        if (canisterId === undefined || second?.length !== REQUEST_ID_BYTES) throw refuse();
+        if (second?.length !== REQUEST_ID_BYTES) throw refuse();
         if (requestId !== undefined && !sameBytes(requestId, second))
           throw new ServerError('forbidden', 'agent-forbidden', 'one request asks for the status of one request');
         requestId = second;
