@@ -142,5 +142,9 @@ export function refuseCycles({ cycles }: CodeUpload, why: string): void {
 
 /** Returns the facts that the parameters of an installation or an upgrade give the actor. */
 export function factsIn(query: ReadonlyMap<string, string>): Partial<GivenFacts> {
-  return query.has('certificate') ? { hasCertificate: true } : {};
+  const certificate = query.get('certificate');
+  // Either takes the other's place, as in the manifest.
+  return certificate === undefined
+    ? {}
+    : { hasCertificate: certificate === 'placeholder', isCertified: certificate === 'signed' };
 }

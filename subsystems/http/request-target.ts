@@ -51,7 +51,7 @@ export function absoluteFormOf(target: string): { readonly host: string; readonl
  * Returns the query parameters of a target, names and values decoded, all of them among those that the route takes.
  * Throws ServerError `missing` for an unknown or empty parameter, or one
  * that is repeated and must not be, which makes the target one that does not
- * exist, and for a value other than the one that a parameter takes. Throws ServerError `invalid` for any other value
+ * exist, and for a value other than those that a parameter takes. Throws ServerError `invalid` for any other value
  * that cannot be decoded.
  */
 export function queryOf(
@@ -69,8 +69,9 @@ export function queryOf(
     if (!Object.hasOwn(known, name)) throw noSuchTarget(unknownParameter(name, Object.keys(known)));
     if (parameters.has(name) && name !== repeated) throw noSuchTarget(`query parameter ${name} is given twice`);
     const expected = known[name];
-    if (expected !== undefined && value !== expected)
-      throw noSuchTarget(`query parameter ${name}: expected ${name}=${expected}`);
+    const allowed = typeof expected === 'string' ? [expected] : expected;
+    if (allowed !== undefined && !(value !== undefined && allowed.includes(value)))
+      throw noSuchTarget(`query parameter ${name}: expected ${allowed.map((each) => `${name}=${each}`).join(' or ')}`);
     if (value === undefined)
       throw new ServerError('invalid', 'bad-parameter', `query parameter ${name}: expected percent-encoded UTF-8`);
     parameters.set(name, value);

@@ -16,10 +16,10 @@ export interface RouteSpec {
    */
   readonly scope?: HostScope | ActorScope | 'any';
   /**
-   * Query parameters by name, with the one value that a parameter takes, or undefined if the route reads the value
-   * itself.
+   * Query parameters by name, with the value or the values that a parameter takes, or undefined if the route reads the
+   * value itself.
    */
-  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly query?: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** The query parameter that may be there several times. */
   readonly repeated?: string;
   /** Bytes that a body may have; default GUARDED_BYTES_MAX. */

@@ -17,7 +17,9 @@ export function routesDocument(): string {
   const specs: readonly RouteSpec[] = ROUTES;
   const rows = specs.map((spec) => {
     const { method, path, query = {}, bodyBytesMax, request, answer } = spec;
-    const taken = Object.entries(query).map(([name, value]) => `\`${name}=${value ?? '…'}\``);
+    const taken = Object.entries(query).flatMap(([name, value]) =>
+      [value ?? '…'].flat().map((each) => `\`${name}=${each}\``),
+    );
     const cap = bodyBytesMax === undefined ? '' : `${bodyBytesMax / MIB} MiB`;
     const cells = [`\`${method} ${readablePathOf(path)}\``, taken.join(' '), request, cap, answer];
     return `| ${[...cells, neededFor(spec)].join(' | ')} |`;

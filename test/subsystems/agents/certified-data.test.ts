@@ -8,6 +8,8 @@ import { IDL } from 'icp-core-6/candid';
 import { Principal } from 'icp-core-6/principal';
 import type { CborMap } from '../../../subsystems/certification/index.ts';
 import { type Clock, systemClock } from '../../../kernel/index.ts';
+import { EventClient } from '../../support/event-client.ts';
+import { send as httpSend } from '../../support/http-client.ts';
 import { type InProcessServer, startInProcess } from '../../support/in-process-server.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 import type { TestOwner } from '../../support/server.ts';
@@ -79,7 +81,9 @@ async function verified(server: InProcessServer, actor: string, certificate: Uin
   const actors = JSON.parse((await server.get('/inspect')).body) as readonly { name: string; principal: string }[];
   const canisterId = Principal.fromText(actors.find(({ name }) => name === actor)?.principal ?? '');
   const rootKey = await rootKeyOf(server);
-  const checked = await Certificate.create({ certificate, rootKey, principal: { canisterId } });
+  // A copy: the client reads the whole buffer behind a part of one.
+  const own = new Uint8Array(certificate);
+  const checked = await Certificate.create({ certificate: own, rootKey, principal: { canisterId } });
   const found = checked.lookup_path(['canister', canisterId.toUint8Array(), 'certified_data']);
   assert.ok(found.status === LookupPathStatus.Found, found.status);
   return Buffer.from(found.value).toString();
@@ -150,6 +154,77 @@ suite('"certificate": "signed"', () => {
     await server.stop();
     const later = await start(t, args);
     assert.equal(await certifiedOf(later, 'a'), 'kept');
+  });
+
+  test('live queries, alone and in a list, show each change with a certificate of it', async (t) => {
+    const server = await start(t);
+    await set(server, 'a', 'first');
+    for (const target of ['/watch/a/certified', '/watch?q=q:a/certified']) {
+      await using stream = await EventClient.open(server.origin, target);
+      for (const data of ['first', 'second', 'first']) {
+        if (data !== 'first' || (await told(server, 'a')).data.length !== data.length) await set(server, 'a', data);
+        let shown = '';
+        while (shown !== data) {
+          const event = (await stream.next()) ?? assert.fail('the stream has ended');
+          const [found, certificate] = JSON.parse(event.data) as readonly [string, string];
+          shown = Buffer.from(found, 'base64').toString();
+          assert.equal(await verified(server, 'a', Buffer.from(certificate, 'base64')), shown, target);
+        }
+      }
+    }
+  });
+
+  test('websites at host names, of names and of principals, show it too', async (t) => {
+    const server = await start(t, ['--site-hosts']);
+    await set(server, 'a', 'shown');
+    const port = new URL(server.origin).port;
+    for (const host of [`a.localhost:${port}`, `${FIRST_TEXT}.localhost:${port}`]) {
+      const { status, body } = await httpSend(server.origin, 'GET', '/', { headers: { host } });
+      assert.equal(status, 200, body.toString());
+      assert.equal(await verified(server, 'a', body), 'shown', host);
+    }
+  });
+
+  test('an actor that sleeps is woken, and the certificate is of what it had', async (t) => {
+    const server = await start(t, ['--state', await temporaryDirectory(), '--fsync', 'off', '--live-cap', '1']);
+    for (const actor of ['a', 'b', 'c']) await set(server, actor, `of ${actor}`);
+    const isLive = async (): Promise<readonly string[]> => {
+      const actors = JSON.parse((await server.get('/inspect')).body) as readonly { name: string; live: boolean }[];
+      return actors.filter(({ live }) => live).map(({ name }) => name);
+    };
+    await using stream = await EventClient.open(server.origin, '/watch/a/certified');
+    assert.ok((await stream.next()) !== undefined);
+    for (let times = 0; times < 3; times++)
+      for (const actor of ['a', 'b', 'c']) {
+        assert.ok((await isLive()).length <= 1);
+        assert.equal(await certifiedOf(server, actor), `of ${actor}`);
+        assert.deepEqual(await isLive(), [actor]);
+      }
+    await set(server, 'a', 'of a, newer');
+    const event = (await stream.next()) ?? assert.fail('the stream has ended');
+    const [, certificate] = JSON.parse(event.data) as readonly [string, string];
+    assert.equal(await verified(server, 'a', Buffer.from(certificate, 'base64')), 'of a, newer');
+  });
+
+  test('?certificate= of /install and /upgrade says the same as the manifest, and either takes the other’s place', async (t) => {
+    const server = await start(t);
+    const { wasm } = await compileMotoko(SOURCE);
+    await sent(server, '/install/new?certificate=signed', wasm);
+    await set(server, 'new', 'of new');
+    assert.equal(await certifiedOf(server, 'new'), 'of new');
+    await sent(server, '/upgrade/new?certificate=placeholder', wasm);
+    const placeholder = await told(server, 'new');
+    await assert.rejects(verified(server, 'new', placeholder.certificate));
+    await sent(server, '/upgrade/new', wasm);
+    assert.deepEqual(await told(server, 'new'), placeholder);
+    await sent(server, '/upgrade/new?certificate=signed', wasm);
+    assert.equal(await certifiedOf(server, 'new'), 'of new');
+    assert.equal((await told(server, 'new', 'ofAnother')).certificate, undefined, 'a placeholder would be found');
+    await sent(server, '/install/new?mode=reinstall&certificate=signed', wasm);
+    assert.equal(await certifiedOf(server, 'new'), '');
+    const { status, body } = await server.post('/upgrade/new?certificate=other', wasm);
+    assert.equal(status, 404);
+    assert.match(body, /expected certificate=placeholder or certificate=signed/);
   });
 
   test('a certificate is given again for half a minute', async (t) => {

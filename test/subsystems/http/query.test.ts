@@ -11,9 +11,9 @@ import { compileMotoko } from '../../support/motoko.ts';
 import { startHttpHost } from './counter-host.ts';
 
 const SPECS: readonly RouteSpec[] = ROUTES;
-/** Parameters with their only valid value; undefined: every value is valid. */
+/** Parameters with each of the values that they take; undefined: every value is valid. */
 const PARAMETERS = SPECS.flatMap(({ path, query = {} }) =>
-  Object.entries(query).map(([name, only]) => ({ path, query, name, only })),
+  Object.entries(query).flatMap(([name, taken]) => [taken].flat().map((only) => ({ path, query, name, only }))),
 );
 const TEXTS = ['a b', 'a+b', '["ü & = ? # % €😀"]', '', '%2B', ' ', '\0\n'];
 
