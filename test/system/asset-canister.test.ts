@@ -22,7 +22,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { launchBrowser } from './browser.ts';
 
 const run = promisify(execFile);
-const SOURCE = fileURLToPath(new URL('../fixtures/asset-canister/Assets.mo', import.meta.url));
+const SOURCE = fileURLToPath(new URL('../fixtures/certifying/Assets.mo', import.meta.url));
 const MINUTES = 60_000;
 const FIRST = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
 const INDEX =

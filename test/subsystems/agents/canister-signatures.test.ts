@@ -22,7 +22,16 @@ import {
 } from '../../../subsystems/certification/index.ts';
 import { reconstruct, treeOf } from '../certification/specified-tree.ts';
 import { FIRST_ID, FIRST_TEXT, startWithActor } from './actor.ts';
-import { cborOf, type Content, contentOf, delegationTo, envelopeOf, newSigner, send } from './raw-agent.ts';
+import {
+  cborOf,
+  type Content,
+  contentOf,
+  delegationTo,
+  derOfCanister,
+  envelopeOf,
+  newSigner,
+  send,
+} from './raw-agent.ts';
 
 const { shortSignatures } = bls12_381;
 const DOMAIN = 'BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_';
@@ -121,13 +130,7 @@ function signatureOf(message: Uint8Array, changes: Changes = {}): Uint8Array {
   );
 }
 
-/** Returns DER of the key of a canister with a seed. */
-function canisterKey(canister: Uint8Array = II, seed: Uint8Array = SEED): Buffer {
-  const bits = Buffer.concat([Buffer.from([0, canister.length]), canister, seed]);
-  const algorithm = Buffer.from('300c060a2b0601040183b8430102', 'hex');
-  const inner = Buffer.concat([algorithm, Buffer.from([0x03, bits.length]), bits]);
-  return Buffer.concat([Buffer.from([0x30, inner.length]), inner]);
-}
+const canisterKey = (canister: Uint8Array = II, seed: Uint8Array = SEED): Buffer => derOfCanister(canister, seed);
 
 function sendersOf(t: TestContext, own: Uint8Array, ic: Uint8Array | undefined): Senders {
   const verifier = new BlsVerifier();

@@ -36,6 +36,14 @@ export function newSigner(curve: Curve = 'ed25519'): Signer {
   };
 }
 
+/** Returns DER of the key of a canister with a seed. */
+export function derOfCanister(canister: Uint8Array, seed: Uint8Array): Buffer {
+  const bits = Buffer.concat([Buffer.from([0, canister.length]), canister, seed]);
+  const algorithm = Buffer.from('300c060a2b0601040183b8430102', 'hex');
+  const inner = Buffer.concat([algorithm, Buffer.from([0x03, bits.length]), bits]);
+  return Buffer.concat([Buffer.from([0x30, inner.length]), inner]);
+}
+
 export type Content = Map<string, CborValue>;
 
 /** Returns the content of a request for a canister, with a nonce of its own. */
