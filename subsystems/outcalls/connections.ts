@@ -73,7 +73,7 @@ export class Connections {
   }
 
   release(connection: Connection): void {
-    if (connection.isClosed) {
+    if (connection.isClosed || connection.isSending) {
       this.destroy(connection);
       return;
     }
@@ -134,6 +134,14 @@ export class Connection {
       this.isClosed = true;
       closed(this);
     });
+  }
+
+  /**
+   * True while the request has not left whole. A server that has answered all the same may never read the rest, and the
+   * next request would wait behind it.
+   */
+  get isSending(): boolean {
+    return (this.#socket?.writableLength ?? 0) > 0;
   }
 
   /** Sends a request. `overflow` is called if the server sends bytes without end that are no body. */

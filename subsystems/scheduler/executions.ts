@@ -394,13 +394,13 @@ export function contextOf(waiting: QueuedTask): CallContext | undefined {
   }
 }
 
-/** Returns how the task's step counts: an answer to a client is counted where it is told. */
 /** Returns the number of the message that a task works for; 0: nobody noted it. */
 function messageOf(source: QueuedTask): number {
   if (source.kind === 'response') return source.call.context.trace?.number ?? 0;
   return 'context' in source ? (source.context.trace?.number ?? 0) : 0;
 }
 
+/** Returns how the task's step counts: an answer to a client is counted where it is told. */
 function countOf(source: QueuedTask): StepCount {
   switch (source.kind) {
     case 'start':

@@ -251,6 +251,31 @@ test('what is no answer is refused in words for who asked', async (t) => {
   assert.equal(textOf(await ask([HI])), 'hi', 'and the next one is well');
 });
 
+test('a server that answers before it has read the request, and reads no more of it, delays no other request', async (t) => {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket.on('error', () => undefined));
+    socket.once('data', () => {
+      socket.pause();
+      socket.write(HI);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const outcalls = new UndiciOutcalls({ denyPrivate: false });
+  t.after(() => {
+    outcalls.close();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  // More than the system takes before anybody reads it.
+  const body = new Uint8Array(64 * 2 ** 20);
+  assert.equal(textOf(await outcalls.send(requestOf(url, { method: 'POST', body }), NEVER)), 'hi');
+  assert.equal(textOf(await outcalls.send(requestOf(url), { signal: AbortSignal.timeout(60_000) })), 'hi');
+  assert.equal(sockets.length, 2);
+});
+
 test('a connection that cannot be made is told by its code, without an address of this machine', async (t) => {
   const outcalls = new UndiciOutcalls({ denyPrivate: false });
   t.after(() => outcalls.close());
