@@ -47,6 +47,9 @@ export const ARCHIVE_SECS = 10;
 /** Days that moments are kept in the archive: a mistake that is found within a month can be looked into. */
 export const ARCHIVE_DAYS = 30;
 
+/** Bytes of all timelines: an hour of a thousand small messages a second. */
+export const TIMELINE_BYTES: number = 2 ** 30;
+
 /** Seconds that replaying logs after a crash may take, for the whole host (docs/durability.md). */
 export const REPLAY_BUDGET_SECS = 10;
 

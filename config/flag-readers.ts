@@ -80,6 +80,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'archive-secs': { part: 'storage' },
   'archive-days': { part: 'storage' },
   'archive-bytes': { part: 'storage' },
+  timeline: { part: 'timeline', needs: 'storage' },
+  'timeline-bytes': { part: 'timeline' },
   'restore-archive': PROGRAM,
   until: PROGRAM,
   follow: PROGRAM,

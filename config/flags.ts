@@ -357,6 +357,25 @@ export const FLAGS = {
     summary:
       'Bytes that the archive of this state may have; the oldest moments go, never the newest base with what follows it.',
   }),
+  timeline: integer({
+    group: 'storage',
+    placeholder: 'SECONDS',
+    defaultValue: 0,
+    defaultText: '0 (off)',
+    unit: 's',
+    min: 0,
+    max: 31_536_000,
+    summary:
+      'Keep for so long what every message of every actor was and changed, in the directory of --state: the past can be listed, asked, forked and restored.',
+  }),
+  'timeline-bytes': integer({
+    group: 'storage',
+    placeholder: 'BYTES',
+    defaultValue: defaults.TIMELINE_BYTES,
+    unit: 'bytes',
+    min: 1_048_576,
+    summary: 'Bytes that all timelines may have together; the oldest messages go.',
+  }),
   'restore-archive': text({
     group: 'storage',
     placeholder: 'DIR',

@@ -230,12 +230,7 @@ function buildConfig(
       ...cachesOf('modules', state, options.environment),
       memoryBytes: flags['memory-bytes'],
     },
-    storage: {
-      directory: state,
-      tables: flags.tables,
-      isSynced: flags.fsync === 'always',
-      archive: archiveOf(flags, options),
-    },
+    ...keptOf(parsed, options, state),
     scheduler: {
       heartbeatMs: flags['heartbeat-ms'],
       timerMs: flags['timer-ms'],
@@ -281,6 +276,20 @@ function buildConfig(
 function agentModeOf({ flags, given, sources }: ParsedFlags): ServerConfig['agents']['mode'] {
   const isAsked = given.has('agents') || sources.has('agents');
   return flags.web === undefined || isAsked ? flags.agents : 'off';
+}
+
+/** Returns the sections of the state, and of the timelines in it. */
+function keptOf(
+  { flags, disabled }: ParsedFlags,
+  options: LoadOptions,
+  directory: string | undefined,
+): Pick<ServerConfig, 'storage' | 'timeline'> {
+  const isSynced = flags.fsync === 'always';
+  const isTimed = flags.timeline > 0 && !disabled.has('timeline');
+  return {
+    storage: { directory, tables: flags.tables, isSynced, archive: archiveOf(flags, options), isTimed },
+    timeline: { seconds: flags.timeline, bytes: flags['timeline-bytes'], isSynced },
+  };
 }
 
 function archiveOf(flags: ParsedFlags['flags'], options: LoadOptions): ServerConfig['storage']['archive'] {
@@ -366,6 +375,8 @@ function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): s
     warnings.push('--snapshot-below has no effect without --state DIR: everything lives in memory');
   for (const name of ['archive-secs', 'archive-days', 'archive-bytes'] as const)
     if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
+  if (given.has('timeline-bytes') && flags.timeline === 0)
+    warnings.push('--timeline-bytes has no effect without --timeline SECONDS');
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
   for (const name of OF_AGENTS)
@@ -392,9 +403,10 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
       'restore',
       'archive',
       'restore-archive',
+      'timeline',
     ] as const
   )
-    .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
+    .filter((name) => given.has(name) && !(flags[name] === 0 && (name.startsWith('live') || name === 'timeline')))
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
     );
@@ -417,6 +429,11 @@ function checkArchive({ flags, given }: ParsedFlags, loaded: readonly Configured
           `--${name}: plugin '${storage.definition.name}' keeps the state, and what it kept is brought back with its own ` +
             'means; for PostgreSQL that is its continuous archiving and point-in-time recovery (docs/postgres.md)',
         );
+  if (storage !== undefined && flags.timeline > 0)
+    problems.push(
+      `--timeline: plugin '${storage.definition.name}' keeps the state and hands out no units, which timelines are made ` +
+        'of: start with --state DIR in its place, or without --timeline',
+    );
   if (flags.archive !== undefined && flags.state !== undefined && isWithin(flags.archive, flags.state, directory))
     problems.push(
       '--archive lies in the directory of --state: what ends the one would end the other; name one outside',

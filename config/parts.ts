@@ -16,6 +16,7 @@ export const PARTS: readonly PartName[] = [
   optional('auth'),
   optional('metering'),
   optional('storage'),
+  optional('timeline'),
   needed('execution'),
   needed('scheduler'),
   needed('codec'),

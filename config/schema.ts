@@ -117,6 +117,17 @@ interface StorageSection {
   /** True if a commit waits for the disk (`--fsync always`). */
   readonly isSynced: boolean;
   readonly archive: ArchiveSection;
+  /** True if timelines take its units. */
+  readonly isTimed: boolean;
+}
+
+interface TimelineSection {
+  /** Time for which messages are kept, in seconds; 0: there are no timelines. */
+  readonly seconds: number;
+  /** Bytes that all timelines may have. */
+  readonly bytes: number;
+  /** True if what the step log gives up has to be on the disk before. */
+  readonly isSynced: boolean;
 }
 
 interface SchedulerSection {
@@ -214,6 +225,7 @@ export interface ServerConfig {
   readonly metering: MeteringSection;
   readonly execution: ExecutionSection;
   readonly storage: StorageSection;
+  readonly timeline: TimelineSection;
   readonly scheduler: SchedulerSection;
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;

@@ -12,6 +12,7 @@ import { Metrics } from '../subsystems/metrics/index.ts';
 import { MopsClosures } from '../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../subsystems/openapi/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
+import { Timeline } from '../subsystems/timeline/index.ts';
 import { Variables } from '../subsystems/variables/index.ts';
 
 export const httpPlugin = definePlugin({
@@ -29,6 +30,7 @@ export const httpPlugin = definePlugin({
     metrics: Metrics,
     openApi: OpenApi,
     variables: Variables,
+    timeline: Timeline,
     mopsClosures: MopsClosures,
     inspector: Inspector,
     clock: Clock,

@@ -20,6 +20,7 @@ import { openApiPlugin } from './openapi.ts';
 import { outcallsPlugin } from './outcalls.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
+import { timelinePlugin } from './timeline.ts';
 import { variablesPlugin } from './variables.ts';
 
 /** The built-in plugins, in the order in which they start if their requirements leave a choice. */
@@ -27,6 +28,7 @@ export const builtinPlugins: readonly Plugin[] = [
   authPlugin,
   meteringPlugin,
   storagePlugin,
+  timelinePlugin,
   executionPlugin,
   schedulerPlugin,
   codecPlugin,

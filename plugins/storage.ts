@@ -1,5 +1,5 @@
 import { definePlugin, face, Logger } from '../kernel/index.ts';
-import { UnitSource } from '../subsystems/archive/index.ts';
+import { ActorUnits, UnitSource } from '../subsystems/archive/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import { FollowingStorage } from '../subsystems/storage/following-storage.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
@@ -17,21 +17,30 @@ interface StorageConfig {
   readonly isSynced: boolean;
   /** The archive that takes its units; without a directory there is none. */
   readonly archive: { readonly directory: string | undefined };
+  /** True if the timeline takes its units. */
+  readonly isTimed?: boolean;
   /** The archive that the directory follows; undefined: it is served. */
   readonly follow?: string | undefined;
 }
 
 /** Storage with what an archive takes of it; undefined: nothing can be archived. */
-type ArchivedStorage = OpenableStorage & Pick<Partial<FollowingStorage>, 'follow'> & { readonly units?: UnitSource };
+type ArchivedStorage = OpenableStorage &
+  Pick<Partial<FollowingStorage>, 'follow'> & {
+    readonly units?: UnitSource;
+    readonly actorUnits?: ActorUnits;
+  };
 
 export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
-  alsoProvides: [face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units)],
+  alsoProvides: [
+    face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units),
+    face(ActorUnits, ({ actorUnits = new NoUnits() }: ArchivedStorage) => actorUnits),
+  ],
   requires: { log: Logger },
   create: (
     { log },
-    { config: { directory, tables, isSynced, archive, follow } }: { readonly config: StorageConfig },
+    { config: { directory, tables, isSynced, archive, isTimed = false, follow } }: { readonly config: StorageConfig },
   ): ArchivedStorage => {
     if (directory === undefined) return new NoStorage();
     if (follow !== undefined) return new FollowingStorage({ archive: follow, directory, log });
@@ -43,8 +52,11 @@ export const storagePlugin = definePlugin({
     };
     const onWarning = (message: string): void => log.warn(message);
     const onNote = (message: string): void => log.info(message);
-    const isArchived = archive.directory !== undefined;
-    const storage = new ThreadedStorage({ directory, tables, isSynced, isArchived, onFailure, onWarning, onNote });
+    const takers = [
+      ...(archive.directory === undefined ? [] : (['archive'] as const)),
+      ...(isTimed ? (['timeline'] as const) : []),
+    ];
+    const storage = new ThreadedStorage({ directory, tables, isSynced, takers, onFailure, onWarning, onNote });
     // The storage thread starts while the other plugins are created and the listener is bound; the state is opened
     // behind that.
     storage.prepare();

@@ -1,7 +1,8 @@
 import { defineCapability } from '../../kernel/index.ts';
+import type { StoredCanister } from '../storage/index.ts';
 
 export { forgetIdentity } from './identity.ts';
-export { frameHeader, FRAME_BYTES, SEGMENT_BYTES, segmentHeader } from './segment-format.ts';
+export { frameHeader, FRAME_BYTES, readFrame, SEGMENT_BYTES, segmentHeader } from './segment-format.ts';
 export { ArchiveLine, type BaseEntry, findLine, readLines, readMarker } from './lines.ts';
 export { pointText, type Point } from './point.ts';
 export { type ArchivedUnit, UnitReader } from './unit-reader.ts';
@@ -36,8 +37,20 @@ export interface BaseStream {
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
+/** Who takes units of a storage; each taker has units of its own, and goes at its own pace. */
+export type UnitTaker = 'archive' | 'timeline';
+
+/** Rows of one canister, as they are stored. */
+export interface StoredImage extends StoredCanister {
+  /** The newest unit when the reading began, and when it had ended: pages may be of any unit between them. */
+  readonly from: number;
+  readonly until: number;
+  readonly identity: Uint8Array | undefined;
+  readonly numbers: Uint8Array | undefined;
+}
+
 /**
- * Durable units of a storage, for the archive: each is handed out once, in order, beginning with those that the start
+ * Durable units of a storage, for one taker: each is handed out once, in order, beginning with those that the start
  * found in the step log.
  */
 export interface UnitSource {
@@ -57,6 +70,17 @@ export interface UnitSource {
   onClosing(closing: () => Promise<void>): void;
 }
 export const UnitSource = defineCapability<UnitSource>('unit-source');
+
+/** The units of a storage for the timeline, and what a timeline begins with. */
+export interface ActorUnits extends Omit<UnitSource, 'base'> {
+  /** False if nothing is kept, or the storage hands out no units. */
+  readonly isKept: boolean;
+  /** Reads a canister as it is stored; commits go on. */
+  image(id: Uint8Array): Promise<StoredImage>;
+  /** Resolves with the stored module of that SHA-256; undefined: there is none. */
+  module(hash: Uint8Array): Promise<Uint8Array | undefined>;
+}
+export const ActorUnits = defineCapability<ActorUnits>('actor-units');
 
 /** The archive of a server (`--archive`). */
 export interface Archive {

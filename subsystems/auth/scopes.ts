@@ -21,6 +21,7 @@ const ACTOR_SCOPES = [
   'settings',
   'configure',
   'snapshots',
+  'time',
   'install',
   'upgrade',
   'stop',

@@ -16,6 +16,7 @@ import { installHandlers } from './routes/install.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
 import { logsHandlers } from './routes/logs.ts';
 import { meHandlers } from './routes/me.ts';
+import { timelineHandlers } from './routes/timeline.ts';
 import { typesHandlers } from './routes/types.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
@@ -58,6 +59,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...publicHandlers(host),
     ...snapshotHandlers(host),
     ...variablesHandlers(host),
+    ...timelineHandlers(host),
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));

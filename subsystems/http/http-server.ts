@@ -14,6 +14,7 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Variables } from '../variables/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import type { Timeline } from '../timeline/index.ts';
 import { BodyBudget } from './body-budget.ts';
 import { Broadcast } from './broadcast.ts';
 import { AccessLog } from './access-log.ts';
@@ -95,6 +96,7 @@ export interface HttpServerNeeds {
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
   readonly variables: Variables;
+  readonly timeline: Timeline;
   readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly clock: Clock;

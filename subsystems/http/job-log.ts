@@ -29,6 +29,9 @@ export type JobKind =
   | 'load-snapshot'
   | 'delete-snapshot'
   | 'variables'
+  | 'timeline'
+  | 'past-state'
+  | 'label'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

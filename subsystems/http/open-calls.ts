@@ -36,7 +36,7 @@ export class OpenCalls {
     };
     try {
       if (this.#refusesClaims) refuseClaim(request);
-      const parameters: RouteParameters = { actor, method, name: '', snapshot: '', message: '', '*': '' };
+      const parameters: RouteParameters = { actor, method, name: '', snapshot: '', message: '', label: '', '*': '' };
       const query = queryOf(request.url ?? '', spec);
       this.#handlers[route](request, response, parameters, query)?.catch(failed);
     } catch (error) {

@@ -37,7 +37,8 @@ const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
 const ALLOW_ORIGIN = 'access-control-allow-origin';
 const EXPOSE_HEADERS = 'access-control-expose-headers';
 /** Headers of our answers that a page of another origin may read, besides those that every page may (Fetch, 2.2.2). */
-const EXPOSED = 'svc-version, svc-message, retry-after, www-authenticate, etag, content-disposition';
+const EXPOSED =
+  'svc-version, svc-message, retry-after, www-authenticate, etag, content-disposition, svc-next, svc-reach, svc-at';
 /** Headers that are not an actor's to set, by their length; ALLOW_ORIGIN may be set once. */
 const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
   [10, ['connection']],

@@ -4,6 +4,7 @@
  * nobody, or, with `--web`, to a website.
  */
 import type { RouteSpec } from './route-spec.ts';
+import { TIME_ROUTES } from './time-routes.ts';
 
 export type { RouteSpec } from './route-spec.ts';
 
@@ -353,6 +354,7 @@ export const ROUTES = [
     request: '`path`: the value of that variable; `from`, `count`: a part of it',
     answer: 'JSON (`docs/variables.md`)',
   },
+  ...TIME_ROUTES,
   {
     method: 'POST',
     path: '/x/types',

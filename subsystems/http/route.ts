@@ -9,6 +9,7 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import type { Timeline } from '../timeline/index.ts';
 import type { Variables } from '../variables/index.ts';
 import type { Broadcast } from './broadcast.ts';
 import type { EventStreams } from './event-streams.ts';
@@ -23,6 +24,7 @@ export interface RouteParameters {
   readonly method: string;
   readonly name: string;
   readonly snapshot: string;
+  readonly label: string;
   readonly message: string;
   /** The segments that match the `*` of a path: one or more. */
   readonly '*': string;
@@ -86,6 +88,7 @@ export interface RouteHost {
   readonly typeTables: Pick<TypeTables, 'tableOf'>;
   readonly mopsClosures: MopsClosures;
   readonly variables: Variables;
+  readonly timeline: Timeline;
   readonly inspector: Inspector;
   readonly readiness: Readiness;
   readonly clock: Clock;

@@ -134,6 +134,14 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return this.#parts.canisters.handleOf(id);
   }
 
+  /** Returns what a note says of a canister besides its message; undefined where there is no such canister. */
+  notedActor(
+    handle: number,
+  ): { readonly id: Uint8Array; readonly module: ModuleInfo | undefined; readonly openCalls: number } | undefined {
+    const canister = this.#parts.canisters.ifAny(handle);
+    return canister && { id: canister.id, module: canister.module, openCalls: canister.openCount };
+  }
+
   stateOf(handle: number): AsScheduled {
     return this.#parts.canisters.get(handle);
   }

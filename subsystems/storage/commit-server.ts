@@ -10,7 +10,7 @@ import { assert } from '../../kernel/index.ts';
 import { receiveDue, RingConsumer, RingProducer } from '../threads/index.ts';
 import { RequestServer } from './request-server.ts';
 import type { StateStore } from './state-store.ts';
-import type { UnitFeed } from './unit-feed.ts';
+import type { UnitFeeds } from './unit-feed.ts';
 import {
   type ArchiveMessage,
   type ArchiveRequest,
@@ -53,13 +53,13 @@ export class CommitServer {
   /** The request to close. */
   #closing: number | undefined;
 
-  /** `feed`: units for the archive, if there is one. */
-  constructor({ inbox, outbox, port }: StorageEnd, store: StateStore, feed?: UnitFeed) {
+  /** `feeds`: units for those who take them. */
+  constructor({ inbox, outbox, port }: StorageEnd, store: StateStore, feeds?: UnitFeeds) {
     this.#inbox = new RingConsumer(inbox);
     this.#outbox = new RingProducer(outbox);
     this.#port = port;
     this.#store = store;
-    this.#requests = new RequestServer(store, (message, given) => this.#send(message, given), feed);
+    this.#requests = new RequestServer(store, (message, given) => this.#send(message, given), feeds);
     this.#send({ kind: 'opened', last: store.last });
   }
 

@@ -19,7 +19,7 @@ export {
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { release } from './release.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
-export { ID_BYTES, WriteBatch } from './write-batch.ts';
+export { applyWriteBatch, ID_BYTES, WriteBatch, type WriteBatchVisitor } from './write-batch.ts';
 
 /** Abilities that a storage may lack. All methods are there; without an ability they do nothing. */
 export interface StorageSupports {

@@ -4,12 +4,14 @@
  * the state cannot go on.
  */
 import { ServerError } from '../../kernel/index.ts';
+import type { StoredImage } from '../archive/index.ts';
 import { BackupReader } from './backup.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
 import type { StateReader } from './state-reader.ts';
 import { type ArchiveRequest, carried, type FromStorage, type StorageRequest } from './storage-wire.ts';
 import type { Family, TableReader } from './tables.ts';
-import type { UnitFeed } from './unit-feed.ts';
+import { META, metaKey } from './keyspace.ts';
+import type { UnitFeeds } from './unit-feed.ts';
 
 /** Requests that are reads of the state as it is. */
 export type ReadRequest = Extract<StorageRequest, { readonly kind: 'range' | 'keys' | 'get' | 'values' | 'canister' }>;
@@ -49,6 +51,8 @@ export interface RequestedState {
   takeSnapshot(taken: (snapshot: TableReader & Disposable) => void): void;
   /** Place of the snapshot that is being handed to `taken`; only where there is an archive. */
   readonly snapshotPlace?: Place;
+  /** The newest unit; only where somebody takes units. */
+  readonly last?: number;
 }
 
 /** The newest unit of a backup, and its time; 0: not known. */
@@ -72,14 +76,14 @@ export class RequestServer {
   readonly #readings: Reading[] = [];
   readonly #backups = new Map<number, BackupReader>();
   readonly #places = new Map<number, Place>();
-  readonly #feed: UnitFeed | undefined;
+  readonly #feeds: UnitFeeds;
   #backupsOpened = 0;
 
   /** `send` is given the buffers that may be handed over to another thread. */
-  constructor(state: RequestedState, send: Send, feed?: UnitFeed) {
+  constructor(state: RequestedState, send: Send, feeds: UnitFeeds = new Map()) {
     this.#state = state;
     this.#send = send;
-    this.#feed = feed;
+    this.#feeds = feeds;
   }
 
   /** Answers a request, or begins to; the caller answers `close`. */
@@ -92,6 +96,9 @@ export class RequestServer {
     switch (request.kind) {
       case 'canister':
         this.#read({ call, slices: state.reader.readingCanister(request.id) });
+        return;
+      case 'image':
+        this.#read({ call, slices: this.#readingImage(request.id) });
         return;
       case 'openBackup':
         state.takeSnapshot((snapshot) => {
@@ -122,13 +129,26 @@ export class RequestServer {
         this.#tell(call, this.#places.get(request.backup));
         return;
       case 'takeUnits': {
-        const answer = this.#feed?.take(request.archived) ?? { units: undefined, isBehindGap: false };
+        const answer = this.#feeds.get(request.taker)?.take(request.archived) ?? {
+          units: undefined,
+          isBehindGap: false,
+        };
         this.#tell(call, answer, answer.units?.frames);
         return;
       }
       default:
         this.#tell(call, answerOf(state.reader, request));
     }
+  }
+
+  *#readingImage(id: Uint8Array): Generator<undefined, StoredImage> {
+    const state = this.#state;
+    const { reader, last: from = 0 } = state;
+    const canister = yield* reader.readingCanister(id);
+    const [identity, numbers] = [META.identity, META.numbers].map((letter) =>
+      state.reader.get('meta', metaKey(letter, id)),
+    );
+    return { ...canister, identity, numbers, from, until: state.last ?? 0 };
   }
 
   /** True while a canister is being read. */

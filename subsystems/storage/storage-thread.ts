@@ -7,7 +7,7 @@ import { flushCompileCache } from 'node:module';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
-import { forgetIdentity } from '../archive/index.ts';
+import { forgetIdentity, type UnitTaker } from '../archive/index.ts';
 import { collectGarbage } from '../threads/index.ts';
 import { CommitServer } from './commit-server.ts';
 import { FileDisk } from './file-disk.ts';
@@ -17,7 +17,7 @@ import { openStateDirectory, type StateDirectory } from './state-directory.ts';
 import { type KnownLog, StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
 import { carried, type FromStorageThread, type StorageThreadOptions } from './storage-wire.ts';
-import { UnitFeed, type UnitListener } from './unit-feed.ts';
+import { listenerOf, UnitFeed, type UnitListener } from './unit-feed.ts';
 
 const LOCK_PATIENCE_MS = 3_000;
 const LOCK_RETRY_MS = 50;
@@ -34,9 +34,11 @@ try {
   directory = await openWhenFree(options.directory);
   warnOfExposed(directory);
   tellTakenOver(directory);
-  const feed = options.isArchived ? new UnitFeed({ waiting: tellUnitsWait }) : undefined;
-  if (feed === undefined) await forgetIdentity(directory.path);
-  await serve(new CommitServer(options.end, await openStore(directory, feed), feed), directory);
+  const feeds = new Map(
+    options.takers.map((taker) => [taker, new UnitFeed({ waiting: () => tellUnitsWait(taker) })] as const),
+  );
+  if (!feeds.has('archive')) await forgetIdentity(directory.path);
+  await serve(new CommitServer(options.end, await openStore(directory, listenerOf(feeds)), feeds), directory);
 } catch (error) {
   // A failure now (no descriptor is left to read the lock) must not replace the error.
   await directory?.close().catch(() => undefined);
@@ -70,8 +72,8 @@ function tellTakenOver({ path, found }: StateDirectory): void {
   options.end.port.postMessage({ kind: 'note', text } satisfies FromStorageThread);
 }
 
-function tellUnitsWait(): void {
-  options.end.port.postMessage({ kind: 'unitsWait' } satisfies FromStorageThread);
+function tellUnitsWait(taker: UnitTaker): void {
+  options.end.port.postMessage({ kind: 'unitsWait', taker } satisfies FromStorageThread);
 }
 
 async function openStore({ tables, log }: StateDirectory, listener: UnitListener | undefined): Promise<StateStore> {

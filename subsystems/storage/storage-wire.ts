@@ -10,7 +10,7 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import type { TakeAnswer } from '../archive/index.ts';
+import type { StoredImage, TakeAnswer, UnitTaker } from '../archive/index.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { TablesKind } from './open-tables.ts';
 import type { Entry, Family } from './tables.ts';
@@ -46,8 +46,8 @@ export interface StorageThreadOptions {
   /** Store of the tables; undefined: the one that the directory has, or that the platform takes. */
   readonly tables: TablesKind | undefined;
   readonly isSynced: boolean;
-  /** True if units are kept for the archive until it takes them. */
-  readonly isArchived: boolean;
+  /** Units are kept for each of these until it takes them. */
+  readonly takers: readonly UnitTaker[];
 }
 
 /** Some of a family's keys, in order. */
@@ -73,15 +73,18 @@ export type StorageRequest =
   /** Brings everything into the tables and lets the directory go. */
   | { readonly kind: 'close' };
 
-/** Requests of the archive, which only the storage thread answers. */
+/** Requests of those who take units, which only the storage thread answers. */
 export type ArchiveRequest =
-  | { readonly kind: 'takeUnits'; readonly archived: number }
+  | { readonly kind: 'takeUnits'; readonly taker: UnitTaker; readonly archived: number }
+  /** Reads a canister with its identity and its numbers. */
+  | { readonly kind: 'image'; readonly id: Uint8Array }
   /** Asks which unit is the newest in a backup that was opened, and when that was. */
   | { readonly kind: 'placeOfBackup'; readonly backup: number };
 
 /** Answers to requests of the archive. */
 export interface ArchiveAnswers {
   takeUnits: TakeAnswer;
+  image: StoredImage;
   placeOfBackup: { readonly unit: number; readonly timeMs: number };
 }
 
@@ -150,5 +153,5 @@ export type FromStorageThread =
   | FromStorage
   | { readonly kind: 'warning'; readonly text: string }
   | { readonly kind: 'note'; readonly text: string }
-  /** A segment of the archive waits to be taken. */
-  | { readonly kind: 'unitsWait' };
+  /** A segment waits to be taken. */
+  | { readonly kind: 'unitsWait'; readonly taker: UnitTaker };

@@ -1,7 +1,7 @@
 /** The commit queue of a server with a state directory, which a thread of its own writes to. */
 import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
-import type { BaseStream, TakeAnswer, UnitSource } from '../archive/index.ts';
+import type { ActorUnits, BaseStream, StoredImage, TakeAnswer, UnitSource, UnitTaker } from '../archive/index.ts';
 import { EarlyWake } from '../threads/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
 import { FORMAT } from './format-steps.ts';
@@ -15,8 +15,8 @@ interface ThreadedStorageOptions {
   readonly tables?: TablesKind | undefined;
   /** True if a commit waits for the disk. */
   readonly isSynced: boolean;
-  /** True if there is an archive, which takes each unit. */
-  readonly isArchived?: boolean;
+  /** Who takes each unit. */
+  readonly takers?: readonly UnitTaker[];
   /** The state can no longer be written: the process must end, and nothing must leave it. */
   readonly onFailure: (error: ServerError) => void;
   /** Called with what an operator should know of the directory. */
@@ -28,11 +28,11 @@ interface ThreadedStorageOptions {
 /** With V8's 48 MB the buffers of many thousand units and answers lie about before they are collected. */
 const YOUNG_GENERATION_MB_MAX = 12;
 
-export class ThreadedStorage extends CommitQueue implements UnitSource {
+export class ThreadedStorage extends CommitQueue {
   readonly #port: ThreadPort;
   readonly directory: string;
   readonly stateFormat: number = FORMAT;
-  #closing: (() => Promise<void>) | undefined;
+  readonly #closings: (() => Promise<void>)[] = [];
 
   constructor(options: ThreadedStorageOptions) {
     const port = new ThreadPort(options);
@@ -41,14 +41,18 @@ export class ThreadedStorage extends CommitQueue implements UnitSource {
     this.directory = options.directory;
   }
 
-  // ---- what the archive takes
+  // ---- what others take
 
   get units(): UnitSource {
-    return this;
+    return new TakenFrom(this, 'archive');
   }
 
-  take(archived: number): Promise<TakeAnswer> {
-    return this.askArchive({ kind: 'takeUnits', archived });
+  get actorUnits(): ActorUnits {
+    return new TakenFrom(this, 'timeline');
+  }
+
+  takeFor(taker: UnitTaker, archived: number): Promise<TakeAnswer> {
+    return this.askArchive({ kind: 'takeUnits', taker, archived });
   }
 
   async base(): Promise<BaseStream> {
@@ -57,17 +61,24 @@ export class ThreadedStorage extends CommitQueue implements UnitSource {
     return { ...place, pieces: this.piecesOf(backup) };
   }
 
-  onWaiting(waiting: () => void): void {
-    this.#port.onUnitsWait = waiting;
+  image(id: Uint8Array): Promise<StoredImage> {
+    return this.askArchive({ kind: 'image', id });
+  }
+
+  /** Has `waiting` called when a whole segment waits for that taker. */
+  onWaitingFor(taker: UnitTaker, waiting: () => void): void {
+    this.#port.unitsWait.set(taker, waiting);
   }
 
   onClosing(closing: () => Promise<void>): void {
-    this.#closing = closing;
+    this.#closings.push(closing);
   }
 
   protected override beforeClose(): Promise<void> | undefined {
-    const closing = this.#closing;
-    return closing && this.settled().then(closing);
+    if (this.#closings.length === 0) return undefined;
+    return this.settled().then(async () => {
+      await Promise.all(this.#closings.map((closing) => closing()));
+    });
   }
 
   /** Starts the thread, which loads its code and touches nothing: `open` may follow, or `close`. */
@@ -76,12 +87,60 @@ export class ThreadedStorage extends CommitQueue implements UnitSource {
   }
 }
 
+/** Units of a storage for one who takes them. */
+class TakenFrom implements UnitSource, ActorUnits {
+  readonly isKept = true;
+  readonly #storage: ThreadedStorage;
+  readonly #taker: UnitTaker;
+
+  constructor(storage: ThreadedStorage, taker: UnitTaker) {
+    this.#storage = storage;
+    this.#taker = taker;
+  }
+
+  get stateFormat(): number {
+    return this.#storage.stateFormat;
+  }
+
+  get directory(): string {
+    return this.#storage.directory;
+  }
+
+  get durable(): number {
+    return this.#storage.durable;
+  }
+
+  take(archived: number): Promise<TakeAnswer> {
+    return this.#storage.takeFor(this.#taker, archived);
+  }
+
+  base(): Promise<BaseStream> {
+    return this.#storage.base();
+  }
+
+  image(id: Uint8Array): Promise<StoredImage> {
+    return this.#storage.image(id);
+  }
+
+  module(hash: Uint8Array): Promise<Uint8Array | undefined> {
+    return this.#storage.get('module', hash);
+  }
+
+  onWaiting(waiting: () => void): void {
+    this.#storage.onWaitingFor(this.#taker, waiting);
+  }
+
+  onClosing(closing: () => Promise<void>): void {
+    this.#storage.onClosing(closing);
+  }
+}
+
 class ThreadPort extends RingPort {
   readonly #far: StorageEnd;
   readonly #early: EarlyWake;
   readonly #options: Omit<ThreadedStorageOptions, 'onFailure'>;
-  /** Hears that a segment of the archive waits. */
-  onUnitsWait: (() => void) | undefined;
+  /** Callbacks for segments that wait. */
+  readonly unitsWait = new Map<UnitTaker, () => void>();
   #worker: Worker | undefined;
   /** Reason why the thread has ended before there was a receiver to be told. */
   #ended: string | undefined;
@@ -112,8 +171,8 @@ class ThreadPort extends RingPort {
   /** Starts the thread, once. It does not keep the process alive. */
   start(): Worker {
     if (this.#worker !== undefined) return this.#worker;
-    const { directory, tables, isSynced, isArchived = false } = this.#options;
-    const workerData: StorageThreadOptions = { end: this.#far, directory, tables, isSynced, isArchived };
+    const { directory, tables, isSynced, takers = [] } = this.#options;
+    const workerData: StorageThreadOptions = { end: this.#far, directory, tables, isSynced, takers };
     const worker = new Worker(new URL('./storage-thread.ts', import.meta.url), {
       workerData,
       transferList: [this.#far.port],
@@ -152,7 +211,7 @@ class ThreadPort extends RingPort {
       return;
     }
     if (message.kind === 'unitsWait') {
-      this.onUnitsWait?.();
+      this.unitsWait.get(message.taker)?.();
       return;
     }
     this.receiver?.receive(message);

@@ -1,10 +1,17 @@
 /**
- * Durable units on their way into the archive, as frames of segments, until they are taken. Bounded: nobody who commits
- * waits for the archive, so units for which there is no room are dropped, which is a gap.
+ * Durable units on their way to whoever takes them (the archive, the timeline), as frames of segments, until they are
+ * taken. Bounded: nobody who commits waits for that, so units for which there is no room are dropped, which is a gap.
  *
  * Storage thread. Bytes of units are copied, because whoever applies a unit gives its memory back.
  */
-import { FRAME_BYTES, frameHeader, SEGMENT_BYTES, type TakeAnswer, type TakenUnits } from '../archive/index.ts';
+import {
+  FRAME_BYTES,
+  frameHeader,
+  SEGMENT_BYTES,
+  type TakeAnswer,
+  type TakenUnits,
+  type UnitTaker,
+} from '../archive/index.ts';
 
 interface UnitFeedOptions {
   /** Called when a whole segment waits. */
@@ -21,6 +28,21 @@ export interface UnitListener {
   committed(number: number, timeMs: number, pieces: readonly Uint8Array[]): void;
   /** Returns true while units up to this one have to stay in the log: a start hands them over again. */
   needs(unit: number): boolean;
+}
+
+/** Feeds of all who take units, by their names. */
+export type UnitFeeds = ReadonlyMap<UnitTaker, UnitFeed>;
+
+/** Returns one listener that hands each unit to all feeds; undefined: nobody takes units. */
+export function listenerOf(feeds: UnitFeeds): UnitListener | undefined {
+  const [first, ...others] = feeds.values();
+  if (first === undefined || others.length === 0) return first;
+  const all = [first, ...others];
+  return {
+    recovered: (number, timeMs, unit) => all.forEach((feed) => feed.recovered(number, timeMs, unit)),
+    committed: (number, timeMs, pieces) => all.forEach((feed) => feed.committed(number, timeMs, pieces)),
+    needs: (unit) => all.some((feed) => feed.needs(unit)),
+  };
 }
 
 const BYTES_MAX = 64 * 2 ** 20;

@@ -49,7 +49,8 @@ suite('the order of checks', () => {
 
   test('a page of another origin may read the headers that this server sets, of every answer but a website', async (t) => {
     const { origin } = await startHttpHost(t, { token: TOKEN });
-    const exposed = 'svc-version, svc-message, retry-after, www-authenticate, etag, content-disposition';
+    const exposed =
+      'svc-version, svc-message, retry-after, www-authenticate, etag, content-disposition, svc-next, svc-reach, svc-at';
     const answers = [
       await send(origin, 'GET', '/health'),
       await send(origin, 'GET', '/actors'),

@@ -23,6 +23,8 @@ import { Storage } from '../../../subsystems/storage/index.ts';
 import { MopsClosures } from '../../../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../../../subsystems/openapi/index.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
+import { Timeline } from '../../../subsystems/timeline/index.ts';
+import { NoTimeline } from '../../../subsystems/timeline/no-timeline.ts';
 import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { Gateway } from '../../../subsystems/gateway/index.ts';
@@ -55,6 +57,7 @@ suite('opening and closing', () => {
         metrics: new NoMetrics(),
         openApi: new NoOpenApi(),
         variables: new NoVariables(),
+        timeline: new NoTimeline(),
         mopsClosures: new NoMopsClosures(),
         clock: systemClock,
         log: new RecordingLog(),
@@ -217,6 +220,7 @@ suite('opening and closing', () => {
       given<unknown>(MopsClosures, new NoMopsClosures()),
       given<unknown>(Inspector, new NoInspector()),
       given<unknown>(Variables, new NoVariables()),
+      given<unknown>(Timeline, new NoTimeline()),
       scheduler,
       httpPlugin,
     ];

@@ -38,6 +38,7 @@ import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { createMetering } from '../../../subsystems/metering/create-metering.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
+import { NoTimeline } from '../../../subsystems/timeline/no-timeline.ts';
 import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { CounterOperator } from './counter-operator.ts';
@@ -499,6 +500,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       metrics,
       openApi,
       variables: new NoVariables(),
+      timeline: new NoTimeline(),
       mopsClosures,
       inspector,
       clock,

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { describeMetrics } from '../../../plugins/api/contracts/metrics.ts';
 import { systemRandom } from '../../../kernel/index.ts';
+import { KeptTimeline } from '../../../subsystems/timeline/kept-timeline.ts';
 import { ArchiveWriter } from '../../../subsystems/archive/archive-writer.ts';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
 import { Histogram, type HistogramFigures } from '../../../subsystems/figures/index.ts';
@@ -495,14 +496,21 @@ function archiveNumbers(): readonly ShownNumber[] {
   return new ArchiveWriter(needs, { directory: 'archive', secs: 10, days: 30, bytes: 0 }).numbers;
 }
 
+function timelineNumbers(): readonly ShownNumber[] {
+  const storage = { unit: new WriteBatch(), markDirty: assert.fail, onSeal: () => undefined };
+  const needs = { storage: { ...storage, settled: assert.fail }, units: new NoUnits(), clock: new FakeClock() };
+  const log = { info: assert.fail, warn: assert.fail };
+  return new KeptTimeline({ ...needs, log }, { seconds: 60, bytes: 1, isSynced: true }).numbers;
+}
+
 test('the document lists what the page has, no more and no less', async (t) => {
   const document = readFileSync(new URL('../../../docs/metrics.md', import.meta.url), 'utf8');
   const listed = [...document.matchAll(/^\| `(\w+)` \| (gauge|counter|histogram) \|/gm)].map(
     ([, name, type]) => `${name} ${type}`,
   );
   const metrics = new PrometheusMetrics(new Sources(openStore()));
-  // The archive and the page show numbers of their own.
-  for (const number of archiveNumbers()) metrics.show(number);
+  // The archive, timelines and the page show numbers of their own.
+  for (const number of [...archiveNumbers(), ...timelineNumbers()]) metrics.show(number);
   await startHttpHost(t, { metrics });
   const shown = [...(await read(metrics))].map(([name, { type }]) => `${name} ${type}`);
   assert.deepEqual(listed.toSorted(), shown.toSorted());

@@ -1,0 +1,142 @@
+/**
+ * The face of the timeline (`--timeline`): what each actor was at every message of the last hours. Types, tokens, and
+ * the point, which others read as well.
+ */
+import { defineCapability } from '../../kernel/index.ts';
+import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
+import type { ShownNumber } from '../metrics/index.ts';
+import type { ScheduledExecution } from '../scheduler/index.ts';
+import type { TimePoint } from './time-point.ts';
+
+export { parseTimePoint, type TimePoint } from './time-point.ts';
+
+/** Kind of a message that changes an actor. */
+export const MESSAGE_KINDS = [
+  'update',
+  'callback',
+  'timer',
+  'heartbeat',
+  'low-memory',
+  'install',
+  'reinstall',
+  'upgrade',
+  'restore',
+] as const;
+export type MessageKind = (typeof MESSAGE_KINDS)[number];
+
+/** End of a message: what it answered, or what ended it. */
+export const MESSAGE_OUTCOMES = ['done', 'reply', 'reject', 'trap', 'limit', 'out_of_cycles'] as const;
+export type MessageOutcome = (typeof MESSAGE_OUTCOMES)[number];
+
+/** Place in an actor's timeline. */
+export interface Place {
+  /** Number of the actor's message, from 1 on; it only grows. */
+  readonly seq: number;
+  /** Number of the unit that made the message durable. */
+  readonly unit: number;
+  /** Time of that unit, ms since 1970. */
+  readonly timeMs: number;
+}
+
+/** A message as its executor told of it. */
+export interface Note {
+  readonly kind: MessageKind;
+  readonly outcome: MessageOutcome;
+  /** When it began, by the actor's own time, ms since 1970. */
+  readonly instantMs: number;
+  readonly instructions: number;
+  /** Cycles that it cost. */
+  readonly charge: number;
+  readonly version: number;
+  readonly heapBytes: number;
+  readonly stableBytes: number;
+  /** Calls of the actor that were open afterwards. */
+  readonly openCalls: number;
+  /** The balance afterwards, when something besides the charge changed it. */
+  readonly balance: bigint | undefined;
+  /** The timer that it set (ns since 1970, 0: off); undefined: it set none. */
+  readonly timerNs: bigint | undefined;
+  readonly caller: Uint8Array;
+  readonly method: string;
+  /** The argument; of a callback, the reply, or the text of the reject. */
+  readonly argument: Uint8Array;
+}
+
+/** A message of a timeline. */
+export interface TimelineEntry extends Place {
+  readonly note: Note;
+  /** Bytes of what it changed. */
+  readonly bytes: number;
+}
+
+/** Part of a timeline, oldest first. */
+export interface TimelinePage {
+  readonly entries: readonly TimelineEntry[];
+  /** Number of the entry that follows; undefined: there is none. */
+  readonly next: number | undefined;
+  /** The oldest and the newest place whose state is kept; undefined: there is none yet. */
+  readonly reach: { readonly from: Place; readonly to: Place } | undefined;
+}
+
+export interface PageAsked {
+  readonly from: TimePoint | undefined;
+  readonly to: TimePoint | undefined;
+  readonly limit: number;
+}
+
+/** An actor as it was. */
+export interface PastState extends Place {
+  /** The image without its module. Memories are shared between threads. */
+  readonly image: Omit<CanisterImage, 'module'>;
+  /** SHA-256 of the module, hex; undefined: the actor was empty. */
+  readonly moduleHash: string | undefined;
+  readonly wasm: Uint8Array | undefined;
+  readonly balance: bigint;
+  readonly version: number;
+  readonly status: string;
+  /** When the timer was due, ms since 1970; Infinity: off. */
+  readonly timerMs: number;
+  readonly openCalls: number;
+  readonly heapBytes: number;
+  readonly stableBytes: number;
+  /** SHA-256 of the heap, and of the stable memory as one string of bytes, hex. */
+  readonly sha256: { readonly heap: string; readonly stable: string };
+}
+
+/**
+ * Timelines of actors. All methods reject with ServerError `timeline-off` without the flag, `timeline-damaged` for
+ * files that cannot be read, and `point-missing` for a point whose state is not kept. What is durable when they are
+ * called is in their answers.
+ */
+export interface Timeline {
+  readonly isOn: boolean;
+  entries(id: Uint8Array, asked: PageAsked): Promise<TimelinePage>;
+  placeOf(id: Uint8Array, point: TimePoint): Promise<Place>;
+  stateAt(id: Uint8Array, point: TimePoint): Promise<PastState>;
+  /** Gives a point a name. Rejects with ServerError `label-exists`, `label-bad`, `labels-full`. */
+  label(id: Uint8Array, label: string, point: TimePoint): Promise<Place>;
+  /** Frees a name. Rejects with ServerError `label-missing`. */
+  unlabel(id: Uint8Array, label: string): Promise<void>;
+  /** Notes, in the unit of this turn, that an actor was restored to that place. */
+  restored(id: Uint8Array, past: PastState, now: { readonly version: number; readonly balance: bigint }): void;
+  /** Numbers for operators. */
+  readonly numbers: readonly ShownNumber[];
+}
+export const Timeline = defineCapability<Timeline>('timeline');
+
+/** An actor, as the scheduler knows it. */
+export interface NotedActor {
+  readonly id: Uint8Array;
+  readonly module: ModuleInfo | undefined;
+  readonly openCalls: number;
+}
+
+/** Who notes messages for the timeline. */
+export interface MessageNotes {
+  /**
+   * Returns an execution whose messages and changes of code are noted, in the unit of the turn in which they end;
+   * without a timeline, the same execution. `actorOf` is asked when a message begins, and when it has ended.
+   */
+  noting(execution: ScheduledExecution, actorOf: (handle: number) => NotedActor | undefined): ScheduledExecution;
+}
+export const MessageNotes = defineCapability<MessageNotes>('message-notes');

@@ -1,0 +1,187 @@
+/**
+ * An execution that notes what it runs: each message of an actor, and each change of its code, is told in the unit of
+ * the turn in which it has ended, behind what it changed. Only a server with `--timeline` has one.
+ *
+ * Main thread.
+ */
+import { NO_BYTES } from '../bytes/index.ts';
+import type {
+  CanisterSettings,
+  CodeChange,
+  Executing,
+  ExecutionListener,
+  ModuleInfo,
+  Recall,
+} from '../execution/index.ts';
+import type { MemoryFigures } from '../execution/index.ts';
+import type { EndedStep, StepFault, Task, ToldStep } from '../ic/index.ts';
+import type { ScheduledExecution } from '../scheduler/index.ts';
+import type { MessageKind, MessageOutcome, Note, NotedActor } from './index.ts';
+
+type Told = Pick<Note, 'kind' | 'caller' | 'method' | 'argument'>;
+type ActorOf = (handle: number) => NotedActor | undefined;
+
+export class NotingExecution implements ScheduledExecution {
+  readonly #execution: ScheduledExecution;
+  readonly #actorOf: ActorOf;
+  readonly #note: (id: Uint8Array, note: Note) => void;
+  readonly #names = new WeakMap<ModuleInfo, readonly string[]>();
+
+  /** `note` puts a note into the unit of this turn. */
+  constructor(execution: ScheduledExecution, actorOf: ActorOf, note: (id: Uint8Array, note: Note) => void) {
+    this.#execution = execution;
+    this.#actorOf = actorOf;
+    this.#note = note;
+  }
+
+  run(handle: number, task: Task, ended: (ended: EndedStep) => Promise<void> | void): void {
+    const told = this.#toldOf(handle, task);
+    if (told === undefined) {
+      this.#execution.run(handle, task, ended);
+      return;
+    }
+    this.#execution.run(handle, task, (step) => {
+      const result = ended(step);
+      if (!step.isReturned) this.#ended(handle, told, step);
+      return result;
+    });
+  }
+
+  change(handle: number, module: ModuleInfo, change: CodeChange, ended: (ended: EndedStep) => void): void {
+    const told = { kind: change.mode, caller: change.caller, method: '', argument: change.argument.slice() };
+    this.#execution.change(handle, module, change, (step) => {
+      ended(step);
+      if (!step.isReturned) this.#ended(handle, told, step);
+    });
+  }
+
+  #ended(handle: number, told: Told, { step, instantMs, version, heapBytes, stableBytes, balance }: ToldStep): void {
+    const actor = this.#actorOf(handle);
+    if (actor === undefined || step.fault?.kind === 'unavailable') return;
+    this.#note(actor.id, {
+      ...told,
+      outcome: outcomeOf(step.fault, step.answer?.kind),
+      instantMs,
+      instructions: step.instructions,
+      charge: step.charge,
+      version,
+      heapBytes,
+      stableBytes,
+      openCalls: actor.openCalls,
+      balance,
+      timerNs: step.timerNs,
+    });
+  }
+
+  /** Returns what a note says of a task; undefined for one that changes nothing. */
+  #toldOf(handle: number, task: Task): Told | undefined {
+    switch (task.kind) {
+      case 'update': {
+        const { caller } = task.context;
+        // A large argument is handed over with the task.
+        return { kind: 'update', caller, method: this.#methodOf(handle, task.entry), argument: task.argument.slice() };
+      }
+      case 'callback': {
+        if (task.frame !== 0) return undefined;
+        const { response, context } = task;
+        const argument = response.kind === 'reply' ? response.data.slice() : Buffer.from(response.message);
+        return { kind: 'callback', caller: context.caller, method: '', argument };
+      }
+      case 'system':
+        return { kind: this.#kindOf(handle, task.entry), caller: NO_BYTES, method: '', argument: NO_BYTES };
+      default:
+        return undefined;
+    }
+  }
+
+  #kindOf(handle: number, entry: number): MessageKind {
+    const name = this.#nameOf(handle, entry);
+    if (name === 'canister_heartbeat') return 'heartbeat';
+    return name === 'canister_global_timer' ? 'timer' : 'low-memory';
+  }
+
+  #methodOf(handle: number, entry: number): string {
+    const name = this.#nameOf(handle, entry);
+    return name.slice(name.indexOf(' ') + 1);
+  }
+
+  /** Returns the name under which a module exports an entry point. */
+  #nameOf(handle: number, entry: number): string {
+    const module = this.#actorOf(handle)?.module;
+    if (module === undefined) return '';
+    let names = this.#names.get(module);
+    if (names === undefined) {
+      const byNumber: string[] = [];
+      for (const [name, number] of module.entries) byNumber[number] = name;
+      this.#names.set(module, (names = byNumber));
+    }
+    return names[entry] ?? '';
+  }
+
+  // ---- everything else as it is
+
+  get executorCount(): number {
+    return this.#execution.executorCount;
+  }
+
+  get memory(): MemoryFigures {
+    return this.#execution.memory;
+  }
+
+  attend(listener: ExecutionListener): void {
+    this.#execution.attend(listener);
+  }
+
+  executorOf(handle: number): number {
+    return this.#execution.executorOf(handle);
+  }
+
+  aheadOf(handle: number): number {
+    return this.#execution.aheadOf(handle);
+  }
+
+  recall(handle: number, recall: Recall): void {
+    this.#execution.recall(handle, recall);
+  }
+
+  uninstall(handle: number): Promise<void> {
+    return this.#execution.uninstall(handle);
+  }
+
+  configure(handle: number, settings: CanisterSettings): void {
+    this.#execution.configure(handle, settings);
+  }
+
+  addCycles(handle: number, amount: bigint): Promise<bigint> {
+    return this.#execution.addCycles(handle, amount);
+  }
+
+  executing(): readonly Executing[] {
+    return this.#execution.executing();
+  }
+
+  refuseNew(): void {
+    this.#execution.refuseNew();
+  }
+
+  attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
+    this.#execution.attendMemory(answer);
+  }
+
+  trim(): Promise<void> {
+    return this.#execution.trim();
+  }
+}
+
+function outcomeOf(fault: StepFault | undefined, answer: 'reply' | 'reject' | undefined): MessageOutcome {
+  switch (fault?.kind) {
+    case undefined:
+      return answer ?? 'done';
+    case 'limit':
+      return 'limit';
+    case 'outOfCycles':
+      return 'out_of_cycles';
+    default:
+      return 'trap';
+  }
+}

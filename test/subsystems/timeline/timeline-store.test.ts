@@ -1,0 +1,216 @@
+/** Timelines on a real disk, over units at random: every message's state is found again, whatever happened since. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ServerError } from '../../../kernel/index.ts';
+import { parseTimePoint } from '../../../subsystems/timeline/index.ts';
+import { TimelineStore } from '../../../subsystems/timeline/timeline-store.ts';
+import { ProofSeeds } from '../../support/proof-seeds.ts';
+import { seeded } from '../../support/seeded.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { type Noted, TimedHost } from './timed-host.ts';
+
+const BOUNDS = { seconds: 1_000_000, bytes: 2 ** 30, isSynced: false };
+
+function hashesAt(store: TimelineStore, { id, seq }: Noted, host: TimedHost): Omit<Noted, 'id' | 'unit'> {
+  const { sha256, balance, version, image, ...place } = store.stateAt(id, { kind: 'seq', seq }, host.timeMs);
+  const globals = createHash('sha256').update(image.globals).digest('hex');
+  return { seq: place.seq, ...sha256, balance, version, globals };
+}
+
+/** Compares every message that was noted; returns how many states were found. */
+function compareAll(store: TimelineStore, host: TimedHost): number {
+  let found = 0;
+  for (const noted of host.noted) {
+    const { id: _id, unit: _unit, ...wanted } = noted;
+    let is: Omit<Noted, 'id' | 'unit'>;
+    try {
+      is = hashesAt(store, noted, host);
+    } catch (error) {
+      assert.ok(error instanceof ServerError && error.code === 'point-missing', String(error));
+      continue;
+    }
+    assert.deepEqual(is, wanted);
+    found++;
+  }
+  return found;
+}
+
+test('the state after every message is found again: of messages of one unit, over stops and kills', async () => {
+  const seeds = new ProofSeeds(8);
+  for (const seed of seeds) {
+    const random = seeded(seed);
+    const directory = await temporaryDirectory();
+    const host = new TimedHost(random, 5);
+    let store = new TimelineStore(directory, BOUNDS);
+    for (let round = 0; round < 40; round++) {
+      host.give(
+        store,
+        Array.from({ length: 1 + random.below(4) }, () => host.next()),
+      );
+      if (random.oneIn(4)) store.sync();
+      // A start hands over again what it finds in the log.
+      if (random.oneIn(6)) host.give((store = new TimelineStore(directory, BOUNDS)), host.frames);
+    }
+    const found = compareAll(store, host);
+    // Only messages of an actor's first units have no state: the base is read behind them.
+    assert.ok(found > host.noted.length - 5 * 12, `${found} of ${host.noted.length}`);
+  }
+});
+
+test('points of every kind name the same message', async () => {
+  const host = new TimedHost(seeded(11), 1);
+  const store = new TimelineStore(await temporaryDirectory(), BOUNDS);
+  for (let unit = 0; unit < 60; unit++) host.give(store, [host.next()]);
+  const last = host.noted.at(-1);
+  const [actor] = host.actors;
+  assert.ok(last !== undefined && actor !== undefined);
+  const at = (text: string): unknown => store.placeOf(actor.id, parseTimePoint(text, '?at='), host.timeMs);
+  const now = at('now');
+  assert.deepEqual(now, at(`seq:${last.seq}`));
+  assert.deepEqual(now, at(`unit:${last.unit + 5}`));
+  assert.deepEqual(now, at(`time:${new Date(host.timeMs).toISOString()}`));
+  assert.deepEqual(now, at('ago:0s'));
+  const middle = store.placeOf(actor.id, { kind: 'seq', seq: 20 }, host.timeMs);
+  assert.deepEqual(store.label(actor.id, 'here', { kind: 'seq', seq: 20 }, host.timeMs), middle);
+  assert.deepEqual(at('label:here'), middle);
+  assert.throws(() => store.label(actor.id, 'here', { kind: 'now' }, host.timeMs), { code: 'label-exists' });
+  assert.throws(() => store.label(actor.id, '../x', { kind: 'now' }, host.timeMs), { code: 'label-bad' });
+  assert.throws(() => at('seq:100000'), { code: 'point-missing' });
+  assert.throws(() => at('unit:0'), { code: 'point-bad' });
+  assert.throws(() => at('label:there'), { code: 'label-missing', message: /this actor has here/ });
+  store.unlabel(actor.id, 'here');
+  assert.throws(() => at('label:here'), { code: 'label-missing', message: /this actor has none/ });
+});
+
+test('pages have every message once, in order, from any message on', async () => {
+  const host = new TimedHost(seeded(5), 2);
+  const store = new TimelineStore(await temporaryDirectory(), BOUNDS);
+  for (let unit = 0; unit < 500; unit++) host.give(store, [host.next()]);
+  const [actor] = host.actors;
+  assert.ok(actor !== undefined);
+  const seen: number[] = [];
+  for (let from: number | undefined = 1; from !== undefined;) {
+    const asked = { from: { kind: 'seq', seq: from } as const, to: undefined, limit: 100 };
+    const page = store.page(actor.id, asked, host.timeMs);
+    assert.ok(page.entries.length <= 100);
+    seen.push(...page.entries.map(({ seq }) => seq));
+    from = page.next;
+  }
+  assert.deepEqual(
+    seen,
+    Array.from({ length: actor.seq }, (_, at) => at + 1),
+  );
+  const part = { from: { kind: 'seq', seq: 300 } as const, to: { kind: 'seq', seq: 303 } as const, limit: 100 };
+  assert.deepEqual(
+    store.page(actor.id, part, host.timeMs).entries.map(({ seq }) => seq),
+    [300, 301, 302, 303],
+  );
+});
+
+test('a file that is cut at any byte, as a kill leaves it, goes on with the units of the log', async () => {
+  const host = new TimedHost(seeded(3), 1);
+  const directory = await temporaryDirectory();
+  const store = new TimelineStore(directory, BOUNDS);
+  for (let unit = 0; unit < 6; unit++) host.give(store, [host.next()]);
+  const [actor] = host.actors;
+  assert.ok(actor !== undefined);
+  const path = join(directory, 'timeline', Buffer.from(actor.id).toString('hex'), '00000001.tl');
+  const whole = readFileSync(path);
+  const random = seeded(4);
+  for (let cut = 0; cut < whole.length; cut += 1 + random.below(40)) {
+    writeFileSync(path, whole);
+    truncateSync(path, cut);
+    const again = new TimelineStore(directory, BOUNDS);
+    host.give(again, host.frames);
+    assert.ok(compareAll(again, host) > 0 || cut < 200, `cut at ${cut}`);
+    const now = again.stateAt(actor.id, { kind: 'now' }, host.timeMs);
+    assert.equal(now.sha256.heap, host.noted.at(-1)?.heap, `cut at ${cut}`);
+  }
+});
+
+test('a disk that is full is told, and behind the gap the timeline begins anew', async () => {
+  const host = new TimedHost(seeded(9), 2);
+  const directory = await temporaryDirectory();
+  let room = 30_000;
+  const store = new TimelineStore(directory, BOUNDS, (descriptor, bytes) => {
+    const written = bytes.subarray(0, Math.max(0, room));
+    room -= bytes.length;
+    writeSync(descriptor, written);
+    if (written.length < bytes.length) throw new Error('ENOSPC: no space left on device');
+  });
+  let failures = 0;
+  for (let unit = 0; unit < 200; unit++) {
+    try {
+      host.give(store, [host.next()]);
+    } catch (error) {
+      assert.match(String(error), /ENOSPC/);
+      failures++;
+      if (failures === 3) room = Infinity;
+    }
+  }
+  assert.equal(failures, 3);
+  // Messages before the gap have other numbers in the timeline than the actor gave them: only the newest are compared.
+  for (const { id } of host.actors) {
+    const last = host.noted.findLast((noted) => noted.id === id);
+    assert.equal(store.stateAt(id, { kind: 'now' }, host.timeMs).sha256.heap, last?.heap);
+  }
+});
+
+test('a flipped bit is told with its place, and points behind the next base are read', async () => {
+  const host = new TimedHost(seeded(21), 1);
+  const directory = await temporaryDirectory();
+  const store = new TimelineStore(directory, { ...BOUNDS, bytes: 2 ** 20 });
+  for (let unit = 0; unit < 800; unit++) host.give(store, [host.next()]);
+  const [actor] = host.actors;
+  assert.ok(actor !== undefined);
+  const folder = join(directory, 'timeline', Buffer.from(actor.id).toString('hex'));
+  const [oldest = ''] = readdirSync(folder).filter((name) => name.endsWith('.tl'));
+  const bytes = readFileSync(join(folder, oldest));
+  const at = Math.floor(bytes.length / 2);
+  bytes[at] = (bytes[at] ?? 0) ^ 4;
+  writeFileSync(join(folder, oldest), bytes);
+  const again = new TimelineStore(directory, { ...BOUNDS, bytes: 2 ** 20 });
+  const last = host.noted.at(-1);
+  assert.equal(again.stateAt(actor.id, { kind: 'now' }, host.timeMs).sha256.heap, last?.heap);
+  const all = { from: undefined, to: undefined, limit: 1_000 };
+  assert.throws(() => again.page(actor.id, all, host.timeMs), { code: 'timeline-damaged', message: /at byte \d+/ });
+});
+
+for (const count of [1, 200])
+  test(`the bound of bytes holds with ${count} busy actors, and the newest states stay`, async () => {
+    const host = new TimedHost(seeded(count), count);
+    const directory = await temporaryDirectory();
+    const bounds = { ...BOUNDS, bytes: 4 * 2 ** 20 };
+    const store = new TimelineStore(directory, bounds);
+    for (let round = 0; round < (count === 1 ? 12_000 : 120); round++) {
+      host.give(store, [host.next()]);
+      assert.ok(store.figures.bytes < bounds.bytes + 2 ** 20, `${store.figures.bytes}`);
+    }
+    const root = join(directory, 'timeline');
+    const sizes = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    const bytes = sizes.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+    assert.ok(bytes < bounds.bytes + 2 ** 20, `${bytes} bytes on the disk`);
+    if (count === 1)
+      assert.equal(
+        store.stateAt(host.actors[0]?.id ?? new Uint8Array(10), { kind: 'now' }, 0).seq,
+        host.actors[0]?.seq,
+      );
+  });
+
+test('what is too old goes, except what a label needs', async () => {
+  const host = new TimedHost(seeded(31), 1);
+  const store = new TimelineStore(await temporaryDirectory(), { ...BOUNDS, seconds: 600 });
+  const [actor] = host.actors;
+  assert.ok(actor !== undefined);
+  const id = actor.id;
+  for (let unit = 0; unit < 2_000; unit++) host.give(store, [host.next()]);
+  const first = store.placeOf(id, { kind: 'start' }, host.timeMs);
+  assert.ok(host.timeMs - first.timeMs < 600_000 * 1.6, 'messages that are too old are kept');
+  assert.ok(host.timeMs - first.timeMs > 600_000 * 0.9, 'messages go too early');
+  store.label(id, 'kept', { kind: 'start' }, host.timeMs);
+  for (let unit = 0; unit < 2_000; unit++) host.give(store, [host.next()]);
+  assert.equal(store.placeOf(id, { kind: 'label', label: 'kept' }, host.timeMs).seq, first.seq);
+});
