@@ -1,6 +1,7 @@
 import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
 import { CanisterService, type CanisterServiceOptions } from '../subsystems/canisters/canister-service.ts';
 import { Canisters, ManifestActors } from '../subsystems/canisters/index.ts';
+import { PastActors } from '../subsystems/canisters/past/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Compatibility } from '../subsystems/compatibility/index.ts';
 import { Compiler } from '../subsystems/compiler/index.ts';
@@ -17,6 +18,7 @@ export const canistersPlugin = definePlugin({
   alsoProvides: [
     face(ManagementBackend, (canisters: CanisterService) => canisters.backend),
     face(ManifestActors, (canisters: CanisterService) => canisters.started),
+    face(PastActors, (canisters: CanisterService) => canisters.past),
   ],
   requires: {
     execution: Execution,

@@ -2,6 +2,7 @@ import { Clock, definePlugin, Logger, Readiness } from '../kernel/index.ts';
 import { Agents } from '../subsystems/agents/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { PastActors } from '../subsystems/canisters/past/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Gateway } from '../subsystems/gateway/index.ts';
 import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
@@ -31,6 +32,7 @@ export const httpPlugin = definePlugin({
     openApi: OpenApi,
     variables: Variables,
     timeline: Timeline,
+    past: PastActors,
     mopsClosures: MopsClosures,
     inspector: Inspector,
     clock: Clock,

@@ -50,6 +50,7 @@ import { MessageHistories } from './message-histories.ts';
 import { MessageTraces } from './message-traces.ts';
 import { NumberRows } from './number-rows.ts';
 import { openMethods } from './open-methods.ts';
+import { KeptPastActors } from './past-actors.ts';
 import { OperatedCanisters } from './operator-requests.ts';
 import { PreparedModules } from './prepared-modules.ts';
 import type { ReplayBudget } from './replay-budget.ts';
@@ -89,6 +90,7 @@ export class CanisterService implements Canisters {
   readonly backend: HostBackend;
   readonly started: StartedActors;
   readonly operator: OperatedCanisters;
+  readonly past: KeptPastActors;
   readonly #needs: CanisterServiceDependencies;
   readonly #directory: CanisterDirectory;
   readonly #histories: MessageHistories;
@@ -153,6 +155,7 @@ export class CanisterService implements Canisters {
       operator,
     };
     this.started = new StartedActors({ ...parts, ...started });
+    this.past = new KeptPastActors({ ...parts, deployments, settled, backend: () => this.backend });
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });
   }
 

@@ -14,7 +14,7 @@ import type { Admission, CodeLocks } from '../scheduler/index.ts';
 import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterMaker } from './canister-maker.ts';
-import type { CanisterRecord, RecordedCode } from './canister-record.ts';
+import type { CanisterRecord, NewRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
 import type { ChangeTurns } from './change-turns.ts';
 import { type CodeChangesDependencies, CodeChanges, type GivenInterface } from './code-changes.ts';
@@ -83,18 +83,7 @@ export class Deployments {
     options: InstallOptions,
     given: GivenInterface = { kept: options.candidText, fresh: undefined },
   ): Promise<CanisterRecord> {
-    if (!NAME.test(name)) {
-      throw new ServerError(
-        'invalid',
-        'actor-name-bad',
-        `${quotedName(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
-      );
-    }
-    if (this.#installing.has(name) || this.#needs.directory.findByName(name) !== undefined) {
-      throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
-    }
-    this.#installing.add(name);
-    try {
+    return await this.#taking(name, async () => {
       const code = await this.#changes.prepare(name, moduleBytes, given);
       const argument = await this.#changes.encodeArgument(code.candid, options.argument);
       const record = this.#needs.maker.make({
@@ -108,17 +97,57 @@ export class Deployments {
         readFiles: options.readFiles,
         isInstalled: true,
       });
-      await this.inTurn(record, async () => {
-        try {
-          await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
-        } catch (error) {
-          this.forget(record);
-          throw error;
-        }
+      await this.#filled(record, async () => {
+        await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
       });
-      this.#needs.directory.accept(name);
       this.#noteDeployment(record, 'install', options.caller);
       return record;
+    });
+  }
+
+  /** Makes an actor whose code and state `fill` puts in place; nothing of it stays if that fails. */
+  async placeFilled(
+    name: string,
+    spec: Omit<NewRecord, 'name' | 'isInstalled'>,
+    caller: Uint8Array,
+    fill: (record: CanisterRecord) => Promise<void>,
+  ): Promise<CanisterRecord> {
+    return await this.#taking(name, async () => {
+      const record = this.#needs.maker.make({ ...spec, name, isInstalled: true });
+      await this.#filled(record, () => fill(record));
+      this.#noteDeployment(record, 'install', caller);
+      return record;
+    });
+  }
+
+  /** Nothing of an actor that is made with its code stays, if that fails. */
+  async #filled(record: CanisterRecord, fill: () => Promise<void>): Promise<void> {
+    await this.inTurn(record, async () => {
+      try {
+        await fill();
+      } catch (error) {
+        this.forget(record);
+        throw error;
+      }
+    });
+    this.#needs.directory.accept(record.name);
+  }
+
+  /** Makes an actor of that name. Throws ServerError `actor-name-bad`, `actor-exists`. */
+  async #taking(name: string, make: () => Promise<CanisterRecord>): Promise<CanisterRecord> {
+    if (!NAME.test(name)) {
+      throw new ServerError(
+        'invalid',
+        'actor-name-bad',
+        `${quotedName(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
+      );
+    }
+    if (this.#installing.has(name) || this.#needs.directory.findByName(name) !== undefined) {
+      throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
+    }
+    this.#installing.add(name);
+    try {
+      return await make();
     } finally {
       this.#installing.delete(name);
     }

@@ -22,6 +22,7 @@ import { metricsHandlers } from './routes/metrics.ts';
 import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
 import { outputHandlers } from './routes/output.ts';
+import { pastHandlers } from './routes/past.ts';
 import { publicHandlers } from './routes/public.ts';
 import { settingsHandlers } from './routes/settings.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
@@ -60,6 +61,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...snapshotHandlers(host),
     ...variablesHandlers(host),
     ...timelineHandlers(host),
+    ...pastHandlers(host),
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));

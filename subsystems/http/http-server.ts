@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Agents } from '../agents/index.ts';
 import type { Auth } from '../auth/index.ts';
+import type { PastActors } from '../canisters/past/index.ts';
 import { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
@@ -97,6 +98,7 @@ export interface HttpServerNeeds {
   readonly openApi: OpenApi;
   readonly variables: Variables;
   readonly timeline: Timeline;
+  readonly past: PastActors;
   readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly clock: Clock;

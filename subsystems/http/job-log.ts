@@ -32,6 +32,9 @@ export type JobKind =
   | 'timeline'
   | 'past-state'
   | 'label'
+  | 'restore'
+  | 'fork'
+  | 'past-query'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

@@ -25,7 +25,7 @@ export function mustAsk({ candid }: Canister, isLossless: boolean): boolean {
 /** Returns the form by the method's types; the lossless form describes itself and so works without types. */
 export function jsonFormOf(
   codec: Pick<Codec, 'untyped'>,
-  canister: Canister,
+  canister: Pick<Canister, 'id' | 'controllers' | 'name' | 'module' | 'candid' | 'candidProblem'>,
   method: string,
   isLossless: boolean,
   caller: Uint8Array,
@@ -41,7 +41,10 @@ export function jsonFormOf(
   throw new ServerError('invalid', 'no-interface', reason);
 }
 
-function whyUndescribed({ name, candid, candidProblem }: Canister, method: string): string {
+function whyUndescribed(
+  { name, candid, candidProblem }: Pick<Canister, 'name' | 'candid' | 'candidProblem'>,
+  method: string,
+): string {
   if (candid !== undefined) return `the Candid interface of ${name} does not describe method ${JSON.stringify(method)}`;
   if (candidProblem === undefined) return `actor ${name} has no Candid interface`;
   return `the Candid interface of ${name} was not understood (${candidProblem})`;

@@ -15,6 +15,8 @@ export interface RouteSpec {
    * (of `/watch`: that each query names). `any`: every token will do. Without a scope, the route takes no such token.
    */
   readonly scope?: HostScope | ActorScope | 'any';
+  /** A further scope that such a token needs, of the actor that the path names. */
+  readonly alsoScope?: ActorScope;
   /**
    * Query parameters by name, with the value or the values that a parameter takes, or undefined if the route reads the
    * value itself.

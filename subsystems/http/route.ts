@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
+import type { PastActors } from '../canisters/past/index.ts';
 import type { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
@@ -89,6 +90,7 @@ export interface RouteHost {
   readonly mopsClosures: MopsClosures;
   readonly variables: Variables;
   readonly timeline: Timeline;
+  readonly past: PastActors;
   readonly inspector: Inspector;
   readonly readiness: Readiness;
   readonly clock: Clock;

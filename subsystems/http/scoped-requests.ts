@@ -26,7 +26,7 @@ export function admitScoped(
   grant: Grant,
 ): void {
   if (spec.access !== 'token' || grant.scopes.isWhole) return;
-  const { scope } = spec;
+  const { scope, alsoScope } = spec;
   if (scope === undefined)
     throw scopeMissing(`* (${spec.method} ${readablePathOf(spec.path)} has no scope of its own)`);
   claimCaller(request, grant);
@@ -36,6 +36,8 @@ export function admitScoped(
   } else if (spec.path.includes('/:name')) refuseNewActor(canisters, grant, scope, parameters.name);
   else if (spec.path.includes('/:actor') && !reaches(canisters, grant, scope, parameters.actor))
     throw scopeMissing(`${scope}:${parameters.actor}`);
+  if (alsoScope !== undefined && !reaches(canisters, grant, alsoScope, parameters.actor))
+    throw scopeMissing(`${alsoScope}:${parameters.actor}`);
   // The queries of a list are looked at one by one, each with its actor.
 }
 

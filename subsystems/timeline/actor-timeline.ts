@@ -257,6 +257,8 @@ export class ActorTimeline {
             return frame.seq === point.seq ? { ...placeIn(frame), file, end: frame.end } : undefined;
         return undefined;
       }
+      case 'place':
+        return this.#last(({ unit, seq }) => unit <= point.unit && seq <= point.seq);
       case 'label': {
         const label = this.#about.labels[point.label];
         if (label === undefined)

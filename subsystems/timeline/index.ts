@@ -21,6 +21,7 @@ export const MESSAGE_KINDS = [
   'reinstall',
   'upgrade',
   'restore',
+  'fork',
 ] as const;
 export type MessageKind = (typeof MESSAGE_KINDS)[number];
 
@@ -117,8 +118,13 @@ export interface Timeline {
   label(id: Uint8Array, label: string, point: TimePoint): Promise<Place>;
   /** Frees a name. Rejects with ServerError `label-missing`. */
   unlabel(id: Uint8Array, label: string): Promise<void>;
-  /** Notes, in the unit of this turn, that an actor was restored to that place. */
-  restored(id: Uint8Array, past: PastState, now: { readonly version: number; readonly balance: bigint }): void;
+  /** Notes, in the unit of this turn, that an actor was restored to that place, or forked from there. */
+  restored(
+    kind: 'restore' | 'fork',
+    id: Uint8Array,
+    past: PastState,
+    now: { readonly version: number; readonly balance: bigint },
+  ): void;
   /** Numbers for operators. */
   readonly numbers: readonly ShownNumber[];
 }

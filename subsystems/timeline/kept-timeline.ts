@@ -139,6 +139,7 @@ export class KeptTimeline implements Timeline, MessageNotes {
   }
 
   restored(
+    kind: 'restore' | 'fork',
     id: Uint8Array,
     { heapBytes, stableBytes, seq }: PastState,
     { version, balance }: { readonly version: number; readonly balance: bigint },
@@ -147,7 +148,7 @@ export class KeptTimeline implements Timeline, MessageNotes {
     const instantMs = this.#needs.clock.nowMs();
     const sizes = { heapBytes, stableBytes, version, balance, instantMs };
     const argument = Buffer.from(`seq:${seq}`);
-    this.#note(id, { kind: 'restore', outcome: 'done', method: '', argument, ...none, ...sizes });
+    this.#note(id, { kind, outcome: 'done', method: '', argument, ...none, ...sizes });
   }
 
   // ---- units

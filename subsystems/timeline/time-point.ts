@@ -11,7 +11,9 @@ export type TimePoint =
   /** Milliseconds since 1970. */
   | { readonly kind: 'time'; readonly timeMs: number }
   | { readonly kind: 'ago'; readonly ms: number }
-  | { readonly kind: 'label'; readonly label: string };
+  | { readonly kind: 'label'; readonly label: string }
+  /** A place that a timeline has told; no text names one. */
+  | { readonly kind: 'place'; readonly seq: number; readonly unit: number };
 
 const MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const AGO = /^(\d{1,12})(ms|s|m|h|d)$/;

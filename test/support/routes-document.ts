@@ -37,7 +37,11 @@ export function routesDocument(): string {
 }
 
 /** Returns the words for who may ask: everybody, whoever has a token, or a token with a scope. */
-function neededFor({ access, scope, path }: RouteSpec): string {
+function neededFor({ alsoScope, ...spec }: RouteSpec): string {
+  return alsoScope === undefined ? mainScopeOf(spec) : `${mainScopeOf(spec)}, \`${alsoScope}:<ACTOR>\``;
+}
+
+function mainScopeOf({ access, scope, path }: RouteSpec): string {
   if (access !== 'token') return 'open';
   if (scope === undefined) return '`*`';
   if (scope === 'any') return 'any scope';

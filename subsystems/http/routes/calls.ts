@@ -2,6 +2,8 @@ import type { CallKind } from '../../ic/index.ts';
 import { type AccessOf, accessWithToken } from '../access.ts';
 import { CanisterCall } from '../canister-call.ts';
 import { type JsonForm, jsonFormOf, mustAsk } from '../json-form.ts';
+import { notOpen } from '../open-targets.ts';
+import { answerPastQuery } from '../past-query.ts';
 import { readBody } from '../request-body.ts';
 import type { Handler, Handlers, RouteHost } from '../route.ts';
 
@@ -16,11 +18,30 @@ type CallRoutes = `POST /${'call' | 'query' | 'call-json' | 'query-json'}/:actor
 export function callHandlers(host: RouteHost, accessOf?: AccessOf): Pick<Handlers, CallRoutes> {
   const calls = accessOf ?? accessWithToken(host, 'call');
   const queries = accessOf ?? accessWithToken(host, 'query');
+  // Open methods have no open past.
+  const past = accessOf === undefined ? accessWithToken(host, 'time') : undefined;
   return {
     'POST /call/:actor/:method': callHandler(host, calls, 'update', false),
-    'POST /query/:actor/:method': callHandler(host, queries, 'query', false),
+    'POST /query/:actor/:method': queryHandler(host, queries, past, false),
     'POST /call-json/:actor/:method': callHandler(host, calls, 'update', true),
-    'POST /query-json/:actor/:method': callHandler(host, queries, 'query', true),
+    'POST /query-json/:actor/:method': queryHandler(host, queries, past, true),
+  };
+}
+
+/** `past`: the rights that `?at=POINT` needs besides; undefined: the past is not told. */
+function queryHandler(host: RouteHost, accessOf: AccessOf, past: AccessOf | undefined, isJson: boolean): Handler {
+  const now = callHandler(host, accessOf, 'query', isJson);
+  return (request, response, parameters, query) => {
+    const at = query.get('at');
+    if (at === undefined) return now(request, response, parameters, query);
+    if (past === undefined) throw notOpen();
+    const { actor, method } = parameters;
+    const access = accessOf(response);
+    past(response).resolve(actor, method);
+    const canister = access.resolve(actor, method);
+    const caller = access.callerOf(request);
+    const form = { isJson, isLossless: query.has('lossless'), bodyBytesMax: access.bodyBytesMax };
+    return answerPastQuery(host, request, response, { canister, method, caller, at, ...form });
   };
 }
 

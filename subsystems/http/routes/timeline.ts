@@ -62,7 +62,7 @@ export function timelineHandlers(host: RouteHost): Pick<Handlers, TimelineRoute>
 }
 
 /** Returns the point of a parameter; undefined: it is not there. Throws ServerError `point-bad`. */
-function pointIn(query: ReadonlyMap<string, string>, name: string): TimePoint | undefined {
+export function pointIn(query: ReadonlyMap<string, string>, name: string): TimePoint | undefined {
   const text = query.get(name);
   return text === undefined ? undefined : parseTimePoint(text, `?${name}=`);
 }
@@ -76,7 +76,7 @@ function limitIn(query: ReadonlyMap<string, string>): number {
 }
 
 /** Returns a place as clients see it. */
-function shownPlace({ seq, unit, timeMs }: Place): Readonly<Record<string, unknown>> {
+export function shownPlace({ seq, unit, timeMs }: Place): Readonly<Record<string, unknown>> {
   return { seq, unit, time: new Date(timeMs).toISOString() };
 }
 
@@ -84,7 +84,7 @@ function shownMessage(entry: TimelineEntry, codec: Pick<Codec, 'previewText'>): 
   const { kind, method, caller, argument, outcome, instructions, charge, openCalls } = entry.note;
   const shown = argument.subarray(0, ARGUMENT_BYTES_MAX);
   const isCut = shown.length < argument.length;
-  const text = kind === 'restore' ? Buffer.from(argument).toString() : undefined;
+  const text = kind === 'restore' || kind === 'fork' ? Buffer.from(argument).toString() : undefined;
   return {
     ...shownPlace(entry),
     kind,

@@ -24,6 +24,7 @@ import { MopsClosures } from '../../../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../../../subsystems/openapi/index.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
 import { Timeline } from '../../../subsystems/timeline/index.ts';
+import { PastActors } from '../../../subsystems/canisters/past/index.ts';
 import { NoTimeline } from '../../../subsystems/timeline/no-timeline.ts';
 import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
@@ -33,7 +34,14 @@ import { arrived } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';
-import { CounterCanisters, counterCodec, counterMetering, RecordingLog, startHttpHost } from './counter-host.ts';
+import {
+  CounterCanisters,
+  counterCodec,
+  counterMetering,
+  NO_PAST,
+  RecordingLog,
+  startHttpHost,
+} from './counter-host.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 
 /** Time for more than one look at the open connections. */
@@ -58,6 +66,7 @@ suite('opening and closing', () => {
         openApi: new NoOpenApi(),
         variables: new NoVariables(),
         timeline: new NoTimeline(),
+        past: NO_PAST,
         mopsClosures: new NoMopsClosures(),
         clock: systemClock,
         log: new RecordingLog(),
@@ -221,6 +230,7 @@ suite('opening and closing', () => {
       given<unknown>(Inspector, new NoInspector()),
       given<unknown>(Variables, new NoVariables()),
       given<unknown>(Timeline, new NoTimeline()),
+      given<unknown>(PastActors, NO_PAST),
       scheduler,
       httpPlugin,
     ];

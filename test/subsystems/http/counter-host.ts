@@ -21,6 +21,7 @@ import {
   type UpgradeOptions,
   type UpgradeReport,
 } from '../../../subsystems/canisters/index.ts';
+import type { PastActors } from '../../../subsystems/canisters/past/index.ts';
 import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
 import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
 import { OutputReaders } from '../../../subsystems/canisters/output-readers.ts';
@@ -82,6 +83,9 @@ export const counterMetering = createMetering({
   instructionLimit: 40_000_000_000,
   startingCycles: 10n ** 20n,
 });
+
+const nothing = (): Promise<never> => Promise.reject(new Error('counters have no past'));
+export const NO_PAST: PastActors = { restore: nothing, fork: nothing, ask: nothing };
 
 type Behaviour = (call: {
   caller: Uint8Array;
@@ -501,6 +505,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       openApi,
       variables: new NoVariables(),
       timeline: new NoTimeline(),
+      past: NO_PAST,
       mopsClosures,
       inspector,
       clock,

@@ -75,10 +75,41 @@ const isOfActor = ({ path }: RouteSpec): boolean => /:actor|:name|^\/watch$/.tes
 const messageOf = ({ text }: Seen): string => (JSON.parse(text) as { message: string }).message;
 
 /** Rows that end what others of the walk need come last. */
-const WALK = GUARDED.toSorted((one, other) => Number(endsActor(one)) - Number(endsActor(other)));
+const WALK = GUARDED.filter(({ alsoScope }) => alsoScope === undefined).toSorted(
+  (one, other) => Number(endsActor(one)) - Number(endsActor(other)),
+);
 function endsActor({ scope, method }: RouteSpec): boolean {
   return scope === 'stop' || (scope === 'delete' && method === 'DELETE');
 }
+
+test('rows that need two scopes are opened by both together, and by neither alone', async (t) => {
+  const rows = GUARDED.filter(({ alsoScope }) => alsoScope !== undefined);
+  assert.ok(rows.length >= 2);
+  for (const spec of rows) {
+    const scopes = [`${spec.scope}:*`, `${spec.alsoScope}:counter`];
+    const [one = '', other = ''] = scopes;
+    const host = await startScoped(t, { one: { may: [one] }, other: { may: [other] }, both: { may: scopes } });
+    for (const name of ['one', 'other']) {
+      const seen = await ask(host, spec, 'counter', showing(name));
+      assert.equal(seen.status, 403, `${routeKeyOf(spec)} with ${name}`);
+    }
+    const seen = await ask(host, spec, 'counter', showing('both'));
+    assert.ok(![401, 403].includes(seen.status), `${routeKeyOf(spec)}: ${seen.status} ${seen.text}`);
+    assert.equal((await ask(host, spec, 'bare', showing('both'))).status, 403);
+  }
+});
+
+test('a query of the past needs the scope time besides', async (t) => {
+  const spec = GUARDED.find(({ path }) => path === '/query-json/:actor/:method');
+  assert.ok(spec !== undefined);
+  const host = await startScoped(t, { one: { may: ['query:*'] }, both: { may: ['query:*', 'time:counter'] } });
+  const past = { ...spec, path: '/query-json/:actor/get?at=seq:1' };
+  const refused = await ask(host, past, 'counter', showing('one'));
+  assert.equal(refused.status, 403);
+  assert.match(messageOf(refused), /lacks the scope time:counter/);
+  const seen = await ask(host, past, 'counter', showing('both'));
+  assert.match(messageOf(seen), /this server keeps no timeline/);
+});
 
 suite('a token with one scope', () => {
   test('every row of the table has a scope', () => {

@@ -26,6 +26,7 @@ interface Actor {
   balance: bigint;
   version: number;
   seq: number;
+  status: 'running' | 'stopped';
 }
 
 /** Hash of an actor after one of its messages. */
@@ -38,6 +39,8 @@ export interface Noted {
   readonly balance: bigint;
   readonly version: number;
   readonly globals: string;
+  /** Undefined for messages that others of their unit follow: the status is stored at its end. */
+  readonly status: string | undefined;
 }
 
 function sha256(bytes: Uint8Array): string {
@@ -68,6 +71,7 @@ export class TimedHost {
       balance: 10n ** 18n,
       version: 0,
       seq: 0,
+      status: 'running',
     }));
   }
 
@@ -113,15 +117,16 @@ export class TimedHost {
     actor.version++;
     actor.seq++;
     set.put('meta', NOTE_KEY, encodeNote(actor.id, noteOf(actor, charge)));
+    actor.status = isLast && random.oneIn(2) ? 'stopped' : 'running';
     // Numbers are stored once a unit, at its end.
     if (isLast) set.put('meta', metaKey(META.numbers, actor.id), numbersBytes(numbersOf(actor)));
     if (actor.seq === 1) set.put('meta', metaKey(META.identity, actor.id), identity());
-    this.noted.push(this.#hashes(actor));
+    this.noted.push(this.#hashes(actor, isLast));
   }
 
-  #hashes({ id, heap, stable, globals, balance, version, seq }: Actor): Noted {
+  #hashes({ id, heap, stable, globals, balance, version, seq, status }: Actor, isLast: boolean): Noted {
     const [hashed, { unit }] = [{ heap: sha256(heap), stable: sha256(stable), globals: sha256(globals) }, this];
-    return { id, seq, unit, balance, version, ...hashed };
+    return { id, seq, unit, balance, version, ...hashed, status: isLast ? status : undefined };
   }
 
   /** Returns what the storage would read of an actor now. */
@@ -163,7 +168,7 @@ function noteOf({ version, balance }: Actor, charge: number): Note {
   };
 }
 
-function numbersOf({ balance, version }: Actor): StoredNumbers {
+function numbersOf({ balance, version, status }: Actor): StoredNumbers {
   return {
     balance,
     ofMessages: { ...NO_NUMBERS, version },
@@ -175,7 +180,7 @@ function numbersOf({ balance, version }: Actor): StoredNumbers {
     lastMessageMs: 0,
     instantMs: 0,
     cyclesCharged: 0,
-    status: 'running',
+    status,
     lowMemoryHook: 'condition_not_satisfied',
   };
 }

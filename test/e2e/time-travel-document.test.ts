@@ -1,0 +1,40 @@
+/** The commands of docs/time-travel.md do what the page says. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { listingsOf } from '../support/doc-listings.ts';
+import { startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const run = promisify(execFile);
+
+test('each command of the page is answered as the page says', async (t) => {
+  const server = await startServer(t, { args: ['--state', await temporaryDirectory(), '--timeline', '86400'] });
+  for (let n = 0; n < 3; n++) assert.equal((await server.post('/call-json/counter/inc', '[]')).status, 200);
+  const listings = [...(await listingsOf('time-travel'))];
+  const answers = new Map<string, string[]>();
+  for (const [title, all] of listings)
+    for (const { text } of all.filter(({ language }) => language === 'sh'))
+      for (const line of text.split('\n').filter((each) => each.startsWith('curl '))) {
+        const command = line.replaceAll('http://127.0.0.1:7000', server.origin);
+        const { stdout } = await run('sh', ['-c', `${command} --silent --show-error --fail-with-body`]);
+        answers.set(title, [...(answers.get(title) ?? []), stdout]);
+      }
+  const [messages = '[]'] = answers.get('Messages') ?? [];
+  assert.deepEqual(
+    (JSON.parse(messages) as { kind: string }[]).map(({ kind }) => kind),
+    ['install', 'update'],
+  );
+  assert.deepEqual(answers.get('Queries of the past'), ['[1]']);
+  const [restored = '{}'] = answers.get('Restore') ?? [];
+  const { undo, ...told } = JSON.parse(restored) as Record<string, unknown>;
+  assert.equal(undo, 'seq:4');
+  assert.deepEqual(Object.keys(told), ['from', 'to', 'module', 'isModuleOther', 'openCalls', 'ms']);
+  assert.match(answers.get('Fork')?.[0] ?? '', /^[0-9a-f]{20}$/);
+  assert.equal(answers.get('Labels')?.length, 3);
+  // The restore of the page, and its fork, stay.
+  assert.equal((await server.post('/query-json/counter/get')).body, '[1]');
+  await server.post('/start/counter_then');
+  assert.equal((await server.post('/query-json/counter_then/get')).body, '[1]');
+});
