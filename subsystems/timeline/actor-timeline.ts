@@ -6,10 +6,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
 import { ServerError } from '../../kernel/index.ts';
-import { FRAME, type FrameKind, encodeFrame, FRAME_HEAD_BYTES } from './frame-format.ts';
+import { FRAME, encodeFrame, FRAME_HEAD_BYTES, type FrameHead } from './frame-format.ts';
 import type { PageAsked, Place, TimelineEntry, TimelinePage } from './index.ts';
 import { decodeNote } from './note.ts';
 import { PastRows } from './past-rows.ts';
+import type { UnitPart } from './split-unit.ts';
 import { checkLabel, type TimePoint } from './time-point.ts';
 import { type AppendBytes, damaged, type PlacedFrame, TimelineFile } from './timeline-file.ts';
 
@@ -35,6 +36,8 @@ interface About {
 interface Position extends Place {
   readonly file: number;
   readonly end: number;
+  /** True if it is within a unit: more of that follows. */
+  readonly hasMore: boolean;
 }
 
 /** A base with the file that it is in. */
@@ -128,11 +131,14 @@ export class ActorTimeline {
 
   // ---- writing
 
-  /** Adds what a message has changed, or what changed without one. */
-  add(unit: number, timeMs: number, note: Uint8Array | undefined, operations: readonly Uint8Array[]): void {
+  /** Adds what a message has changed, or what changed without one; `hasMore`: another part of the unit follows. */
+  add(
+    { unit, timeMs, hasMore }: { readonly unit: number; readonly timeMs: number; readonly hasMore: boolean },
+    { note, operations }: UnitPart,
+  ): void {
     if (note !== undefined) this.#seq++;
     const kind = note === undefined ? FRAME.change : FRAME.message;
-    this.#put(kind, { unit, seq: this.#seq, timeMs }, note ?? new Uint8Array(0), operations);
+    this.#put({ kind, hasMore, unit, seq: this.#seq, timeMs }, note ?? new Uint8Array(0), operations);
     this.#lastUnit = unit;
     this.#lastMs = timeMs;
   }
@@ -142,7 +148,7 @@ export class ActorTimeline {
     const note = Buffer.alloc(6);
     note.writeUIntLE(exact, 0, 6);
     this.#baseBytes = deflated.length;
-    this.#put(FRAME.base, this.#lastPlace, note, [deflated]);
+    this.#put({ kind: FRAME.base, hasMore: false, ...this.#lastPlace }, note, [deflated]);
     this.isBaseWanted = false;
   }
 
@@ -150,11 +156,11 @@ export class ActorTimeline {
     return { unit: this.#lastUnit, seq: this.#seq, timeMs: this.#lastMs };
   }
 
-  #put(kind: FrameKind, place: Place, note: Uint8Array, operations: readonly Uint8Array[]): void {
-    const frame = encodeFrame(kind, place, note, operations);
+  #put(head: FrameHead, note: Uint8Array, operations: readonly Uint8Array[]): void {
+    const frame = encodeFrame(head, note, operations);
     const { frames, bytes, length } = this.#pending;
     const operationBytes = frame.subarray(FRAME_HEAD_BYTES + note.length);
-    frames.push({ ...place, kind, note, operations: operationBytes, offset: length, end: length + frame.length });
+    frames.push({ ...head, note, operations: operationBytes, offset: length, end: length + frame.length });
     bytes.push(frame);
     this.#pending.length += frame.length;
   }
@@ -174,7 +180,7 @@ export class ActorTimeline {
     this.files.at(-1)?.rest(true);
     this.#begin();
     if (!isBehindGap) return;
-    this.#put(FRAME.gap, this.#lastPlace, new Uint8Array(0), []);
+    this.#put({ kind: FRAME.gap, hasMore: false, ...this.#lastPlace }, new Uint8Array(0), []);
     this.flush();
   }
 
@@ -254,7 +260,7 @@ export class ActorTimeline {
         const before = this.#last(({ seq }) => seq < point.seq);
         for (const { frame, file } of this.#following(before))
           if (frame.kind === FRAME.message && frame.seq >= point.seq)
-            return frame.seq === point.seq ? { ...placeIn(frame), file, end: frame.end } : undefined;
+            return frame.seq === point.seq ? behind(frame, file) : undefined;
         return undefined;
       }
       case 'place':
@@ -277,8 +283,7 @@ export class ActorTimeline {
       let found: Position | undefined;
       for (const frame of timelineFile.frames(from.offset, timelineFile.known.damagedAt)) {
         if (!isWithin(frame)) break;
-        if (frame.kind === FRAME.message || frame.kind === FRAME.change)
-          found = { ...placeIn(frame), file, end: frame.end };
+        if (frame.kind === FRAME.message || frame.kind === FRAME.change) found = behind(frame, file);
       }
       // Nothing but a base or the mark of a gap: the frame before is in the file before.
       if (found !== undefined) return found;
@@ -289,8 +294,7 @@ export class ActorTimeline {
 
   /** A file may begin with a base, when files before it are gone. */
   #atFirstBase(file: number): Position | undefined {
-    for (const frame of this.#file(file).frames())
-      if (frame.kind === FRAME.base) return { ...placeIn(frame), file, end: frame.end };
+    for (const frame of this.#file(file).frames()) if (frame.kind === FRAME.base) return behind(frame, file);
     return undefined;
   }
 
@@ -308,7 +312,7 @@ export class ActorTimeline {
   #exactFrom({ file, offset }: PlacedBase, exact: number): Position | undefined {
     const [base, next] = this.#twoFrom({ file, offset });
     if (base === undefined) return undefined;
-    const clean = { ...placeIn(base.frame), file: base.file, end: base.frame.end };
+    const clean = behind(base.frame, base.file);
     if (next === undefined || next.frame.unit > exact) return clean;
     return this.#behindBases(this.#last(({ unit }) => unit <= exact) ?? clean);
   }
@@ -359,7 +363,9 @@ export class ActorTimeline {
       const { known } = this.#file(file);
       for (const { offset, exact } of known.bases.toReversed()) {
         if (file === position.file && offset >= position.end) continue;
-        if (exact <= position.unit || this.#isClean({ file, offset }, exact)) return { file, offset };
+        // A base has whole units.
+        const isReached = exact < position.unit || (exact === position.unit && !position.hasMore);
+        if (isReached || this.#isClean({ file, offset }, exact)) return { file, offset };
       }
       if (known.isBehindGap) break;
     }
@@ -473,6 +479,11 @@ export class ActorTimeline {
     const names = Object.keys(this.#about.labels);
     return names.length === 0 ? 'this actor has none' : `this actor has ${names.join(', ')}`;
   }
+}
+
+/** Returns the place behind a frame. */
+function behind(frame: PlacedFrame, file: number): Position {
+  return { ...placeIn(frame), file, end: frame.end, hasMore: frame.hasMore };
 }
 
 function placeIn({ seq, unit, timeMs }: Place): Place {

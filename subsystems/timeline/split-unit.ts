@@ -6,7 +6,7 @@ import { applyWriteBatch, type Family, ID_BYTES, META, type WriteBatchVisitor } 
 import { idOfNote, NOTE_KEY } from './note.ts';
 
 /** Operations of one message, or of a change that no message made. */
-interface UnitPart {
+export interface UnitPart {
   note: Uint8Array | undefined;
   readonly operations: Uint8Array[];
 }

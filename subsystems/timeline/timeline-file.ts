@@ -30,6 +30,8 @@ interface Known {
   /** Last frame but bases. */
   last: Place | undefined;
   isBehindGap: boolean;
+  /** Where a unit begins whose last frame has not come; undefined: the last unit is whole. */
+  openUnitAt: number | undefined;
   /** Where it is damaged. */
   damagedAt: number | undefined;
 }
@@ -162,13 +164,15 @@ export class TimelineFile {
 
   /** Cuts off what a killed server has left unfinished at the end, if nothing whole can follow it. */
   cutTorn(): void {
-    const { damagedAt } = this.known;
-    if (damagedAt === undefined || !this.#isTorn(damagedAt)) return;
+    const { damagedAt, openUnitAt } = this.known;
+    const isTorn = damagedAt !== undefined && this.#isTorn(damagedAt);
+    // A unit counts with its last frame.
+    const end = damagedAt === undefined || isTorn ? (openUnitAt ?? damagedAt) : undefined;
+    if (end === undefined) return;
     const descriptor = openSync(this.path, 'r+');
     try {
-      const bytes = damagedAt === 0 ? 0 : damagedAt;
-      ftruncateSync(descriptor, bytes);
-      this.bytes = bytes;
+      ftruncateSync(descriptor, end);
+      this.bytes = end;
     } finally {
       closeSync(descriptor);
     }
@@ -188,6 +192,7 @@ export class TimelineFile {
     if (known.frames % INDEXED_FRAMES === 0) known.index.push({ unit, seq, timeMs, offset });
     if (known.frames === 0) this.firstMs = timeMs;
     known.frames++;
+    known.openUnitAt = frame.hasMore ? (known.openUnitAt ?? offset) : undefined;
     if (kind === FRAME.base) known.bases.push({ offset, exact: Buffer.from(frame.note).readUIntLE(0, 6) });
     else known.last = { unit, seq, timeMs };
     if (kind === FRAME.gap) known.isBehindGap = true;
@@ -196,7 +201,15 @@ export class TimelineFile {
 }
 
 function nothingKnown(): Known {
-  return { index: [], bases: [], frames: 0, last: undefined, isBehindGap: false, damagedAt: undefined };
+  return {
+    index: [],
+    bases: [],
+    frames: 0,
+    last: undefined,
+    isBehindGap: false,
+    openUnitAt: undefined,
+    damagedAt: undefined,
+  };
 }
 
 export function damaged(path: string, at: number): ServerError {

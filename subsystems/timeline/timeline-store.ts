@@ -152,7 +152,7 @@ export class TimelineStore {
         actor.rotate(true);
         actor.isBaseWanted = false;
       }
-      for (const { note, operations } of parts) actor.add(unit, timeMs, note, operations);
+      for (const [at, part] of parts.entries()) actor.add({ unit, timeMs, hasMore: at < parts.length - 1 }, part);
       touched.add(actor);
     }
   }

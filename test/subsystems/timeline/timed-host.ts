@@ -148,8 +148,14 @@ export class TimedHost {
   }
 
   /** Hands units to a store, as the main thread does: bases that are wanted come before the next units. */
-  give(store: TimelineStore, frames: readonly Buffer[]): void {
-    for (const id of store.take(Buffer.concat(frames), this.timeMs).bases) store.base(id, this.imageOf(id));
+  give(store: TimelineStore, frames: readonly Buffer[], lateMax = 3): void {
+    const late: Buffer[] = [];
+    for (const id of store.take(Buffer.concat(frames), this.timeMs).bases) {
+      // Commits go on while a base is read: it has what the timeline does not have yet.
+      if (late.length < lateMax && this.#random.oneIn(3)) late.push(this.next());
+      store.base(id, this.imageOf(id));
+    }
+    if (late.length > 0) this.give(store, late, 0);
   }
 }
 

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync, write
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import { parseTimePoint } from '../../../subsystems/timeline/index.ts';
+import { parseTimePoint, type TimelinePage } from '../../../subsystems/timeline/index.ts';
 import { TimelineStore } from '../../../subsystems/timeline/timeline-store.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
@@ -128,6 +128,13 @@ test('a file that is cut at any byte, as a kill leaves it, goes on with the unit
     assert.ok(compareAll(again, host) > 0 || cut < 200, `cut at ${cut}`);
     const now = again.stateAt(actor.id, { kind: 'now' }, host.timeMs);
     assert.equal(now.sha256.heap, host.noted.at(-1)?.heap, `cut at ${cut}`);
+    const asked = { from: undefined, to: undefined, limit: 1_000 };
+    const { entries }: TimelinePage = again.page(actor.id, asked, host.timeMs);
+    assert.deepEqual(
+      entries.map(({ seq, unit }) => [seq, unit]),
+      host.noted.map(({ seq, unit }) => [seq, unit]),
+      `cut at ${cut}`,
+    );
     assert.equal(readdirSync(dirname(path)).filter((name) => name.endsWith('.tl')).length, 1, `cut at ${cut}`);
   }
 });
