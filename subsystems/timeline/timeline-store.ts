@@ -148,7 +148,7 @@ export class TimelineStore {
         continue;
       }
       this.#keepModules(split);
-      if (!actor.isEmpty && (actor.lastUnit <= this.#gapAt || actor.isDamaged)) {
+      if (!actor.isEmpty && actor.lastUnit > 0 && (actor.lastUnit <= this.#gapAt || actor.isDamaged)) {
         actor.rotate(true);
         actor.isBaseWanted = false;
       }

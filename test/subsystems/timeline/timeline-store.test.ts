@@ -12,7 +12,7 @@ import { seeded } from '../../support/seeded.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { type Noted, TimedHost } from './timed-host.ts';
 
-const BOUNDS = { seconds: 1_000_000, bytes: 2 ** 30, isSynced: false };
+const BOUNDS = { seconds: 1e9, bytes: 2 ** 30, isSynced: false };
 
 function hashesAt(store: TimelineStore, { id, seq }: Noted, host: TimedHost): Omit<Noted, 'id' | 'unit'> {
   const { sha256, balance, version, image, status, ...place } = store.stateAt(id, { kind: 'seq', seq }, host.timeMs);
