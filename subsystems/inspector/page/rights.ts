@@ -38,7 +38,6 @@ const ACTOR_WORDS = {
   settings: 'read the settings of',
   configure: 'change the settings and open methods of',
   snapshots: 'take, load and delete snapshots of',
-  time: 'see the past of',
   install: 'install or reinstall',
   upgrade: 'replace the code of',
   stop: 'stop and start',

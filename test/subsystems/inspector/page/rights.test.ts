@@ -7,7 +7,8 @@ import { type RouteSpec, ROUTES } from '../../../../subsystems/http/route-table.
 import { type ActorScope, Rights } from '../../../../subsystems/inspector/page/rights.ts';
 
 const SPECS: readonly RouteSpec[] = ROUTES;
-const SCOPES = [...new Set(SPECS.flatMap(({ scope = 'any' }) => (scope === 'any' ? [] : [scope])))];
+/** Scopes that the page has words for: it has nothing of the past yet. */
+const SCOPES = [...new Set(SPECS.flatMap(({ scope = 'any' }) => (scope === 'any' || scope === 'time' ? [] : [scope])))];
 const SHOP = { name: 'shop', id: '80000000001000010101', principal: 'bkyz2-fmaaa-aaaaa-qaaaq-cai' };
 const BLOG = { name: 'blog', id: '80000000001000020101', principal: 'rrkah-fqaaa-aaaaa-aaaaq-cai' };
 const ACTORS = [SHOP, BLOG];
