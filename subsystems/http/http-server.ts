@@ -5,7 +5,6 @@ import type { FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Agents } from '../agents/index.ts';
 import type { Auth } from '../auth/index.ts';
-import type { PastActors } from '../canisters/past/index.ts';
 import { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
@@ -15,7 +14,6 @@ import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Variables } from '../variables/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
-import type { Timeline } from '../timeline/index.ts';
 import { BodyBudget } from './body-budget.ts';
 import { Broadcast } from './broadcast.ts';
 import { AccessLog } from './access-log.ts';
@@ -49,7 +47,7 @@ import { ScopedAnswers } from './scoped-requests.ts';
 import { PluginAnswers, pluginRouteSpec } from './plugin-routes.ts';
 import { countedBy, createRouter } from './router.ts';
 import type { RouteSpec } from './route-table.ts';
-import type { ServedCanisters } from './route.ts';
+import type { PastServices, ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
 import { showNumbers } from './shown-numbers.ts';
@@ -85,7 +83,7 @@ const CLOSING_STALL_MS = 5000;
 // With the import, which is before the first plugin is made and its thread started.
 keepRequestsYoung();
 
-export interface HttpServerNeeds {
+export interface HttpServerNeeds extends PastServices {
   readonly agents: Agents;
   readonly auth: Auth;
   readonly readiness: Readiness;
@@ -97,8 +95,6 @@ export interface HttpServerNeeds {
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
   readonly variables: Variables;
-  readonly timeline: Timeline;
-  readonly past: PastActors;
   readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly clock: Clock;

@@ -78,8 +78,14 @@ export type ServedCanisters = Pick<
   | 'operator'
 >;
 
+/** Services for the past of actors. */
+export interface PastServices {
+  readonly timeline: Timeline;
+  readonly past: PastActors;
+}
+
 /** Services that routes work with. */
-export interface RouteHost {
+export interface RouteHost extends PastServices {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup' | 'figures'>;
@@ -89,8 +95,6 @@ export interface RouteHost {
   readonly typeTables: Pick<TypeTables, 'tableOf'>;
   readonly mopsClosures: MopsClosures;
   readonly variables: Variables;
-  readonly timeline: Timeline;
-  readonly past: PastActors;
   readonly inspector: Inspector;
   readonly readiness: Readiness;
   readonly clock: Clock;

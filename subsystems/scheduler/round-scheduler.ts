@@ -139,7 +139,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     handle: number,
   ): { readonly id: Uint8Array; readonly module: ModuleInfo | undefined; readonly openCalls: number } | undefined {
     const canister = this.#parts.canisters.ifAny(handle);
-    return canister && { id: canister.id, module: canister.module, openCalls: canister.openCount };
+    return canister && { id: canister.id, module: canister.module, openCalls: canister.workIfAny?.openCalls.size ?? 0 };
   }
 
   stateOf(handle: number): AsScheduled {

@@ -126,11 +126,6 @@ export class ScheduledCanister implements AsScheduled {
     return this.#work?.firingMs ?? this.timerMs;
   }
 
-  /** Number of calls that wait for their answers. */
-  get openCount(): number {
-    return this.#work?.openCalls.size ?? 0;
-  }
-
   get openCounts(): readonly OpenCallsEntry[] {
     const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
     for (const { context, callee, callbacks } of this.#work?.openCalls ?? []) {
