@@ -7,20 +7,20 @@ import type { EvictionOptions } from '../subsystems/scheduler/eviction.ts';
 import type { IdempotencyOptions } from '../subsystems/scheduler/idempotency/idempotency.ts';
 import type { TickingOptions } from '../subsystems/scheduler/ticking.ts';
 import { Storage } from '../subsystems/storage/index.ts';
-import { MessageNotes } from '../subsystems/timeline/index.ts';
+import { Timeline } from '../subsystems/timeline/index.ts';
 
 export const schedulerPlugin = definePlugin({
   name: 'scheduler',
   provides: Scheduler,
   alsoProvides: [face(SchedulerSetup, (scheduler: RoundScheduler) => scheduler)],
-  requires: { execution: Execution, metering: Metering, storage: Storage, notes: MessageNotes, clock: Clock },
+  requires: { execution: Execution, metering: Metering, storage: Storage, timeline: Timeline, clock: Clock },
   neededBecause: 'every message goes through it',
   create: (
-    { execution, metering, storage, notes, clock },
+    { execution, metering, storage, timeline, clock },
     { config, log }: { readonly config: TickingOptions & EvictionOptions & IdempotencyOptions; readonly log: Logger },
   ) => {
     const scheduler: RoundScheduler = new RoundScheduler(
-      { execution: notes.noting(execution, (handle) => scheduler.notedActor(handle)), clock, storage, log },
+      { execution: timeline.noting(execution, (handle) => scheduler.notedActor(handle)), clock, storage, log },
       { ...config, queryInstructionsMax: metering.policy.instructionLimit },
     );
     return scheduler;

@@ -1,5 +1,5 @@
 import { definePlugin, face, Logger } from '../kernel/index.ts';
-import { ActorUnits, UnitSource } from '../subsystems/archive/index.ts';
+import { UnitSource } from '../subsystems/archive/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import { FollowingStorage } from '../subsystems/storage/following-storage.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
@@ -24,19 +24,12 @@ interface StorageConfig {
 }
 
 /** Storage with what an archive takes of it; undefined: nothing can be archived. */
-type ArchivedStorage = OpenableStorage &
-  Pick<Partial<FollowingStorage>, 'follow'> & {
-    readonly units?: UnitSource;
-    readonly actorUnits?: ActorUnits;
-  };
+type ArchivedStorage = OpenableStorage & Pick<Partial<FollowingStorage>, 'follow'> & { readonly units?: UnitSource };
 
 export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
-  alsoProvides: [
-    face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units),
-    face(ActorUnits, ({ actorUnits = new NoUnits() }: ArchivedStorage) => actorUnits),
-  ],
+  alsoProvides: [face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units)],
   requires: { log: Logger },
   create: (
     { log },

@@ -156,6 +156,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     canister: 'method',
     figures: 'method',
     readAhead: 'method',
+    actorUnits: 'optional',
     backup: 'method',
     isKept: 'value',
     unit: 'value',

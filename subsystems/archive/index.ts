@@ -73,14 +73,11 @@ export const UnitSource = defineCapability<UnitSource>('unit-source');
 
 /** The units of a storage for the timeline, and what a timeline begins with. */
 export interface ActorUnits extends Omit<UnitSource, 'base'> {
-  /** False if nothing is kept, or the storage hands out no units. */
-  readonly isKept: boolean;
   /** Reads a canister as it is stored; commits go on. */
   image(id: Uint8Array): Promise<StoredImage>;
   /** Resolves with the stored module of that SHA-256; undefined: there is none. */
   module(hash: Uint8Array): Promise<Uint8Array | undefined>;
 }
-export const ActorUnits = defineCapability<ActorUnits>('actor-units');
 
 /** The archive of a server (`--archive`). */
 export interface Archive {

@@ -1,4 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
+import type { ActorUnits } from '../archive/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
@@ -154,6 +155,8 @@ export interface Storage extends CommitPort {
    * Called before the storage is opened. Without the ability it does nothing.
    */
   readAhead(family: Family, reader: AheadReader): void;
+  /** Units for timelines; undefined: the storage hands out none. */
+  readonly actorUnits?: ActorUnits | undefined;
   /** A consistent copy of everything, as of now, in pieces; see backup.ts for the format. */
   backup(): AsyncIterable<Uint8Array>;
 }

@@ -1,9 +1,8 @@
 import { ServerError } from '../../kernel/index.ts';
-import type { ActorUnits, BaseStream, StoredImage, TakeAnswer, UnitSource } from '../archive/index.ts';
+import type { BaseStream, TakeAnswer, UnitSource } from '../archive/index.ts';
 
 /** The units of a storage that keeps nothing, or whose units cannot be archived. */
-export class NoUnits implements UnitSource, ActorUnits {
-  readonly isKept = false;
+export class NoUnits implements UnitSource {
   readonly stateFormat = 0;
   readonly durable = 0;
   readonly directory = '';
@@ -13,22 +12,10 @@ export class NoUnits implements UnitSource, ActorUnits {
   }
 
   base(): Promise<BaseStream> {
-    return Promise.reject(notKept());
-  }
-
-  image(): Promise<StoredImage> {
-    return Promise.reject(notKept());
-  }
-
-  module(): Promise<undefined> {
-    return Promise.resolve(undefined);
+    const message = 'this server keeps no state that could be archived: start it with --state DIR';
+    return Promise.reject(new ServerError('invalid', 'state-not-kept', message));
   }
 
   onWaiting(): void {}
   onClosing(): void {}
-}
-
-function notKept(): ServerError {
-  const message = 'this server keeps no state that could be archived: start it with --state DIR';
-  return new ServerError('invalid', 'state-not-kept', message);
 }

@@ -89,7 +89,6 @@ export class ThreadedStorage extends CommitQueue {
 
 /** Units of a storage for one who takes them. */
 class TakenFrom implements UnitSource, ActorUnits {
-  readonly isKept = true;
   readonly #storage: ThreadedStorage;
   readonly #taker: UnitTaker;
 

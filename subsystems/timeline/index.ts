@@ -104,12 +104,28 @@ export interface PastState extends Place {
   readonly sha256: { readonly heap: string; readonly stable: string };
 }
 
+/** An actor, as the scheduler knows it. */
+export interface NotedActor {
+  readonly id: Uint8Array;
+  readonly module: ModuleInfo | undefined;
+  readonly openCalls: number;
+}
+
+/** Who notes messages for the timeline. */
+interface MessageNotes {
+  /**
+   * Returns an execution whose messages and changes of code are noted, in the unit of the turn in which they end;
+   * without a timeline, the same execution. `actorOf` is asked when a message begins, and when it has ended.
+   */
+  noting(execution: ScheduledExecution, actorOf: (handle: number) => NotedActor | undefined): ScheduledExecution;
+}
+
 /**
  * Timelines of actors. All methods reject with ServerError `timeline-off` without the flag, `timeline-damaged` for
  * files that cannot be read, and `point-missing` for a point whose state is not kept. What is durable when they are
  * called is in their answers.
  */
-export interface Timeline {
+export interface Timeline extends MessageNotes {
   readonly isOn: boolean;
   entries(id: Uint8Array, asked: PageAsked): Promise<TimelinePage>;
   placeOf(id: Uint8Array, point: TimePoint): Promise<Place>;
@@ -129,20 +145,3 @@ export interface Timeline {
   readonly numbers: readonly ShownNumber[];
 }
 export const Timeline = defineCapability<Timeline>('timeline');
-
-/** An actor, as the scheduler knows it. */
-export interface NotedActor {
-  readonly id: Uint8Array;
-  readonly module: ModuleInfo | undefined;
-  readonly openCalls: number;
-}
-
-/** Who notes messages for the timeline. */
-export interface MessageNotes {
-  /**
-   * Returns an execution whose messages and changes of code are noted, in the unit of the turn in which they end;
-   * without a timeline, the same execution. `actorOf` is asked when a message begins, and when it has ended.
-   */
-  noting(execution: ScheduledExecution, actorOf: (handle: number) => NotedActor | undefined): ScheduledExecution;
-}
-export const MessageNotes = defineCapability<MessageNotes>('message-notes');

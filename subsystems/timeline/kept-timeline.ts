@@ -11,7 +11,7 @@ import type { ShownNumber } from '../metrics/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
 import type { CommitPort } from '../storage/index.ts';
 import { JobThread } from '../threads/index.ts';
-import type { MessageNotes, Note, NotedActor, PageAsked, PastState, Place, Timeline, TimelinePage } from './index.ts';
+import type { Note, NotedActor, PageAsked, PastState, Place, Timeline, TimelinePage } from './index.ts';
 import { encodeNote, NOTE_KEY } from './note.ts';
 import { NotingExecution } from './noting-execution.ts';
 import type { TimePoint } from './time-point.ts';
@@ -34,7 +34,7 @@ const JOBS_WAITING_MAX = 64;
 const HEAP_MB = 1_024;
 const STACK_MB = 4;
 
-export class KeptTimeline implements Timeline, MessageNotes {
+export class KeptTimeline implements Timeline {
   readonly isOn = true;
   readonly #needs: TimelineNeeds;
   readonly #bounds: TimelineBounds;

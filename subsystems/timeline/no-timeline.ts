@@ -1,9 +1,9 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
-import type { MessageNotes, Timeline } from './index.ts';
+import type { Timeline } from './index.ts';
 
 /** The timeline of a server without `--timeline`: nothing is noted, and nothing can be asked. */
-export class NoTimeline implements Timeline, MessageNotes {
+export class NoTimeline implements Timeline {
   readonly isOn = false;
   readonly numbers = [];
   readonly #reason: string;

@@ -26,6 +26,7 @@ const GONE: Readonly<Record<string, readonly [path: string, status: number, reas
   openapi: ['/openapi/off', 404, /--no-openapi/],
   'mops-closure': ['/mops/closure/Main.mo', 404, /--no-mops-closure/],
   variables: ['/x/actors/off/variables', 404, /--no-variables/],
+  timeline: ['/x/time/timeline/off', 400, /--no-timeline/],
   // Without it nobody answers for its canisters: test/subsystems/ic-facade/facade.test.ts.
   'ic-facade': undefined,
   agents: ['/api/v2/status', 404, /the agent interface is off/],

@@ -39,7 +39,7 @@ let isOver = false;
 
 before(async () => {
   const directory = await temporaryDirectory();
-  const kept = ['--state', join(directory, 'state'), '--archive', join(directory, 'archive')];
+  const kept = ['--state', join(directory, 'state'), '--archive', join(directory, 'archive'), '--timeline', '3600'];
   // One of the two other actors is always asleep.
   const args = [...kept, '--auth-token', TOKEN, '--live-cap', '2'];
   server = await startServer(OWNER, { args });

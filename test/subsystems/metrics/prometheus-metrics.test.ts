@@ -498,7 +498,8 @@ function archiveNumbers(): readonly ShownNumber[] {
 
 function timelineNumbers(): readonly ShownNumber[] {
   const storage = { unit: new WriteBatch(), markDirty: assert.fail, onSeal: () => undefined };
-  const needs = { storage: { ...storage, settled: assert.fail }, units: new NoUnits(), clock: new FakeClock() };
+  const units = Object.assign(new NoUnits(), { image: () => assert.fail(), module: () => assert.fail() });
+  const needs = { storage: { ...storage, settled: assert.fail }, units, clock: new FakeClock() };
   const log = { info: assert.fail, warn: assert.fail };
   return new KeptTimeline({ ...needs, log }, { seconds: 60, bytes: 1, isSynced: true }).numbers;
 }
