@@ -1,5 +1,4 @@
 import { defineCapability } from '../../kernel/index.ts';
-import type { StoredCanister } from '../storage/index.ts';
 
 export { forgetIdentity } from './identity.ts';
 export { frameHeader, FRAME_BYTES, readFrame, SEGMENT_BYTES, segmentHeader } from './segment-format.ts';
@@ -40,15 +39,6 @@ export interface BaseStream {
 /** Who takes units of a storage; each taker has units of its own, and goes at its own pace. */
 export type UnitTaker = 'archive' | 'timeline';
 
-/** Rows of one canister, as they are stored. */
-export interface StoredImage extends StoredCanister {
-  /** The newest unit when the reading began, and when it had ended: pages may be of any unit between them. */
-  readonly from: number;
-  readonly until: number;
-  readonly identity: Uint8Array | undefined;
-  readonly numbers: Uint8Array | undefined;
-}
-
 /**
  * Durable units of a storage, for one taker: each is handed out once, in order, beginning with those that the start
  * found in the step log.
@@ -70,14 +60,6 @@ export interface UnitSource {
   onClosing(closing: () => Promise<void>): void;
 }
 export const UnitSource = defineCapability<UnitSource>('unit-source');
-
-/** The units of a storage for the timeline, and what a timeline begins with. */
-export interface ActorUnits extends Omit<UnitSource, 'base'> {
-  /** Reads a canister as it is stored; commits go on. */
-  image(id: Uint8Array): Promise<StoredImage>;
-  /** Resolves with the stored module of that SHA-256; undefined: there is none. */
-  module(hash: Uint8Array): Promise<Uint8Array | undefined>;
-}
 
 /** The archive of a server (`--archive`). */
 export interface Archive {

@@ -1,5 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
-import type { ActorUnits } from '../archive/index.ts';
+import type { UnitSource } from '../archive/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
@@ -125,6 +125,23 @@ export interface AheadReader {
   wanted(keys: readonly Uint8Array[]): readonly Uint8Array[];
   /** Resolves when the next one may come. */
   take(key: Uint8Array, value: Uint8Array): Promise<void>;
+}
+
+/** Rows of one canister, as they are stored. */
+export interface StoredImage extends StoredCanister {
+  /** The newest unit when the reading began, and when it had ended: pages may be of any unit between them. */
+  readonly from: number;
+  readonly until: number;
+  readonly identity: Uint8Array | undefined;
+  readonly numbers: Uint8Array | undefined;
+}
+
+/** The units of a storage for the timeline, and what a timeline begins with. */
+export interface ActorUnits extends Omit<UnitSource, 'base'> {
+  /** Reads a canister as it is stored; commits go on. */
+  image(id: Uint8Array): Promise<StoredImage>;
+  /** Resolves with the stored module of that SHA-256; undefined: there is none. */
+  module(hash: Uint8Array): Promise<Uint8Array | undefined>;
 }
 
 /** The state of this host. Reads see every unit handed over before, durable or not. */

@@ -4,9 +4,8 @@
  * the state cannot go on.
  */
 import { ServerError } from '../../kernel/index.ts';
-import type { StoredImage } from '../archive/index.ts';
 import { BackupReader } from './backup.ts';
-import type { StorageFigures, StoredCanister } from './index.ts';
+import type { StorageFigures, StoredCanister, StoredImage } from './index.ts';
 import type { StateReader } from './state-reader.ts';
 import { type ArchiveRequest, carried, type FromStorage, type StorageRequest } from './storage-wire.ts';
 import type { Family, TableReader } from './tables.ts';

@@ -10,8 +10,8 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import type { StoredImage, TakeAnswer, UnitTaker } from '../archive/index.ts';
-import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
+import type { TakeAnswer, UnitTaker } from '../archive/index.ts';
+import type { PackedRecords, StorageFigures, StoredCanister, StoredImage } from './index.ts';
 import type { TablesKind } from './open-tables.ts';
 import type { Entry, Family } from './tables.ts';
 

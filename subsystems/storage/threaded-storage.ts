@@ -1,12 +1,13 @@
 /** The commit queue of a server with a state directory, which a thread of its own writes to. */
 import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
-import type { ActorUnits, BaseStream, StoredImage, TakeAnswer, UnitSource, UnitTaker } from '../archive/index.ts';
+import type { BaseStream, TakeAnswer, UnitSource, UnitTaker } from '../archive/index.ts';
 import { EarlyWake } from '../threads/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
 import { FORMAT } from './format-steps.ts';
 import type { TablesKind } from './open-tables.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
+import type { ActorUnits, StoredImage } from './index.ts';
 import { type FromStorageThread, OPEN, ROUSED_US, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
 
 interface ThreadedStorageOptions {

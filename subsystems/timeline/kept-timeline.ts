@@ -5,11 +5,10 @@
  * Main thread.
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import type { ActorUnits } from '../archive/index.ts';
 import { NO_BYTES } from '../bytes/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
-import type { CommitPort } from '../storage/index.ts';
+import type { ActorUnits, CommitPort } from '../storage/index.ts';
 import { JobThread } from '../threads/index.ts';
 import type { Note, NotedActor, PageAsked, PastState, Place, Timeline, TimelinePage } from './index.ts';
 import { encodeNote, NOTE_KEY } from './note.ts';

@@ -1,5 +1,5 @@
 /** Requests to the timeline thread, and its answers. */
-import type { StoredImage } from '../archive/index.ts';
+import type { StoredImage } from '../storage/index.ts';
 import type { PageAsked, PastState, Place, TimelinePage } from './index.ts';
 import type { TimePoint } from './time-point.ts';
 import type { Taken, TimelineBounds, TimelineFigures } from './timeline-store.ts';

@@ -14,10 +14,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { ServerError } from '../../kernel/index.ts';
-import { readFrame, type StoredImage } from '../archive/index.ts';
+import { readFrame } from '../archive/index.ts';
 import { PAGE_BYTES, PageEntries } from '../bytes/index.ts';
 import { readIdentity } from '../canisters/stored/index.ts';
-import { memoryId, META, metaKey, type StoredPages, WriteBatch } from '../storage/index.ts';
+import { memoryId, META, metaKey, type StoredImage, type StoredPages, WriteBatch } from '../storage/index.ts';
 import { ActorTimeline } from './actor-timeline.ts';
 import type { PageAsked, PastState, Place, TimelinePage } from './index.ts';
 import { splitUnit, type SplitUnit } from './split-unit.ts';

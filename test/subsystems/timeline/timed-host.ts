@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { serialize } from 'node:v8';
-import { frameHeader, type StoredImage } from '../../../subsystems/archive/index.ts';
+import { frameHeader } from '../../../subsystems/archive/index.ts';
 import { numbersBytes, type StoredNumbers } from '../../../subsystems/canisters/stored/index.ts';
 import { NO_NUMBERS } from '../../../subsystems/ic/index.ts';
-import { META, metaKey, WriteBatch } from '../../../subsystems/storage/index.ts';
+import { META, metaKey, type StoredImage, WriteBatch } from '../../../subsystems/storage/index.ts';
 import type { Note } from '../../../subsystems/timeline/index.ts';
 import { encodeNote, NOTE_KEY } from '../../../subsystems/timeline/note.ts';
 import type { TimelineStore } from '../../../subsystems/timeline/timeline-store.ts';
