@@ -49,10 +49,13 @@ export const CORES: Readonly<Record<string, Core>> = {
   ...(agent2 !== undefined && { '@dfinity/agent 2': agent2 }),
 };
 
+/** Names of reject codes, by code. */
+const REJECT_CODES = ['', 'SysFatal', 'SysTransient', 'DestinationInvalid', 'CanisterReject', 'CanisterError'];
+
 /** Returns a pattern for the error of a rejection: clients show its parts in orders and quotes of their own. */
 export function rejection(code: number, errorCode: string, message = ''): RegExp {
   const certified = `(?=[^]*Reject code"?: "?${code})(?=[^]*${errorCode})`;
-  // Version 2 shows no numbers of queries.
-  const query = `(?=[^]*"Code": "Canister${code === 5 ? 'Error' : 'Reject'}")`;
+  // Version 2 shows the code of a query by its name.
+  const query = `(?=[^]*"Code": "${REJECT_CODES[code]}")`;
   return new RegExp(`^(?:${certified}|${query})[^]*${message}`);
 }
