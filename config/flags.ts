@@ -366,7 +366,8 @@ export const FLAGS = {
     min: 0,
     max: 31_536_000,
     summary:
-      'Keep for so long what every message of every actor was and changed, in the directory of --state: the past can be listed, asked, forked and restored.',
+      'Keep for so long what every message of every actor was and changed, in the directory of --state: the past can be ' +
+      'listed, asked, forked and restored.',
   }),
   'timeline-bytes': integer({
     group: 'storage',

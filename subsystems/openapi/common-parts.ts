@@ -21,7 +21,8 @@ export const PARAMETERS: JsonSchema = {
     name: 'x-caller',
     in: 'header',
     description:
-      'The principal in whose name the method is called. A claim that nobody checks; default: anonymous. 403 where the server runs with --no-claims.',
+      'The principal in whose name the method is called. A claim that nobody checks; default: anonymous. 403 where the ' +
+      'server runs with --no-claims.',
     schema: { type: 'string', pattern: '^[a-z2-7]{1,5}(-[a-z2-7]{1,5})*$' },
     example: '2vxsx-fae',
   },

@@ -40,7 +40,8 @@ suite('/events', () => {
     for (const header of [
       'svc-version: 9.8.7',
       'access-control-allow-origin: *',
-      'access-control-expose-headers: svc-version, svc-message, retry-after, www-authenticate, etag, content-disposition, svc-next, svc-reach, svc-at',
+      'access-control-expose-headers: svc-version, svc-message, retry-after, www-authenticate, etag, ' +
+        'content-disposition, svc-next, svc-reach, svc-at',
       'content-type: text/event-stream; charset=utf-8',
       'cache-control: no-store',
       'x-accel-buffering: no',
