@@ -5,7 +5,7 @@ import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
-export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey } from './keyspace.ts';
+export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey, STATE_ROWS } from './keyspace.ts';
 export {
   ANSWER_INDEX,
   contextNumberOf,

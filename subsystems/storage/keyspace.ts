@@ -93,8 +93,8 @@ export function answersKey(id: Uint8Array, number: number): Uint8Array {
   return key;
 }
 
-/** Rows of `meta` that there are once for each canister. */
-const OWN_ROWS = [
+/** Rows of `meta` that are a canister's state, each there once for it. */
+export const STATE_ROWS = [
   META.identity,
   META.numbers,
   META.globals,
@@ -102,12 +102,11 @@ const OWN_ROWS = [
   META.checkpoint,
   META.copy,
   META.ahead,
-  META.answers,
 ] as const;
 
 /** Deletes everything that canisters, execution and scheduler keep of a canister. */
 export function eraseCanister(unit: Pick<WriteBatch, 'delete' | 'clear'>, id: Uint8Array): void {
-  for (const letter of OWN_ROWS) {
+  for (const letter of [...STATE_ROWS, META.answers]) {
     unit.delete('meta', metaKey(letter, id));
   }
   unit.clear('log', id);

@@ -2,7 +2,7 @@
  * A unit's operations by actor: those of each message, in order, with its note. Rows that do not belong to an actor's
  * state (queues, logs, answers, settings and histories of the management canister) are left out.
  */
-import { applyWriteBatch, type Family, ID_BYTES, META, type WriteBatchVisitor } from '../storage/index.ts';
+import { applyWriteBatch, type Family, ID_BYTES, META, STATE_ROWS, type WriteBatchVisitor } from '../storage/index.ts';
 import { idOfNote, NOTE_KEY } from './note.ts';
 
 /** Operations of one message, or of a change that no message made. */
@@ -24,16 +24,7 @@ export interface SplitUnit {
   readonly modules: ReadonlyMap<string, Uint8Array>;
 }
 
-/** Rows of `meta` that are an actor's state. */
-const OWN_LETTERS: ReadonlySet<string> = new Set([
-  META.identity,
-  META.numbers,
-  META.globals,
-  META.certifiedData,
-  META.checkpoint,
-  META.copy,
-  META.ahead,
-]);
+const STATE_LETTERS: ReadonlySet<string> = new Set(STATE_ROWS);
 
 /** An operation by its kind, family and key; of a patch the key is the id. */
 interface Operation {
@@ -111,5 +102,5 @@ function ownerOf({ kind, family, key }: Operation): Uint8Array | undefined {
     return id;
   }
   const isOwn = family === 'meta' && key.length === 1 + ID_BYTES && kind !== 'clear';
-  return isOwn && OWN_LETTERS.has(String.fromCharCode(key[0] ?? 0)) ? key.subarray(1) : undefined;
+  return isOwn && STATE_LETTERS.has(String.fromCharCode(key[0] ?? 0)) ? key.subarray(1) : undefined;
 }
