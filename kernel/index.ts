@@ -13,3 +13,4 @@ export * from './random.ts';
 export { Readiness, type ReadinessNote } from './readiness.ts';
 export * from './signals.ts';
 export * from './time-slices.ts';
+export * from './unless-aborted.ts';

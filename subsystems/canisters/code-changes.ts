@@ -81,8 +81,13 @@ export class CodeChanges {
   }
 
   /** As `apply`, for the management canister: the fault is a value. */
-  async tryApply(record: ChangingCanister, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
-    await this.storeKeptHeap(record, change);
+  async tryApply(
+    record: ChangingCanister,
+    code: RecordedCode,
+    change: CodeChange,
+    deletion: AbortSignal,
+  ): Promise<StepFault | undefined> {
+    await this.storeKeptHeap(record, change, deletion);
     const { step } = await this.#run(record, code, change);
     if (step.fault === undefined) this.#take(record, code, change);
     return step.fault;
@@ -95,13 +100,14 @@ export class CodeChanges {
 
   /**
    * A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits.
+   * Rejects with the reason of `deletion` once that is aborted.
    */
-  async storeKeptHeap(record: ChangingCanister, change: CodeChange): Promise<void> {
+  async storeKeptHeap(record: ChangingCanister, change: CodeChange, deletion: AbortSignal): Promise<void> {
     if (change.mode !== 'upgrade' || !change.keepsHeap) return;
     const { execution, scheduler } = this.#needs;
     const release = await scheduler.pin(record.handle);
     try {
-      await execution.checkpoint(record.handle);
+      await execution.checkpoint(record.handle, async () => deletion.throwIfAborted());
     } finally {
       release();
     }

@@ -4,7 +4,7 @@
  *
  * Main thread. Touches records, and has executors and scheduler follow.
  */
-import { assert, ServerError } from '../../kernel/index.ts';
+import { assert, ServerError, unlessAborted } from '../../kernel/index.ts';
 import type { Compatibility } from '../compatibility/index.ts';
 import type { CodeChange, Execution } from '../execution/index.ts';
 import { type GivenFacts, NO_FACTS, type StepFault, withFacts } from '../ic/index.ts';
@@ -201,8 +201,14 @@ export class Deployments {
   }
 
   /** As the management canister changes code: the fault is a value. */
-  async changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
-    return await this.#changes.tryApply(record, await this.recorded(record, code), change);
+  async changeCode(
+    record: CanisterRecord,
+    code: HostedCode,
+    change: CodeChange,
+    deletion: AbortSignal,
+  ): Promise<StepFault | undefined> {
+    const recorded = await unlessAborted(deletion, this.recorded(record, code));
+    return await this.#changes.tryApply(record, recorded, change, deletion);
   }
 
   recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode> {
@@ -229,6 +235,7 @@ export class Deployments {
     const isThere = this.#needs.directory.find(record.id) === record;
     // At once: whoever changes it now, or waits for it to stop, would hold this up.
     const letGoOn = isThere ? scheduler.beginDeletion(record.handle) : () => undefined;
+    if (isThere) this.#needs.turns.cut(record, actorMissing(`actor ${record.name} is being deleted`));
     try {
       await this.inTurn(record, async () => {
         const unlock = scheduler.lock(record.handle);
@@ -259,10 +266,10 @@ export class Deployments {
   }
 
   /** In turn with the changes that canisters make through the management canister. */
-  inTurn<T>(record: CanisterRecord, change: () => Promise<T>): Promise<T> {
-    const changeIfPresent = async (): Promise<T> => {
-      if (this.#needs.directory.find(record.id) === record) return await change();
-      throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
+  inTurn<T>(record: CanisterRecord, change: (deletion: AbortSignal) => Promise<T>): Promise<T> {
+    const changeIfPresent = async (deletion: AbortSignal): Promise<T> => {
+      if (this.#needs.directory.find(record.id) === record) return await change(deletion);
+      throw actorMissing(`actor ${record.name} has been deleted meanwhile`);
     };
     return this.#needs.turns.take(record, changeIfPresent);
   }
@@ -289,6 +296,10 @@ export class Deployments {
   async #settled(record: CanisterRecord): Promise<void> {
     await Promise.all([this.#needs.store.settled(), this.#needs.interfaces.ask(record)]);
   }
+}
+
+function actorMissing(message: string): ServerError {
+  return new ServerError('missing', 'actor-missing', message);
 }
 
 /** Throws ServerError `metering-off`. */

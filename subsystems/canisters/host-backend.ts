@@ -4,7 +4,7 @@
  */
 import { recordOf, type CanisterRecord } from './canister-record.ts';
 import { WASM_PAGE_BYTES, NS_PER_MS, type Outcome, type StepFault, hexOf } from '../ic/index.ts';
-import { ServerError } from '../../kernel/index.ts';
+import { NEVER_ABORTED, ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type {
   ManagementBackend,
@@ -131,7 +131,7 @@ export class HostBackend implements ManagementBackend {
     this.#execution.configure(record.handle, { version: record.version });
   }
 
-  inTurn<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T> {
+  inTurn<T>(canister: HostedCanister, change: (deletion: AbortSignal) => Promise<T>): Promise<T> {
     return this.#turns.take(recordOf(canister), change);
   }
 
@@ -139,8 +139,13 @@ export class HostBackend implements ManagementBackend {
     return this.#execution.prepare(wasm);
   }
 
-  change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
-    return this.#deployments.changeCode(recordOf(canister), code, change);
+  change(
+    canister: HostedCanister,
+    code: HostedCode,
+    change: CodeChange,
+    deletion = NEVER_ABORTED,
+  ): Promise<StepFault | undefined> {
+    return this.#deployments.changeCode(recordOf(canister), code, change, deletion);
   }
 
   uninstall(canister: HostedCanister): Promise<void> {

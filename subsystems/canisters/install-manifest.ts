@@ -1,6 +1,6 @@
 import { type CanisterRecord } from './canister-record.ts';
 import { type ActorFiles, type InstallOptions, type UpgradeOptions, type UpgradeReport } from './index.ts';
-import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { at, type Logger, messageOf, ServerError, unlessAborted } from '../../kernel/index.ts';
 import { type GivenFacts, principalFromText, principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
@@ -99,7 +99,6 @@ export async function installManifest(
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
       const module = await unlessAborted(signal, modules.moduleOf(actor));
-      if (module === undefined) break;
       const candidText = await candidTextOf(actor);
       if (actor.assets !== undefined) progress(`looking through the files of ${actor.name} ${place}`);
       await assets.check(actor);
@@ -108,6 +107,7 @@ export async function installManifest(
       await install(actor, { module, candidText });
       await deployFolder({ assets, log, progress }, actor, place);
     } catch (error) {
+      if (signal.aborted && error === signal.reason) break;
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));
     }
@@ -187,19 +187,6 @@ async function deployFolder(
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
     log.announce(`WARNING ${actor.name} serves its files as they were: ${messageOf(error)}`);
-  }
-}
-
-/** Undefined once the signal is aborted: a compilation may take a minute, and whoever stops waits for none. */
-async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T | undefined> {
-  const aborted = Promise.withResolvers<undefined>();
-  const abort = (): void => aborted.resolve(undefined);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    const done = await Promise.race([work, aborted.promise]);
-    return signal.aborted ? undefined : done;
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

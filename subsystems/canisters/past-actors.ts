@@ -234,7 +234,12 @@ export class KeptPastActors implements PastActors {
     const context = { caller, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
     const task = { kind: 'query', entry, argument, context, instructionsMax: FULL_LIMIT } as const;
     using _limit = clock.after(QUERY_MS_MAX, () => execution.recall(handle, 'everything'));
-    return await new Promise((resolve) => execution.run(handle, task, ({ step }) => resolve(outcomeOf(step))));
+    const outcome = await new Promise<Outcome>((resolve) =>
+      execution.run(handle, task, ({ step }) => resolve(outcomeOf(step))),
+    );
+    // Later queries of the copy are wanted.
+    execution.recall(handle, 'nothing');
+    return outcome;
   }
 }
 

@@ -6,7 +6,7 @@
  * afterwards, also when the upgrade failed; what comes meanwhile is refused. Nobody waits for that in the canister's
  * turn for changes: the open call may be one that waits for its own turn (`update_settings` of itself).
  */
-import { type Logger, ServerError } from '../../kernel/index.ts';
+import { type Logger, ServerError, unlessAborted } from '../../kernel/index.ts';
 import type { Compatibility, UpgradeFindings } from '../compatibility/index.ts';
 import type { CodeChange } from '../execution/index.ts';
 import type { CodeLocks } from '../scheduler/index.ts';
@@ -24,7 +24,7 @@ export interface UpgradeNeeds {
   readonly compatibility: Compatibility;
   readonly log: Logger;
   /** Runs `change` in turn with other changes of the canister. */
-  readonly inTurn: <T>(change: () => Promise<T>) => Promise<T>;
+  readonly inTurn: <T>(change: (deletion: AbortSignal) => Promise<T>) => Promise<T>;
   /** Called in the turn in which the new code has taken over. */
   readonly isDone: () => void;
 }
@@ -41,7 +41,7 @@ export async function upgrade(
 ): Promise<UpgradeReport> {
   const upgrading = new Upgrade(needs, record, wasm, options);
   for (;;) {
-    const report = await needs.inTurn(() => upgrading.attempt());
+    const report = await needs.inTurn((deletion) => upgrading.attempt(deletion));
     if (report !== undefined) return report;
     await upgrading.pause();
   }
@@ -72,12 +72,12 @@ class Upgrade {
    * Undefined: calls of the canister are open, it has to be paused first. One that this upgrade has paused runs again
    * in any other case.
    */
-  async attempt(): Promise<UpgradeReport | undefined> {
+  async attempt(deletion: AbortSignal): Promise<UpgradeReport | undefined> {
     const { scheduler } = this.#needs;
     const record = this.#record;
     let isOver = true;
     try {
-      const report = await this.#attempt();
+      const report = await this.#attempt(deletion);
       isOver = report !== undefined;
       return report;
     } finally {
@@ -88,16 +88,18 @@ class Upgrade {
     }
   }
 
-  async #attempt(): Promise<UpgradeReport | undefined> {
+  async #attempt(deletion: AbortSignal): Promise<UpgradeReport | undefined> {
     const { changes, scheduler, log } = this.#needs;
     const record = this.#record;
     const { candidText, caller, persistence } = this.#options;
-    const code = await changes.prepare(record.name, this.#wasm, { kept: record.givenCandid, fresh: candidText });
+    const given = { kept: record.givenCandid, fresh: candidText };
+    const code = await unlessAborted(deletion, changes.prepare(record.name, this.#wasm, given));
     const keepsHeap = decidePersistence(record, code, persistence);
-    const argument = await changes.encodeArgument(code.candid, this.#options.argument);
+    const encoding = changes.encodeArgument(code.candid, this.#options.argument);
+    const argument = await unlessAborted(deletion, encoding);
     const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller };
     // The canister's messages go on meanwhile.
-    const { refusal, warnings, stable, candid } = await this.#compare(code);
+    const { refusal, warnings, stable, candid } = await unlessAborted(deletion, this.#compare(code));
     const report: UpgradeReport = {
       isUpgraded: false,
       module: { from: record.module?.hash, to: code.module.hash },
@@ -112,7 +114,7 @@ class Upgrade {
         log.warn(`an upgrade of ${record.name} is refused: ${refusal.message}`);
       throw new UpgradeError(refusal, report);
     }
-    await changes.storeKeptHeap(record, change);
+    await changes.storeKeptHeap(record, change, deletion);
     // A stopped one, too: somebody may start it before the change begins.
     const unlock = await scheduler.lockBetweenMessages(record.handle, { pauses: true });
     if (unlock === undefined) return undefined;

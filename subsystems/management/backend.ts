@@ -163,17 +163,23 @@ export interface ManagementBackend {
   /**
    * Runs a change of the canister in turn with all others, whoever makes them: one at a time for each canister, in the
    * order in which they came. Must not be used within such a change of the same canister: it would wait for itself.
-   * `change` finds out itself if the canister is still there.
+   * `change` finds out itself if the canister is still there. `deletion` is aborted once the canister is about to be
+   * deleted with its calls: a change that takes long then ends. A backend that never does that leaves it out.
    */
-  inTurn<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T>;
+  inTurn<T>(canister: HostedCanister, change: (deletion?: AbortSignal) => Promise<T>): Promise<T>;
 
   /** Prepares a module like `Execution.prepare`. */
   prepare(wasm: Uint8Array): Promise<ModuleInfo>;
   /**
    * Changes the code, after the tasks given before. Resolves with the fault if the change failed; nothing has changed
-   * then.
+   * then. Rejects with the reason of `deletion` if that is aborted meanwhile.
    */
-  change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
+  change(
+    canister: HostedCanister,
+    code: HostedCode,
+    change: CodeChange,
+    deletion?: AbortSignal,
+  ): Promise<StepFault | undefined>;
   /** Drops code, state, timer and logs; open call contexts are rejected with code 4. */
   uninstall(canister: HostedCanister): Promise<void>;
 

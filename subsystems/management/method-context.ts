@@ -1,11 +1,11 @@
 import { type MessageTrace, sameBytes } from '../ic/index.ts';
-import type { Clock, Random } from '../../kernel/index.ts';
+import { type Clock, NEVER_ABORTED, type Random, ServerError } from '../../kernel/index.ts';
 import type { ArgumentOf, MethodName, NatJson, PrincipalJson, ResultOf } from './candid-types.ts';
 import { toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
 import type { CanisterRecordExtras, CanisterRecords } from './canister-records.ts';
 import type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
 import type { ManagementBackend, HostedCanister } from './backend.ts';
-import { REFUSE } from './refusal.ts';
+import { Refusal, REFUSE } from './refusal.ts';
 import type { SigningKeys } from './keys/signing-keys.ts';
 
 /** A call that is being executed. */
@@ -105,19 +105,24 @@ export class MethodContext {
 
   /**
    * Changes a canister that the sender controls, after the changes before it. Existence and control are checked when
-   * the change has its turn.
+   * the change has its turn. `work` that takes long ends with the reason of `deletion` once that is aborted.
    */
   change<T>(
     call: Call,
     id: PrincipalJson,
     also: AlsoAllowed,
-    work: (canister: HostedCanister, record: CanisterRecordExtras) => Promise<T>,
+    work: (canister: HostedCanister, record: CanisterRecordExtras, deletion: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const canister = this.controlled(call, id, also);
-    return this.host.inTurn(canister, () => {
+    return this.host.inTurn(canister, async (deletion = NEVER_ABORTED) => {
       this.expectPresent(canister);
       this.expectControl(call, canister, also);
-      return this.records.use(canister, (record) => work(canister, record));
+      try {
+        return await this.records.use(canister, (record) => work(canister, record, deletion));
+      } catch (error) {
+        const isRefused = error instanceof ServerError || error instanceof Refusal;
+        throw deletion.aborted && isRefused ? REFUSE.noCanister(id) : error;
+      }
     });
   }
 

@@ -66,10 +66,18 @@ export class SnapshotStore {
       );
   }
 
-  /** Writes a content whose bytes have been taken from the host's store. Afterwards call `add` or `discard`. */
-  async draft(content: SnapshotContent): Promise<Draft> {
+  /**
+   * Writes a content whose bytes have been taken from the host's store. Afterwards call `add` or `discard`. Rejects
+   * with the reason of `deletion` once that is aborted; nothing of the content is kept then.
+   */
+  async draft(content: SnapshotContent, deletion: AbortSignal): Promise<Draft> {
     const number = this.#nextNumber++;
-    return { number, content, pieces: await this.#records.begin(number, content) };
+    try {
+      return { number, content, pieces: await this.#records.begin(number, content, deletion) };
+    } catch (error) {
+      this.discard({ number, content });
+      throw error;
+    }
   }
 
   add({ number, content, pieces }: Draft, takenAtNs: bigint, replaced: Snapshot | undefined): Snapshot {
@@ -82,7 +90,7 @@ export class SnapshotStore {
     return snapshot;
   }
 
-  discard({ number, content }: Draft): void {
+  discard({ number, content }: Omit<Draft, 'pieces'>): void {
     this.#records.delete(number);
     this.#stored.give(content.bytes);
   }

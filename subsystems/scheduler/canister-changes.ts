@@ -4,7 +4,6 @@
  *
  * Main thread. Touches the work of a canister, and tells its executor and the listener.
  */
-import { ServerError } from '../../kernel/index.ts';
 import { REJECT_CODE } from '../ic/index.ts';
 import type { CallJournal } from './call-journal.ts';
 import { type Calls, notFound, type Refusal, THREAD_STOPPED } from './calls.ts';
@@ -20,8 +19,6 @@ import type { Stopping } from './stopping.ts';
 import type { TaskFlow } from './task-flow.ts';
 import type { StateChanges } from './tasks.ts';
 import type { Ticking } from './ticking.ts';
-
-const ACTOR_DELETED = new ServerError('missing', 'actor-missing', 'the actor was deleted meanwhile');
 
 /** Parts of the scheduler that a change goes through. Some know the changes: they are read when one comes. */
 interface CanisterChangesNeeds {
@@ -135,7 +132,6 @@ export class CanisterChanges implements StateChanges {
     idempotency.forget(canister);
     journal.changed(canister);
     eviction.forget(canister);
-    for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(ACTOR_DELETED);
     // Their contexts end below: nobody gives these up afterwards.
     canister.work.interrupted.splice(0);
     stopping.refuse(canister);

@@ -16,7 +16,7 @@ import type { ExecutorQueues } from './executor-queue.ts';
 import type { Eviction } from './eviction.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
 import type { ChangedCode } from './index.ts';
-import type { Stopping } from './stopping.ts';
+import { ACTOR_DELETED, type Stopping } from './stopping.ts';
 import type { Ticking } from './ticking.ts';
 
 interface CodeChangeLockNeeds {
@@ -168,6 +168,7 @@ export class CodeChangeLock {
   #wakeUp(canister: ScheduledCanister): Promise<Error | undefined> {
     const { state } = canister;
     if (state.kind === 'unloadable') return Promise.resolve(state.problem);
+    if (canister.work.deletions > 0) return Promise.resolve(ACTOR_DELETED);
     canister.expect('be woken', 'evicted', 'loading');
     return new Promise((resolve) => {
       canister.work.wakeWaiters.push(resolve);

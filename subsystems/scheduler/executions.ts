@@ -266,8 +266,7 @@ export class Executions {
     const { work } = canister;
     if (work.executing > 0) return;
     if (work.recall !== 'nothing') {
-      work.recall = 'nothing';
-      this.#needs.execution.recall(canister.handle, 'nothing');
+      this.#endRecall(canister);
       if (work.takenBack.length > 0) this.#needs.tasks.takeBack(canister, work.takenBack.splice(0));
       // Cycles that were on their way may be the last to end, and give no turn.
       this.#needs.tasks.schedule(canister);
@@ -281,9 +280,24 @@ export class Executions {
    */
   recall(canister: ScheduledCanister, recall: Exclude<Recall, 'nothing'>): void {
     const { work } = canister;
-    if (work.executing === 0 || work.recall === recall || work.recall === 'everything') return;
+    if (work.recall === recall || work.recall === 'everything') return;
+    // Work that the scheduler does not count, such as the copy of a state, ends for a deletion alone.
+    if (work.executing === 0 && work.deletions === 0) return;
     work.recall = recall;
     this.#needs.execution.recall(canister.handle, recall);
+  }
+
+  /** Ends the recall of a canister's work, unless the canister is being deleted or work has yet to come back. */
+  #endRecall(canister: ScheduledCanister): void {
+    const { work } = canister;
+    if (work.deletions > 0) return;
+    work.recall = 'nothing';
+    this.#needs.execution.recall(canister.handle, 'nothing');
+  }
+
+  /** The canister is no longer being deleted, or is gone. */
+  deletionEnded(canister: ScheduledCanister): void {
+    if (canister.work.recall !== 'nothing' && canister.work.executing === 0) this.#endRecall(canister);
   }
 
   #takenBack(canister: ScheduledCanister, source: QueuedTask, ended: EndedStep): void {

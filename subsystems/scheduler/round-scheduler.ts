@@ -229,6 +229,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#parts.executions.recall(canister, 'everything');
     return () => {
       endRefusal();
+      this.#parts.executions.deletionEnded(canister);
       if (canister.state.kind !== 'deleted') this.#parts.tasks.schedule(canister);
     };
   }

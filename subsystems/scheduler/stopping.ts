@@ -9,6 +9,8 @@ import type { StateChanges } from './tasks.ts';
 
 /** As the IC's replica: a canister that still has open calls then stays stopping. */
 const STOP_DEADLINE_MS = 5 * 60_000;
+/** The reason for those who wait for a canister to be awake. */
+export const ACTOR_DELETED = new ServerError('missing', 'actor-missing', 'the actor was deleted meanwhile');
 
 export class Stopping {
   readonly #clock: Clock;
@@ -90,11 +92,13 @@ export class Stopping {
   }
 
   /**
-   * Refuses those who wait for a canister to stop, until the returned function is called: it is about to be deleted.
+   * Refuses those who wait for a canister to stop or to be awake, until the returned function is called: it is about to
+   * be deleted.
    */
   refuse(canister: ScheduledCanister): () => void {
     canister.work.deletions++;
     this.#refuseWaiters(canister, DELETED);
+    for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(ACTOR_DELETED);
     return () => {
       canister.work.deletions--;
     };

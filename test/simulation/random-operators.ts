@@ -3,7 +3,7 @@
  * delete.
  */
 import assert from 'node:assert/strict';
-import { ServerError } from '../../kernel/index.ts';
+import { NEVER_ABORTED, ServerError } from '../../kernel/index.ts';
 import type { RecordedCode } from '../../subsystems/canisters/canister-record.ts';
 import type { ChangingCanister } from '../../subsystems/canisters/code-changes.ts';
 import { upgrade, type UpgradeNeeds } from '../../subsystems/canisters/upgrade.ts';
@@ -125,7 +125,7 @@ export class RandomOperators {
       },
       compatibility: { compare: () => Promise.resolve(SAME) },
       log: NO_LOG,
-      inTurn: (change) => this.#takeTurn(handle, change),
+      inTurn: (change) => this.#takeTurn(handle, () => change(NEVER_ABORTED)),
       isDone: () => undefined,
     };
     await this.#withoutRefusal(handle, () => upgrade(needs, record, NO_BYTES, { argument: undefined, caller: CALLER }));

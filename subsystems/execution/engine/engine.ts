@@ -11,6 +11,7 @@
  */
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterState } from './canister-state.ts';
+import { unlessRecalled } from '../memory/pieces.ts';
 import { captureState, restoreState } from '../persistence/canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
@@ -343,10 +344,13 @@ export class Engine {
     return runToEnd(this.capturing(canister));
   }
 
-  /** Does the same as `capture`, for a driver, which keeps all other work from the canister meanwhile. */
-  capturing(canister: CanisterState): Running<Omit<CanisterImage, 'module'>> {
+  /**
+   * Does the same as `capture`, for a driver, which keeps all other work from the canister meanwhile. Throws Recalled
+   * once `isRecalled` returns true.
+   */
+  capturing(canister: CanisterState, isRecalled = isNever): Running<Omit<CanisterImage, 'module'>> {
     assertClosed(canister);
-    return this.#runtime.inPieces(captureState(canister, this.#shared.budget));
+    return this.#runtime.inPieces(unlessRecalled(captureState(canister, this.#shared.budget), isRecalled));
   }
 
   /** Replaces code and state, running nothing. Returns the reason for a refusal, or undefined. */
@@ -363,12 +367,15 @@ export class Engine {
     canister: CanisterState,
     code: InstrumentedCode | undefined,
     image: Omit<CanisterImage, 'module'>,
+    isRecalled = isNever,
   ): Running<string | undefined> {
     assertClosed(canister);
     canister.shared = this.#shared.environment;
-    return restoreState(this.#runtime, canister, code, image);
+    return restoreState(this.#runtime, canister, code, image, isRecalled);
   }
 }
+
+const isNever = (): boolean => false;
 
 const NOT_SHORT = {};
 

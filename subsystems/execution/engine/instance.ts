@@ -36,7 +36,7 @@ import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.t
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
-import { copyBytesInPieces, inOneGo, type Pieces } from '../memory/pieces.ts';
+import { copyBytesInPieces, inOneGo, type Pieces, orUndone } from '../memory/pieces.ts';
 import { type PackedHeap, pagesOf, readPacked } from '../memory/packed-memory.ts';
 
 const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
@@ -169,12 +169,10 @@ export class Instance {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
     const used = heap.length / PAGE_BYTES;
     const instance = Instance.#onZeros(code, imports, control, pages, used, heaps);
-    yield* copyBytesInPieces(
-      heap.length,
-      () => heap,
-      () => instance.#heap,
-    );
     instance.#use(0, used);
+    const to = (): Uint8Array => instance.#heap;
+    const copying = copyBytesInPieces(heap.length, () => heap, to);
+    yield* orUndone(copying, () => instance.#placed().release());
     return instance.#placed();
   }
 

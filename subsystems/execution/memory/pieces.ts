@@ -1,7 +1,40 @@
 /** Executor thread: the host's own work for a message that may involve gigabytes. Touches nothing. */
 
-/** Work that pauses so that other work can run. It has to be finished: half of it is useless. */
+/** Work that pauses so that other work can run. It has to be finished, or undone: half of it is useless. */
 export type Pieces = Generator<void, void, void>;
+
+/** Ends work in its pieces: the host no longer wants it, because the canister is being deleted. */
+export class Recalled extends Error {
+  constructor() {
+    super('the actor is being deleted');
+  }
+}
+
+/**
+ * Does work that may be left half done. Throws Recalled into it, and to the caller, once `isRecalled` returns true at a
+ * pause.
+ */
+export function* unlessRecalled<T>(
+  pieces: Generator<void, T, void>,
+  isRecalled: () => boolean,
+): Generator<void, T, void> {
+  for (;;) {
+    const next = pieces.next();
+    if (next.done === true) return next.value;
+    if (isRecalled()) pieces.throw(new Recalled());
+    yield;
+  }
+}
+
+/** Does work, and undoes it if it is ended early. */
+export function* orUndone(pieces: Pieces, undo: () => void): Pieces {
+  try {
+    yield* pieces;
+  } catch (error) {
+    undo();
+    throw error;
+  }
+}
 
 /** Does all of the work without pauses; returns its result. */
 export function inOneGo<T>(pieces: Generator<void, T, void>): T {

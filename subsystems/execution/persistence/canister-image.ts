@@ -13,7 +13,7 @@ import { Instance } from '../engine/instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES, sharedBytes } from '../../bytes/index.ts';
 import { isPacked, type PackedMemory, type PackedPages, pagesOf, readPacked } from '../memory/packed-memory.ts';
-import { copyBytesInPieces } from '../memory/pieces.ts';
+import { copyBytesInPieces, type Pieces, Recalled, unlessRecalled } from '../memory/pieces.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { storeAhead } from './store-ahead.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
@@ -49,42 +49,37 @@ export function* captureState(
 
 /**
  * Replaces code and state; no hook runs. Timer, version and open calls stay. Returns the reason for a refusal, or
- * undefined if it is done. Throws if there is no memory for it (`isLackOfMemory`).
+ * undefined if it is done. Throws if there is no memory for it (`isLackOfMemory`), and Recalled once `isRecalled`
+ * returns true; the canister is as it was then.
  */
 export function* restoreState(
   runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   image: Omit<CanisterImage, 'module'>,
+  isRecalled: () => boolean,
 ): Running<string | undefined> {
   const problem = problemOf(code, image);
   if (problem !== undefined) return problem;
   const stable = new StableMemory(runtime.pool);
   let instance: Instance | undefined;
   try {
-    stable.grow(image.stablePages);
-    stable.reserve(image.stable.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0));
-    for (const { offset, bytes } of image.stable) {
-      stable.write(offset, bytes, 0, bytes.length);
-      yield runtime.pause;
-    }
-    yield* runtime.inPieces(stable.commitInPieces());
+    yield* runtime.inPieces(unlessRecalled(copyStable(stable, image), isRecalled));
     stable.commit();
     if (code !== undefined) {
-      instance = yield* runtime.inPieces(
-        Instance.onCopy(code, runtime.imports, runtime.control, image.heap, runtime.heaps),
-      );
+      const copying = Instance.onCopy(code, runtime.imports, runtime.control, image.heap, runtime.heaps);
+      instance = yield* runtime.inPieces(unlessRecalled(copying, isRecalled));
       instance.loadGlobals(image.globals);
     }
   } catch (error) {
     stable.clear();
-    if (isLackOfMemory(error)) throw error;
+    if (isLackOfMemory(error) || error instanceof Recalled) throw error;
     return messageOf(error);
   }
   if ((yield* storeAhead(runtime, canister, { instance, stable, isStableNew: true })) !== undefined) {
     instance?.release();
     stable.clear();
-    return 'the actor is being deleted';
+    throw new Recalled();
   }
   runtime.frames.dropAll(canister);
   canister.installed?.instance.release();
@@ -95,6 +90,16 @@ export function* restoreState(
   if (canister.persistence !== undefined)
     yield* runtime.inPieces(runtime.changes.newCode(canister, canister.persistence, 'new'));
   return undefined;
+}
+
+function* copyStable(stable: StableMemory, image: Pick<CanisterImage, 'stable' | 'stablePages'>): Pieces {
+  stable.grow(image.stablePages);
+  stable.reserve(image.stable.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0));
+  for (const { offset, bytes } of image.stable) {
+    stable.write(offset, bytes, 0, bytes.length);
+    yield;
+  }
+  yield* stable.commitInPieces();
 }
 
 /** A stored canister's parts, for `wakeState`: as in `SleepingCanister`, or packed. */

@@ -354,7 +354,7 @@ export class ExecutorPool implements Execution {
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
     const answer = await this.#canisters.awake(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
-    if (answer?.kind === 'short') throw unfit(answer.problem, true);
+    if (answer?.kind === 'notCaptured') throw unfit(answer.problem, answer.isShort);
     if (answer?.kind !== 'image') throw threadStopped();
     return { ...answer.image, module };
   }
@@ -384,6 +384,8 @@ export class ExecutorPool implements Execution {
 
   remove(handle: number): void {
     const placed = this.#canisters.of(handle);
+    // A thread looks for recalled work, message by message, as long as one of its canisters is recalled.
+    this.recall(handle, 'nothing');
     placed.executor.send({ kind: 'remove', handle });
     this.#canisters.empty(placed);
     this.#canisters.remove(handle);

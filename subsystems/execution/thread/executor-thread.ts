@@ -398,7 +398,9 @@ export class ExecutorThread {
     const { handle } = command;
     const canister = this.#canisterAt(handle);
     const code = command.kind === 'restore' ? this.#codeOf(command.hash) : undefined;
-    const moving = (engine: ThreadEngine): Running<PortMessage> => movingState(engine, canister, code, command);
+    const isRecalled = (): boolean => this.#recalls.isAllWanted(handle);
+    const moving = (engine: ThreadEngine): Running<PortMessage> =>
+      movingState(engine, canister, code, command, isRecalled);
     if (isMovedAtOnce(canister, command, this.#pieceSizes)) {
       this.#sendByPort(runToEnd(moving(this.#home)));
       return true;
@@ -407,7 +409,7 @@ export class ExecutorThread {
       this.#sendByPort(await runSuspendable(moving(engine)));
       this.#gate.ended(handle);
     };
-    this.#long.add({ canister, handle }, run, () => this.#recalls.isAllWanted(handle));
+    this.#long.add({ canister, handle }, run, isRecalled);
     return false;
   }
 

@@ -1,6 +1,6 @@
 /**
  * Moves a canister's whole state out of it or into it, and makes the answer. State of gigabytes is moved in the turns
- * of a long message.
+ * of a long message, which ends early if the canister is being deleted.
  *
  * Executor thread; touches the canister through the engine, while its gate is closed.
  */
@@ -8,6 +8,7 @@ import { messageOf } from '../../../kernel/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Engine, Running } from '../engine/engine.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import { Recalled } from '../memory/pieces.ts';
 import { isLackOfMemory } from '../persistence/canister-image.ts';
 import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import type { CanisterCommand, PortMessage } from '../wire/port-messages.ts';
@@ -32,22 +33,24 @@ export function isMovedAtOnce(
   return bytes <= Math.min(BYTES_AT_ONCE_MAX, atOncePages * PAGE_BYTES);
 }
 
-/** Executes the command, and returns the answer. */
+/** Executes the command, and returns the answer. Once `isRecalled` returns true, the canister stays as it is. */
 export function* movingState(
   engine: MovingEngine,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   command: StateCommand,
+  isRecalled: () => boolean,
 ): Running<PortMessage> {
   const { kind, call, handle } = command;
   try {
-    if (kind === 'capture') return { kind: 'image', call, image: yield* engine.capturing(canister) };
-    const problem = yield* engine.restoring(canister, code, command.image);
+    if (kind === 'capture') return { kind: 'image', call, image: yield* engine.capturing(canister, isRecalled) };
+    const problem = yield* engine.restoring(canister, code, command.image, isRecalled);
     return { kind: 'restored', call, handle, problem, isShort: false, changes: engine.takeChanges() };
   } catch (error) {
-    if (!isLackOfMemory(error)) throw error;
+    const isShort = isLackOfMemory(error);
+    if (!isShort && !(error instanceof Recalled)) throw error;
     const problem = messageOf(error);
-    if (kind === 'capture') return { kind: 'short', call, problem };
-    return { kind: 'restored', call, handle, problem, isShort: true, changes: engine.takeChanges() };
+    if (kind === 'capture') return { kind: 'notCaptured', call, problem, isShort };
+    return { kind: 'restored', call, handle, problem, isShort, changes: engine.takeChanges() };
   }
 }

@@ -136,7 +136,7 @@ export type PortMessage =
    */
   | { readonly kind: 'takenBack'; readonly call: number; readonly argument: Uint8Array }
   /** There is no memory for the request. */
-  | { readonly kind: 'short'; readonly call: number; readonly problem: string }
+  | { readonly kind: 'notCaptured'; readonly call: number; readonly problem: string; readonly isShort: boolean }
   /** A fault of the host's own, for the log. */
   | { readonly kind: 'bug'; readonly message: string };
 

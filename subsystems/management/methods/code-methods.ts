@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../kernel/index.ts';
 import type { InstallModeJson, NatJson, PrincipalJson } from '../candid-types.ts';
 import { tagOf, toBlob, toBytes } from '../candid-values.ts';
 import type { CodeChange, ModuleInfo } from '../../execution/index.ts';
@@ -82,16 +83,16 @@ function install(
   { target, mode, arg, senderVersion }: Installation,
   moduleOf: () => Uint8Array | Promise<Uint8Array>,
 ): Promise<void> {
-  return context.change(call, target, {}, async (canister) => {
+  return context.change(call, target, {}, async (canister, _record, deletion) => {
     const origin = context.originOf(call, senderVersion);
     const tag = tagOf(mode);
     if (tag === 'install' && canister.code !== undefined)
       throw new Refusal(5, 'IC0514', `canister ${target} is not empty: reinstall or upgrade it`);
     if (tag === 'upgrade' && canister.code === undefined) throw REFUSE.empty(target);
-    const wasm = await moduleOf();
-    const module = await prepareModule(context, canister, wasm);
+    const wasm = await unlessAborted(deletion, Promise.resolve(moduleOf()));
+    const module = await unlessAborted(deletion, prepareModule(context, canister, wasm));
     const change = codeChange(mode, { from: canister.code?.module, to: module }, toBytes(arg), call.sender);
-    const fault = await context.host.change(canister, { module, wasm }, change);
+    const fault = await context.host.change(canister, { module, wasm }, change, deletion);
     if (fault !== undefined) throw refusalOfFault(fault);
     context.enter(canister, origin, { kind: 'codeDeployment', mode: change.mode, moduleHash: hashOf(module.hash) });
   });

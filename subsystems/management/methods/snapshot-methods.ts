@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../kernel/index.ts';
 import type { ArgumentOf, BlobJson, NatJson, RangeJson, ResultOf, SnapshotJson } from '../candid-types.ts';
 import { fromGlobal, fromNat, tagOf, toBlob, toBytes, toGlobal, toNat, toPrincipalText } from '../candid-values.ts';
 import type { CanisterRecordExtras } from '../canister-records.ts';
@@ -37,16 +38,16 @@ export function snapshotMethods(
 > {
   return {
     take_canister_snapshot(argument, call) {
-      return context.change(call, argument.canister_id, OPERATOR_TOO, async (canister, record) => {
+      return context.change(call, argument.canister_id, OPERATOR_TOO, async (canister, record, deletion) => {
         // Checked first: a wrong version must not be found only after the snapshot was taken.
         context.originOf(call, argument.sender_canister_version);
-        return snapshotJson(await take(context, call, { canister, record, argument }));
+        return snapshotJson(await take(context, call, { canister, record, argument, deletion }));
       });
     },
 
     load_canister_snapshot({ canister_id: id, snapshot_id: snapshotId, sender_canister_version: version }, call) {
-      return context.change(call, id, OPERATOR_TOO, (canister, record) =>
-        load(context, call, { canister, record, snapshotId: toBytes(snapshotId), version }),
+      return context.change(call, id, OPERATOR_TOO, (canister, record, deletion) =>
+        load(context, call, { canister, record, snapshotId: toBytes(snapshotId), version, deletion }),
       );
     },
 
@@ -73,10 +74,10 @@ export function snapshotMethods(
     },
 
     upload_canister_snapshot_metadata(argument, call) {
-      return context.change(call, argument.canister_id, {}, async (canister, { snapshots }) => {
+      return context.change(call, argument.canister_id, {}, async (canister, { snapshots }, deletion) => {
         const replaced = replacedBy(argument.replace_snapshot, snapshots);
         snapshots.expectRoom(replaced);
-        const draft = await snapshots.draft(createUpload(context, argument, canister.version));
+        const draft = await snapshots.draft(createUpload(context, argument, canister.version), deletion);
         return { snapshot_id: toBlob(snapshots.add(draft, context.nowNs(), replaced).id) };
       });
     },
@@ -99,9 +100,10 @@ async function take(
     readonly canister: HostedCanister;
     readonly record: CanisterRecordExtras;
     readonly argument: ArgumentOf<'take_canister_snapshot'>;
+    readonly deletion: AbortSignal;
   },
 ): Promise<Snapshot> {
-  const { canister, record, argument } = from;
+  const { canister, record, argument, deletion } = from;
   const { snapshots } = record;
   // Other changes of the snapshots wait until this one is done.
   const replaced = replacedBy(argument.replace_snapshot, snapshots);
@@ -109,7 +111,7 @@ async function take(
   const content = await capture(context, canister, record);
   const takenAtNs = context.nowNs();
   context.records.stored.take(content.bytes);
-  const draft = await snapshots.draft(content);
+  const draft = await snapshots.draft(content, deletion);
   try {
     context.expectPresent(canister);
     if (argument.uninstall_code === true) await uninstall(context, call, canister, argument.sender_canister_version);
@@ -162,15 +164,16 @@ async function load(
     readonly record: CanisterRecordExtras;
     readonly snapshotId: Uint8Array;
     readonly version: NatJson | null;
+    readonly deletion: AbortSignal;
   },
 ): Promise<void> {
-  const { canister, record, snapshotId } = to;
+  const { canister, record, snapshotId, deletion } = to;
   const origin = context.originOf(call, to.version);
   const owner = context.host.find(ownerOfSnapshot(snapshotId));
   const find = () => (owner === undefined ? undefined : context.recordOf(owner).snapshots.find(snapshotId));
   const snapshot = expectSnapshot(find(), toBlob(snapshotId));
   if (owner !== undefined) context.expectControl(call, owner, OPERATOR_TOO);
-  const content = await snapshot.content();
+  const content = await unlessAborted(deletion, snapshot.content());
   // Another canister's snapshot may be deleted during the read, which leaves it incomplete.
   expectSnapshot(find(), toBlob(snapshotId));
   context.expectPresent(canister);
@@ -179,7 +182,7 @@ async function load(
   const chunkBytes = bytesOfChunks(chunks);
   context.records.stored.take(chunkBytes);
   try {
-    const state = await content.prepare(context.host);
+    const state = await unlessAborted(deletion, content.prepare(context.host));
     context.expectPresent(canister);
     await context.host.restore(canister, state);
   } catch (error) {

@@ -40,9 +40,9 @@ export class SnapshotRecords {
 
   /**
    * Writes a new content; returns the number of its pieces. Only a large content takes more than this turn of the event
-   * loop.
+   * loop, and ends early, with the reason of `deletion`, once that is aborted.
    */
-  async begin(number: bigint, content: SnapshotContent): Promise<number> {
+  async begin(number: bigint, content: SnapshotContent, deletion: AbortSignal): Promise<number> {
     if (!this.#store.isKept) return 0;
     unitOf(this.#store)?.put('meta', snapshotKey(this.#owner, number), UNFINISHED);
     let pieces = 0;
@@ -51,11 +51,13 @@ export class SnapshotRecords {
     for (const piece of piecesOf(snapshotContentOf(this.#owner, number), content)) {
       if (piece === undefined) {
         if (++zeros % ZEROS_PER_TURN === 0) await nextTurn();
+        deletion.throwIfAborted();
         continue;
       }
       const [key, bytes] = piece;
       if (unitBytes + bytes.length > UNIT_BYTES_MAX) {
         await this.#store.settled();
+        deletion.throwIfAborted();
         unitBytes = 0;
       }
       unitOf(this.#store)?.put('blob', key, bytes);

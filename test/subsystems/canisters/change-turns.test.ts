@@ -38,3 +38,30 @@ test('a change that throws before it has begun ends its turn', async () => {
   assert.equal(await turns.take(canister, async () => 1), 1);
   assert.equal(turns.size, 0);
 });
+
+test('a cut ends the change under way and those that wait, with its reason, and none that comes later', async () => {
+  const turns = new ChangeTurns();
+  const [one, other] = [{}, {}];
+  const begun: string[] = [];
+  const long =
+    (name: string) =>
+    async (deletion: AbortSignal): Promise<string> => {
+      begun.push(name);
+      for (let turn = 0; turn < 20; turn++) {
+        await nextTurn();
+        deletion.throwIfAborted();
+      }
+      return name;
+    };
+  const reason = new Error('it is being deleted');
+  turns.cut(one, reason);
+  const cut = [turns.take(one, long('a')), turns.take(one, long('b'))];
+  const goesOn = turns.take(other, long('c'));
+  await nextTurn();
+  turns.cut(one, reason);
+  const later = turns.take(one, long('d'));
+  for (const change of cut) await assert.rejects(change, reason);
+  assert.deepEqual([await goesOn, await later], ['c', 'd']);
+  assert.deepEqual(begun.toSorted(), ['a', 'c', 'd'], 'a change that waits never begins');
+  assert.equal(turns.size, 0);
+});

@@ -4,6 +4,7 @@ import wabt from 'wabt';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { MemoryBudget } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { createStores, Engine, type EngineResult } from '../../../subsystems/execution/engine/engine.ts';
 import {
   type CallKind,
@@ -78,11 +79,12 @@ export function newEngine(
   policy: Partial<MeteringPolicy> = {},
   stableBytesMax = 256 << 20,
   frameBytesMax = 16 << 20,
+  budget = MemoryBudget.unbounded(),
 ): Engine {
   return new Engine({
     policy: { ...POLICY, ...policy },
-    control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20 }),
-    shared: createStores({ stableBytesMax, frameBytesMax }),
+    control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20, budget }),
+    shared: createStores({ stableBytesMax, frameBytesMax, budget }),
     reportBug: (message, cause) => {
       throw new Error(`a bug of the host: ${message}`, { cause });
     },

@@ -9,6 +9,8 @@ import type { Logger } from '../../../kernel/index.ts';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import type { Engine, EngineResult, Running } from '../../../subsystems/execution/engine/engine.ts';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
+import { MemoryBudget } from '../../../subsystems/execution/memory/memory-budget.ts';
+import { Recalled } from '../../../subsystems/execution/memory/pieces.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo, SleepingCanister } from '../../../subsystems/execution/index.ts';
 import { type EndedStep, FULL_LIMIT, NO_NUMBERS } from '../../../subsystems/ic/index.ts';
@@ -77,8 +79,8 @@ interface Side {
   readonly canister: CanisterState;
 }
 
-function sideOf(snapshotBelowBytes: number | undefined): Side {
-  const engine = newEngine();
+function sideOf(snapshotBelowBytes: number | undefined, budget?: MemoryBudget): Side {
+  const engine = newEngine({}, undefined, undefined, budget);
   const spec = { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
   const canister = engine.createCanister(snapshotBelowBytes === undefined ? spec : { ...spec, snapshotBelowBytes });
   return { engine, canister };
@@ -147,6 +149,48 @@ test('others are let in while a state is captured and restored', () => {
     assertSame(again, ours);
     assertSame(again, twin);
     assert.deepEqual(told(again.engine.takeChanges()), told(twin.engine.takeChanges()));
+  }
+});
+
+test('a state whose copy is recalled at any pause stays as it was, and no memory of the copy is kept', () => {
+  for (const snapshotBelowBytes of [undefined, 0]) {
+    const budget = MemoryBudget.unbounded();
+    const { engine, canister } = sideOf(snapshotBelowBytes, budget);
+    const [change] = CHANGES[0] ?? [];
+    assert.ok(change !== undefined);
+    assert.equal(engine.change(canister, SECOND.code, change, NOW_MS).step.fault, undefined);
+    const other = sideOf(undefined);
+    assert.equal(other.engine.change(other.canister, FIRST.code, change, NOW_MS).step.fault, undefined);
+    const image = other.engine.capture(other.canister);
+    const before = engine.capture(canister);
+    const stored = engine.stableBytesStored;
+    // The memory of one copy that ended may be kept for the next.
+    const bytesMax = budget.bytesUsed + before.heap.length + BYTES;
+    engine.takeChanges();
+    const recalled = (work: (isRecalled: () => boolean) => Running<unknown>): number => {
+      for (let asked = 0; ; asked += asked < 3 ? 1 : 4) {
+        let left = asked;
+        try {
+          paused(work(() => left-- <= 0));
+          return asked;
+        } catch (error) {
+          assert.ok(error instanceof Recalled, String(error));
+        }
+        assert.equal(engine.stableBytesStored, stored);
+        assert.ok(budget.bytesUsed <= bytesMax, `${budget.bytesUsed} bytes are used, ${bytesMax} at most before`);
+        assert.equal(engine.takeChanges(), undefined);
+        const now = engine.capture(canister);
+        assert.equal(Buffer.compare(now.heap, before.heap), 0, 'the heap');
+        assert.deepEqual(now.globals, before.globals);
+        assert.deepEqual([now.stablePages, now.stable.length], [before.stablePages, before.stable.length]);
+      }
+    };
+    const least = (2 * BYTES) / AT_ONCE_BYTES - 2;
+    const captures = recalled((isRecalled) => engine.capturing(canister, isRecalled));
+    assert.ok(captures >= least, `${captures} pauses of a capture`);
+    const restores = recalled((isRecalled) => engine.restoring(canister, FIRST.code, image, isRecalled));
+    assert.ok(restores >= least, `${restores} pauses of a restore`);
+    assert.equal(Buffer.compare(engine.capture(canister).heap, image.heap), 0, 'the last one is not recalled');
   }
 });
 
@@ -231,6 +275,14 @@ test('an executor answers others while a state is captured, restored or woken', 
   };
   const captured = pool.capture(large, module);
   await captured;
+  // Recalled before the thread has begun, or at a pause.
+  for (const work of [() => pool.capture(large, module), async () => pool.restore(large, await captured)]) {
+    const recalled = assert.rejects(work(), { code: 'state-unfit', message: /the actor is being deleted/ });
+    await Promise.resolve();
+    pool.recall(large, 'everything');
+    await recalled;
+    pool.recall(large, 'nothing');
+  }
   // Between the posts of the two, the machine may give its cores to others for as long as the whole work takes.
   const answers = { capture: 0, restore: 0, wake: 0 };
   const isEnough = (): boolean => Object.values(answers).every((count) => count >= ANSWERS_LEAST);
