@@ -14,6 +14,8 @@ import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
 import { simulate } from './world.ts';
 
 const SEEDS = 15;
+/** Seeds of worlds beside the plain ones: actors that ask outside, and planted code that is no bug. */
+const BESIDE_SEEDS = 6;
 /**
  * A planted bug is found within this many seeds. Most bugs take five to fifteen; 'key-after-effect' is found by the
  * fewest seeds.
@@ -29,10 +31,10 @@ const SEEDS_FOR_ALL_SIZES = 150;
  */
 const FOUND_BY: Partial<Record<Bug, number>> = {
   'swapped-units': 4,
-  'overtaking-unit': 13,
-  'queue-before-state': 8,
+  'overtaking-unit': 60,
   'modules-before-names': 63,
-  'key-after-effect': 80,
+  'key-after-effect': 15,
+  'key-ignored': 18,
   'key-expires-early': 18,
   'left-ahead-stays': 77,
   'left-payloads-stay': 8,
@@ -55,7 +57,7 @@ const SLOW_SEEDS = [2, 11, 12];
 const ROUSED_IN_VAIN = [3184, 4280];
 /** A seed in which a canister is deleted while it is woken for a checkpoint in the background. */
 const DELETED_BEFORE_CHECKPOINT = 6812;
-const SIZES_DRAWN_BY = [93, 37, 81, 42, 84, 40];
+const SIZES_DRAWN_BY = [88, 20, 85, 74, 82, 44, 98, 72, 30, 42, 84, 18, 46, 25, 55, 70];
 
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
   yield* likely;
@@ -102,7 +104,7 @@ test('a canister that is deleted before its checkpoint is nothing to warn of', {
 });
 
 test('what bugs are planted with is no bug', { timeout: 300_000 }, async () => {
-  await simulateMany(1 + SEEDS, SEEDS, CONTROL);
+  await simulateMany(1 + SEEDS, BESIDE_SEEDS, CONTROL);
 });
 
 test('a seed does the same on a machine however slow', { timeout: 300_000 }, async (t) => {
@@ -143,13 +145,15 @@ for (const bug of BUGS) {
 }
 
 const OUTSIDE = { asksOutside: true };
+/** A seed that is tried first for mistakes with outcalls. */
+const OUTSIDE_FOUND_BY = 4;
 
 test(
   'an outcall leaves once at most, when it is durable; in flight at a crash, its caller may try again',
   { timeout: 300_000 },
   async () => {
     const ended = { outcallsLost: 0, outcallsTransient: 0 };
-    for (let seed = 1; seed <= SEEDS; seed++) {
+    for (let seed = 1; seed <= BESIDE_SEEDS; seed++) {
       const tally = await simulate(seed, undefined, {}, OUTSIDE);
       ended.outcallsLost += tally.outcallsLost;
       ended.outcallsTransient += tally.outcallsTransient;
@@ -158,10 +162,14 @@ test(
   },
 );
 
-test(`the simulator finds a planted bug: ${OUTSIDE_BUG}`, { timeout: 300_000 }, async () => {
+test(`the simulator finds a planted bug: ${OUTSIDE_BUG}`, { timeout: 300_000 }, async (t) => {
   let found: unknown;
-  for (let seed = 1; found === undefined && seed <= SEEDS_UNTIL_FOUND; seed++)
+  for (const seed of seedsFrom([OUTSIDE_FOUND_BY], SEEDS_UNTIL_FOUND)) {
     await simulate(seed, OUTSIDE_BUG, {}, OUTSIDE).catch((error: unknown) => (found = error));
+    if (found === undefined) continue;
+    tellOfStale(t, OUTSIDE_FOUND_BY, seed);
+    break;
+  }
   assert.match(
     String(found),
     /the outcall of message \d+ of \w+ (was sent 2 times|has left, and the actor has forgotten)/,
@@ -169,7 +177,7 @@ test(`the simulator finds a planted bug: ${OUTSIDE_BUG}`, { timeout: 300_000 }, 
 });
 
 test('an engine that does not notice is no bug behind the shipped gate', { timeout: 120_000 }, async () => {
-  for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed, undefined, CARELESS);
+  for (let seed = 1; seed <= BESIDE_SEEDS; seed++) await simulate(seed, undefined, CARELESS);
 });
 
 for (const [name, planted] of Object.entries(PLANTED_THREADS)) {
