@@ -5,12 +5,14 @@
  * compile them: half of a server's start. Node keeps compiled sources only when a process ends by itself, and most
  * servers here are killed. So one server is started and stopped first, and all later ones find its compiled sources.
  * All tests share one Motoko compiler, which stays warm: a compiler that has just been started takes three to five
- * times as long for an actor as one that has compiled a few. They share one package, too, packed when the first asks.
+ * times as long for an actor as one that has compiled a few. Most modules come with the clone (`kept-modules.ts`). They
+ * share one package, too, packed when the first asks.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE, NODE_CACHE } from './caches.ts';
+import { unpackModules } from './kept-modules.ts';
 import { pack } from './packages.ts';
 import { shareWork } from './shared-work.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -20,6 +22,7 @@ let end: (() => Promise<void>) | undefined;
 export async function globalSetup(): Promise<void> {
   // For the processes of all test files, and those that they start.
   process.env['NODE_COMPILE_CACHE'] = NODE_CACHE;
+  await unpackModules(MOTOKO_CACHE);
   const entry = fileURLToPath(new URL('./first-server.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [entry], { encoding: 'utf8' });
   if (status !== 0) throw new Error(`the first server failed:\n${stderr}`);
