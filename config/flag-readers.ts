@@ -19,7 +19,24 @@ export interface FlagReader {
   readonly holdsWhenOff?: boolean;
   /** Another part without which the flag has no effect, whichever plugin provides it. */
   readonly needs?: PartName;
+  /** Members that an object of that part may lack, and without which the flag has no effect. */
+  readonly members?: readonly NeededMember[];
 }
+
+/** A member that a part may lack, such as `grantOf` of auth. */
+interface NeededMember {
+  readonly part: PartName;
+  readonly member: string;
+}
+
+/** Need of a flag that was given: a plugin that takes the part's place is refused if its object lacks the member. */
+export interface MemberNeed extends NeededMember {
+  /** As the user wrote it. */
+  readonly flag: string;
+}
+
+const member = (part: PartName, ...names: readonly string[]): readonly NeededMember[] =>
+  names.map((name) => ({ part, member: name }));
 
 const PROGRAM: FlagReader = { part: undefined };
 
@@ -43,10 +60,10 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
   'auth-token-file': { part: 'auth' },
-  tokens: { part: 'auth' },
-  'jwt-issuer': { part: 'auth' },
+  tokens: { part: 'auth', members: member('auth', 'grantOf', 'reread') },
+  'jwt-issuer': { part: 'auth', members: member('auth', 'grantOf', 'prove') },
   'jwt-audience': { part: 'auth' },
-  'jwt-keys': { part: 'auth' },
+  'jwt-keys': { part: 'auth', members: member('auth', 'reread') },
   'jwt-may': { part: 'auth' },
   'jwt-typ': { part: 'auth' },
   'make-token': PROGRAM,
@@ -57,7 +74,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   agents: { part: 'agents' },
   'agent-wait-secs': { part: 'agents' },
   'agent-creators': { part: 'agents' },
-  'agent-certificates': { part: 'agents' },
+  'agent-certificates': { part: 'agents', members: member('execution', 'certifiedBy') },
   'agent-path-token': { part: 'http', needs: 'agents' },
   'trust-ic-root': { part: 'agents' },
   executors: { part: 'execution' },
@@ -80,7 +97,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'archive-secs': { part: 'storage' },
   'archive-days': { part: 'storage' },
   'archive-bytes': { part: 'storage' },
-  timeline: { part: 'timeline', needs: 'storage' },
+  timeline: { part: 'timeline', needs: 'storage', members: member('storage', 'actorUnits') },
   'timeline-bytes': { part: 'timeline' },
   'restore-archive': PROGRAM,
   until: PROGRAM,
@@ -101,19 +118,30 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
 
 /** Returns one sentence for each given flag whose part is replaced or turned off. */
 export function checkReaders(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
-  const { disabled, given, sources, flags } = parsed;
+  const { disabled } = parsed;
   const replaced = new Map(loaded.map((plugin) => [plugin.replaces, plugin]));
-  const problems = (Object.entries(FLAG_READERS) as [FlagName, FlagReader][]).flatMap(([name, reader]) => {
-    // A switch that is off needs no part.
-    if (!(given.has(name) || sources.has(name)) || flags[name] === false) return [];
-    const shown = given.has(name) ? `--${name}` : (sources.get(name) ?? name);
-    return problemsOf(shown, reader, replaced, disabled);
-  });
+  const problems = readersOf(parsed).flatMap(({ shown, reader }) => problemsOf(shown, reader, replaced, disabled));
   const twice = [...disabled].flatMap((part) => {
     const plugin = replaced.get(part);
     return plugin === undefined ? [] : [`--no-${part} and ${flagOf(plugin)} contradict each other: drop one of them`];
   });
   return [...problems, ...twice];
+}
+
+/** Returns the members that the given flags need. */
+export function neededMembers(parsed: ParsedFlags): MemberNeed[] {
+  return readersOf(parsed).flatMap(({ name, shown, reader: { members = [] } }) =>
+    parsed.flags[name] === 0 ? [] : members.map((each) => ({ ...each, flag: shown })),
+  );
+}
+
+/** Returns the given flags with their readers, and how the user wrote them. */
+function readersOf({ given, sources, flags }: ParsedFlags): { name: FlagName; shown: string; reader: FlagReader }[] {
+  return (Object.entries(FLAG_READERS) as [FlagName, FlagReader][]).flatMap(([name, reader]) => {
+    // A switch that is off needs no part.
+    if (!(given.has(name) || sources.has(name)) || flags[name] === false) return [];
+    return [{ name, reader, shown: given.has(name) ? `--${name}` : (sources.get(name) ?? name) }];
+  });
 }
 
 function problemsOf(

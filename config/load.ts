@@ -6,13 +6,13 @@ import { cacheHome, mopsPackages } from './cache-home.ts';
 import { parseAddressRanges } from './address-ranges.ts';
 import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
-import { checkReaders } from './flag-readers.ts';
+import { checkReaders, type MemberNeed, neededMembers } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
 import { checkAgents, creatorsOf } from './agents.ts';
 import { checkJwt, jwtOf } from './jwt.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
-import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
+import { type Environment, type ParsedFlags, parseFlags, variableSlips } from './parse-flags.ts';
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 import { readToken } from './token.ts';
@@ -87,6 +87,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
       readonly restore: RestoreConfig | undefined;
       /** Archive from which the state directory is made before the server starts. */
       readonly restoreArchive: RestoreArchiveConfig | undefined;
+      /** Members that plugins have to have for the given flags. */
+      readonly needed: readonly MemberNeed[];
       /** Problems that do not keep the server from running. */
       readonly warnings: readonly string[];
     };
@@ -152,7 +154,13 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     sections: sections.sections,
     restore: restoreOf(parsed, options),
     restoreArchive: restoreArchiveOf(parsed, options),
-    warnings: [...aboutToken.warnings, ...warningsOf(parsed, loaded), ...memoryWarnings()],
+    needed: neededMembers(parsed),
+    warnings: [
+      ...aboutToken.warnings,
+      ...warningsOf(parsed, loaded),
+      ...variableSlips(options.environment, variablesOf(loaded)),
+      ...memoryWarnings(),
+    ],
   };
 }
 
@@ -185,6 +193,11 @@ async function sectionsOf(
   if (isIncomplete || (loaded.length === 0 && parsed.flags['plugin-option'].length === 0)) return NO_SECTIONS;
   const { pluginSections } = await import('./plugin-options.ts');
   return pluginSections(loaded, parsed, environment);
+}
+
+function variablesOf(loaded: readonly ConfiguredPlugin[]): string[] {
+  const options = loaded.flatMap(({ definition }) => Object.values(definition.options ?? {}));
+  return options.flatMap(({ variable }) => variable ?? []);
 }
 
 function restoreOf({ flags: { restore, state } }: ParsedFlags, { directory }: LoadOptions): RestoreConfig | undefined {

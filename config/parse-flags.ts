@@ -238,3 +238,24 @@ function looksLikeFlag(name: string, rawName: string, flag: Flag<unknown>, value
     return `${rawName} needs a value, but what follows looks like a flag: write --${name}=${flag.placeholder} if it is the value`;
   return `${rawName} needs a value, but '${value}' looks like a flag: write --${name}=${value} if it is the value`;
 }
+
+// ---- variables that are mistyped
+
+/** Variables of other programs may begin so, too (Kubernetes sets `SVC_PORT` for a service of that name). */
+const PREFIX = /^svc_/i;
+
+/**
+ * Returns one sentence for each variable that is nearly one of the server's or of a plugin's: nothing reads it. An
+ * unlike name is somebody else's.
+ */
+export function variableSlips(environment: Environment, ofPlugins: readonly string[]): string[] {
+  const named = Object.keys(environment).filter((name) => environment[name] !== undefined && PREFIX.test(name));
+  if (named.length === 0) return [];
+  const flags = [...flagsByName.values()].map(({ variable }) => variable);
+  const known = [...flags, ...ofPlugins, ...variablesByName.keys()].filter((name) => name !== undefined);
+  return named
+    .filter((name) => !known.includes(name))
+    .map((name) => [name, suggestionFor(name, known)] as const)
+    .filter(([, suggestion]) => suggestion !== '')
+    .map(([name, suggestion]) => `the variable ${name} has no effect, since nothing reads it${suggestion}`);
+}

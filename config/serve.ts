@@ -137,7 +137,7 @@ async function makeKernel(request: ServeRequest, log: ServerLog): Promise<Kernel
 
 /** Returns the plugins of this server, including those from outside, and the configuration of each. */
 async function compose(
-  { config, loaded, sections, restore, restoreArchive }: ServeRequest,
+  { config, loaded, sections, restore, restoreArchive, needed }: ServeRequest,
   own: readonly Plugin[],
 ): Promise<Composed> {
   const { archive } = config.storage;
@@ -148,7 +148,7 @@ async function compose(
   const { composePlugins } = await import('../plugins/loader/index.ts');
   const { ReadableBackup } = await import('../subsystems/storage/backup-file.ts');
   const backup = restore === undefined ? undefined : new ReadableBackup(restore.file);
-  const { plugins, routes } = composePlugins({ builtin, loaded, backup });
+  const { plugins, routes } = composePlugins({ builtin, loaded, backup, needed });
   return { plugins, sections: { ...known, ...sections, http: { ...config.http, pluginRoutes: routes } } };
 }
 

@@ -19,6 +19,8 @@ export interface ComposeOptions {
   readonly loaded: readonly LoadedPlugin[];
   /** Backup for a durable storage from outside, with `--restore`. */
   readonly backup?: BackupFile | undefined;
+  /** Members that objects may lack, and that a flag needs; the part is a plugin of the server. */
+  readonly needed?: readonly { readonly part: string; readonly member: string; readonly flag: string }[];
 }
 
 /**
@@ -39,8 +41,11 @@ export interface Composed {
  * Puts plugins in order. A plugin that replaces one of the server's own stands in the place of that one, behind it if
  * the plugin wraps it; other plugins come before the last one, which is the listener.
  */
-export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Composed {
-  const external = loaded.map((each) => new ExternalPlugin(each, backup));
+export function composePlugins({ builtin, loaded, backup, needed = [] }: ComposeOptions): Composed {
+  const external = loaded.map((each) => {
+    const members = needed.filter(({ part }) => part === each.replaces);
+    return new ExternalPlugin(each, { backup, needed: members });
+  });
   const plugins = builtin.flatMap(
     (own) => external.find(({ replaces }) => replaces === own.name)?.inPlaceOf(own) ?? [own],
   );
@@ -59,7 +64,7 @@ class ExternalPlugin {
   readonly #loaded: LoadedPlugin;
   #made: unknown;
 
-  constructor(loaded: LoadedPlugin, backup: BackupFile | undefined) {
+  constructor(loaded: LoadedPlugin, { backup, needed = [] }: Pick<ComposeOptions, 'backup' | 'needed'>) {
     const { file, definition, replaces, inherits } = loaded;
     const { name, provides, alsoProvides = [], requires = {}, isDurable = false, routes = [] } = definition;
     const { startSilenceMs = START_SILENCE_MS, stopDeadlineMs = STOP_DEADLINE_MS } = definition;
@@ -79,6 +84,7 @@ class ExternalPlugin {
         const narrow = inherits.map(({ capability }) => capability.name);
         const problem = shapeProblem(provides.name, made, narrow);
         if (problem !== undefined) throw new Error(problem);
+        mustHave(made, provides.name, needed);
         this.#made = made;
         return made;
       },
@@ -106,6 +112,16 @@ class ExternalPlugin {
       inNameOf(this.#loaded, async () => route.answer(this.#made, request));
     return { plugin, method, path, query, bodyBytesMax, answer };
   }
+}
+
+/** Throws for a flag that would have no effect because the object lacks a member. */
+function mustHave(made: unknown, capability: string, needed: NonNullable<ComposeOptions['needed']>): void {
+  for (const { member, flag } of needed)
+    if ((made as Readonly<Record<string, unknown>>)[member] === undefined)
+      throw new Error(
+        `what its create returned lacks ${member}, which ${flag} needs of '${capability}': add it (a plugin that wraps ` +
+          `the server's own hands it on, as around does), or start without ${flag}`,
+      );
 }
 
 async function restore(

@@ -156,6 +156,28 @@ suite('the part that reads a flag', () => {
     }
   });
 
+  test('needs members that an object may lack: they are known of each flag that is given, and of no other', async () => {
+    const neededBy = async (...argv: readonly string[]) => {
+      const request = await load(['--state', '/state', ...argv]);
+      assert.ok(request.kind === 'serve');
+      return request.needed.map(({ part, member, flag }) => `${flag}: ${part}.${member}`);
+    };
+    assert.deepEqual(await neededBy(), []);
+    assert.deepEqual(await neededBy('--timeline=0', '--no-agent-certificates'), []);
+    assert.deepEqual(await neededBy('--timeline=5', '--agent-certificates', '--tokens=tokens.json'), [
+      '--tokens: auth.grantOf',
+      '--tokens: auth.reread',
+      '--agent-certificates: execution.certifiedBy',
+      '--timeline: storage.actorUnits',
+    ]);
+    const keys = ['--jwt-issuer=https://a.example', '--jwt-audience=a', '--jwt-may=inspect', '--jwt-keys=keys.json'];
+    assert.deepEqual(await neededBy(...keys), [
+      '--jwt-issuer: auth.grantOf',
+      '--jwt-issuer: auth.prove',
+      '--jwt-keys: auth.reread',
+    ]);
+  });
+
   test('a part that is replaced and off at once is refused, and a switch that is off asks for nothing', async () => {
     assert.deepEqual(await problemsOf(['--no-metering'], {}, [inPlaceOf('metering', false)]), [
       '--no-metering and --plugin metering=./mine.js contradict each other: drop one of them',
@@ -181,5 +203,33 @@ suite('a real server', () => {
     const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 120_000 });
     assert.equal(status, 2, stderr);
     assert.match(stderr, /^svc: --instruction-limit and --plugin metering=.* only the server's own metering reads it/);
+  });
+
+  test('does not start where a plugin that wraps a part hides what a flag needs of it; as around does it, it starts', async () => {
+    const file = join(await temporaryDirectory(), 'plain.mjs');
+    const definition = (made: string) =>
+      `import { around, Auth, definePlugin } from 'svc/plugin';
+       export default definePlugin({ apiVersion: 1, name: 'plain', provides: Auth, requires: { own: Auth }, create: ({ own }) => ${made} });`;
+    const tokens = join(await temporaryDirectory(), 'tokens.json');
+    await writeFile(tokens, '{}', { mode: 0o600 });
+    // A manifest that is not there ends the start behind the plugins.
+    const args = [
+      MAIN,
+      '--plugin',
+      `auth=${file}`,
+      '--tokens',
+      tokens,
+      '-m',
+      '/nowhere.json',
+      '--listen',
+      '127.0.0.1:0',
+    ];
+    const start = () => spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 120_000 });
+    await writeFile(file, definition('({ needsToken: true, allows: (header) => own.allows(header) })'));
+    const hidden = start();
+    assert.equal(hidden.status, 1, hidden.stderr);
+    assert.match(hidden.stderr, /plugin 'plain' .* lacks grantOf, which --tokens needs of 'auth'/);
+    await writeFile(file, definition('around(own, {})'));
+    assert.match(start().stderr, /cannot start: .*nowhere\.json/);
   });
 });

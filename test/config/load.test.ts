@@ -4,6 +4,7 @@ import { platform } from 'node:process';
 import { test } from 'node:test';
 import { splitAddress } from '../../config/listen.ts';
 import { mopsPackages } from '../../config/cache-home.ts';
+import type { ConfiguredPlugin } from '../../config/plugin-options.ts';
 import { loadConfig, type LoadOptions, type Request } from '../../config/load.ts';
 
 type Serve = Extract<Request, { kind: 'serve' }>;
@@ -235,6 +236,41 @@ test('a flag of the contract that has no effect beside the others is warned of, 
   assert.deepEqual(await warned([...all, '--state=kept']), []);
   assert.deepEqual(await warned(['--no-outcalls']), []);
   assert.match(await refused(['--no-outcalls', '--outcalls-deny-private'], options), /contradict/);
+});
+
+test('a variable that is nearly one of the server or of a plugin is warned of; of unlike ones nobody speaks', async () => {
+  const definition = { name: 'mine', options: { url: { type: 'text', summary: '', variable: 'SVC_STORE_URL' } } };
+  const plugin = { capability: 'mine', module: './mine.js', definition, replaces: undefined, wraps: false };
+  const loadPlugins = async () => ({ loaded: [plugin as unknown as ConfiguredPlugin], problems: [] });
+  const environment = {
+    SVC_TOKNE: 'a',
+    SVC_TOKEN_FIEL: 'a',
+    svc_bin: 'moc',
+    SVC_WASM: '65536',
+    SVC_STORE_URI: 'x',
+    // Kubernetes sets these for a service of that name; others are of the client, and of scripts.
+    SVC_PORT: 'tcp://10.0.0.1:80',
+    SVC_SERVICE_HOST: '10.0.0.1',
+    SVC_URL: 'http://127.0.0.1:7000',
+    SVC_FLAGS: '',
+    SVC_STATE: 'state',
+    TOKEN: 'a',
+  };
+  const { warnings } = await accepted(['--plugin', 'mine=./mine.js'], { environment, loadPlugins });
+  const slips = [
+    ['SVC_TOKNE', 'SVC_TOKEN'],
+    ['SVC_TOKEN_FIEL', 'SVC_TOKEN_FILE'],
+    ['svc_bin', 'SVC_BIN'],
+    ['SVC_WASM', 'SVC_WASM_STACK'],
+    ['SVC_STORE_URI', 'SVC_STORE_URL'],
+  ];
+  const told = slips.map(
+    ([slip, meant]) => `the variable ${slip} has no effect, since nothing reads it: did you mean ${meant}?`,
+  );
+  assert.deepEqual(warnings, told);
+  const exact = { SVC_WASM_STACK: '65536', SVC_STORE_URL: 'x' };
+  const fine = await accepted(['--plugin', 'mine=./mine.js'], { environment: exact, loadPlugins });
+  assert.deepEqual(fine.warnings, []);
 });
 
 test("the cache of mops is where mops has it: by system, XDG_CACHE_HOME, and the network's name", () => {
