@@ -59,6 +59,13 @@ const RETRY_MS = 250;
  */
 const CONNECTING = 1 / 2;
 const CONNECTING_MS_MIN = 1_000;
+/**
+ * Part of a lease after which one more connection is tried beside one that is not there yet, and at least so many
+ * milliseconds. What stands before the database (a proxy, a router) may take a connection and hand nothing on. Who
+ * waits until that one has failed may come too late when the database can be reached again.
+ */
+const BESIDE = 1 / 6;
+const BESIDE_MS_MIN = 300;
 /** A database that is being made, or whose rows another standby takes. */
 const STANDBY = 'standby, the namespace has another owner';
 
@@ -259,9 +266,31 @@ export class Lease {
     if (this.#connection?.isBroken === true) this.#drop();
     if (this.#connection !== undefined) return this.#connection;
     // Two who want one have the same.
-    const { open = (given) => Connection.open(given) } = this.#options;
-    this.#opening ??= open(this.#connectionOptions).finally(() => (this.#opening = undefined));
+    this.#opening ??= this.#openFirst().finally(() => (this.#opening = undefined));
     return (this.#connection = await this.#opening);
+  }
+
+  /**
+   * Resolves with the connection that is there first, of several if that takes long. Rejects with the first failure.
+   */
+  async #openFirst(): Promise<LeaseConnection> {
+    const { open = (given) => Connection.open(given), clock, leaseMs } = this.#options;
+    const first = Promise.withResolvers<LeaseConnection>();
+    let isOver = false;
+    const attempt = (): void => {
+      open(this.#connectionOptions).then((connection) => {
+        if (isOver) connection.destroy();
+        isOver = true;
+        first.resolve(connection);
+      }, first.reject);
+    };
+    attempt();
+    using _beside = clock.every(Math.max(BESIDE_MS_MIN, leaseMs * BESIDE), attempt);
+    try {
+      return await first.promise;
+    } finally {
+      isOver = true;
+    }
   }
 
   /** Somebody has found that another owns the namespace. */

@@ -361,6 +361,20 @@ describe('a lease', () => {
       }
     });
 
+  for (const leaseMs of [2_000, 5_000])
+    test(`of ${leaseMs} ms outlasts half of it in which connections of its owner are made and carry nothing`, async () => {
+      const connectMs = { owner: 50, standby: 50 };
+      // The outage begins at each part of the time between two beats.
+      for (let part = 0; part < 8; part++) {
+        const fromMs = 2 * leaseMs + (part * leaseMs) / 32;
+        const outages = [
+          { fromMs, untilMs: fromMs + leaseMs / 2, whom: ['owner'] as const, trouble: 'silent' as const },
+        ];
+        const played = await play({ leaseMs, outages, connectMs, untilMs: 6 * leaseMs }, shipped);
+        assert.deepEqual([played.takenMs, played.lostMs], [undefined, undefined], `${part} of 8`);
+      }
+    });
+
   test('has a standby that says once that the database is away or takes no writes, and once that it is back', async () => {
     const leaseMs = 2_000;
     const connectMs = { owner: 50, standby: 50 };
