@@ -1,8 +1,8 @@
 /** A real Chromium, and pages in it that fail the test if they have unexpected errors. */
 import assert from 'node:assert/strict';
 import { accessSync } from 'node:fs';
-import type { TestContext } from 'node:test';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { TestOwner } from '../support/server.ts';
 
 const EXECUTABLE = '/usr/bin/chromium';
 
@@ -47,7 +47,7 @@ export interface PageOptions extends BrowserContextOptions {
  * thrown or refused by its policy.
  */
 export async function openPage(
-  t: TestContext,
+  t: TestOwner,
   browser: Browser,
   url: string,
   options: PageOptions = {},
