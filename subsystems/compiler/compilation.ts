@@ -1,7 +1,8 @@
 /** Parts that a compilation is made of, and the key under which its module is kept. */
 import { type CorePackage, motokoRelease } from './core-package.ts';
 import type { Compilation, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
-import { type CompilerArgs, compilerArgsOf, NO_ARGS } from './mops/compiler-args.ts';
+import { posix } from 'node:path';
+import { type CompilerArgs, compilerArgsOf, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
 import { sha256 } from './mops/mops-lock.ts';
 import { type MopsOptions, projectOf } from './mops/mops-packages.ts';
 import type { SourceClosure } from './closure.ts';
@@ -14,10 +15,18 @@ export function partsOf(closure: SourceClosure, core: CorePackage, actors: reado
 }
 
 export function modeOf(
-  { flags, collector, publicMetadata }: CompilerArgs,
+  args: CompilerArgs,
   persistence: Persistence,
+  closure: SourceClosure,
 ): Omit<Compilation, keyof SourceParts> {
+  const { collector, publicMetadata } = args;
+  const flags = flagsOf(args, closure);
   return { persistence, flags, collector: persistence === 'classical' ? collector : undefined, publicMetadata };
+}
+
+/** Returns the flags as the compiler takes them; a folder is where the closure has it. */
+function flagsOf({ flags, migrations }: CompilerArgs, { root }: SourceClosure): readonly string[] {
+  return migrations === undefined ? flags : [...flags, `${MIGRATIONS}=${posix.relative(root, migrations) || '.'}`];
 }
 
 /** Resolves with the arguments that the project gives for compilations. Rejects with ServerError `mops-invalid`. */
@@ -33,8 +42,10 @@ export function keyOf(
   closure: SourceClosure,
   actors: readonly ImportedActor[],
   persistence: Persistence,
-  { flags, collector, publicMetadata }: CompilerArgs,
+  args: CompilerArgs,
 ): string {
+  const { collector, publicMetadata } = args;
+  const flags = flagsOf(args, closure);
   const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const packages = [...closure.packages].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const parts: unknown[] = ['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors];

@@ -313,7 +313,7 @@ class CachingCompiler implements MotokoCompiler {
     if (source !== undefined) {
       const { persistence = 'enhanced' } = source.args;
       const parts = partsOf(source.closure, await readCorePackage(), []);
-      this.#last = { ...parts, ...modeOf(source.args, persistence) };
+      this.#last = { ...parts, ...modeOf(source.args, persistence, source.closure) };
     }
     this.#warmLater();
   }
@@ -354,7 +354,7 @@ class CachingCompiler implements MotokoCompiler {
   ): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
-    const compilation = { ...partsOf(closure, core, actors), ...modeOf(args, persistence) };
+    const compilation = { ...partsOf(closure, core, actors), ...modeOf(args, persistence, closure) };
     const startMs = performance.now();
     const response = await this.#processes.run({
       kind: 'compile',
@@ -394,7 +394,9 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
       if (file.startsWith('mo:')) return file;
       if (closure.files.has(file)) return source.displayName(posix.join(closure.root, file));
       const actor = actorOf(file);
-      return actor === undefined ? file : `interface of ${actor.name ?? actor.principal}`;
+      // Another file that an error is about, such as the project's manifest.
+      if (actor === undefined) return file === '' ? file : source.displayName(posix.join(closure.root, file));
+      return `interface of ${actor.name ?? actor.principal}`;
     },
     notes: closure.notes.map(({ file, text }) => `${source.displayName(file)}: ${text}`),
   };

@@ -8,7 +8,7 @@ import { readCorePackage } from './core-package.ts';
 import { type ImportParser, scannedImports } from './import-parser.ts';
 import type { ImportReference } from './import-scanner.ts';
 import { isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
-import { type CompilerArgs, NO_ARGS } from './mops/compiler-args.ts';
+import { type CompilerArgs, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
 import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import type { OwnedFile } from './mops/unhashed-files.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
@@ -37,7 +37,7 @@ export class SourceGraph {
   /** Looked for when a package is imported: what is wrong there does not matter to a program without one. */
   #packages: Promise<MopsPackages> | undefined;
   readonly #files: SourceFiles;
-  /** Modules that serve without an import, as a file that imports all of them. */
+  /** Modules that serve without an import, and migrations, as a file that imports all of them. */
   implicit: SourceNode | undefined;
   #main: SourceNode | undefined;
 
@@ -84,17 +84,28 @@ export class SourceGraph {
   }
 
   /**
-   * Adds modules that serve without an import (`--implicit-package`), as if the manifest that says so imported all of
-   * them.
+   * Adds modules that serve without an import (`--implicit-package`) and migrations (`--enhanced-migration`), as if the
+   * manifest that says so imported all of them.
    */
   async #addImplicit(): Promise<void> {
-    const { implicitPackages, file } = this.#args;
-    if (implicitPackages.length === 0) return;
+    const { implicitPackages, migrations, file } = this.#args;
+    if (implicitPackages.length === 0 && migrations === undefined) return;
     const imports: ResolvedImport[] = [];
-    for (const name of implicitPackages)
-      for (const resolution of await this.#allOf(name))
-        imports.push({ reference: { url: `mo:${name}`, start: 0, end: 0 }, resolution });
+    const add = (url: string, resolutions: readonly Resolution[]): void => {
+      for (const resolution of resolutions) imports.push({ reference: { url, start: 0, end: 0 }, resolution });
+    };
+    for (const name of implicitPackages) add(`mo:${name}`, await this.#allOf(name));
+    if (migrations !== undefined) add(migrations, await this.#migrationsIn(migrations));
     this.implicit = { path: file, kind: 'source', text: '', lines: new TextLines(''), package: undefined, imports };
+  }
+
+  /** The compiler takes the files of the folder itself, in the order of their names. */
+  async #migrationsIn(folder: string): Promise<readonly Resolution[]> {
+    const isThere = await this.#reader.isFolder(folder);
+    const files = isThere ? (await this.#reader.list(folder)).filter((path) => posix.dirname(path) === folder) : [];
+    if (files.length > 0) return this.#readAll(files, undefined);
+    const shown = posix.relative(posix.dirname(this.#args.file), folder);
+    return [{ kind: 'unresolved', message: () => `${MIGRATIONS}=${shown}: there is no folder with migrations (.mo)` }];
   }
 
   async #allOf(name: string): Promise<readonly Resolution[]> {
@@ -107,14 +118,17 @@ export class SourceGraph {
     if (found === undefined)
       return [{ kind: 'unresolved', message: () => `--implicit-package=${name}: mops.toml has no package ${name}` }];
     if ('missing' in found) return [withoutPackage(await withHint(found))];
-    const files = await this.#reader.list(found.base);
+    return this.#readAll(await this.#reader.list(found.base), found);
+  }
+
+  #readAll(files: readonly string[], owner: MopsPackage | undefined): Promise<readonly Resolution[]> {
     return Promise.all(
       files.map(async (path): Promise<Resolution> => {
-        const node = await this.#files.read(path, found);
+        const node = await this.#files.read(path, owner);
         if (node instanceof ServerError)
-          return { kind: 'unusable', place: { path, package: found }, reason: node.message };
+          return { kind: 'unusable', place: { path, package: owner }, reason: node.message };
         if (node === undefined) return { kind: 'unresolved', message: (show) => `${show(path)} has gone` };
-        return { kind: 'file', node, through: found };
+        return { kind: 'file', node, through: owner };
       }),
     );
   }

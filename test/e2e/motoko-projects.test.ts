@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -169,4 +169,51 @@ test('what templates of today say of the compiler is taken, and the programs do 
     assert.equal(status, 200, body);
     assert.equal(await note(), 'another');
   });
+});
+
+test('a chain of migrations brings the state along, from whichever link it has', async (t) => {
+  const root = await temporaryDirectory();
+  const toml = '[moc]\nargs = ["--default-persistent-actors", "--enhanced-migration=migrations"]\n';
+  const migration = (old: string, now: string, made: string): string =>
+    `import H "../src/Help"; module { public func migration(old : { ${old} }) : { ${now} } { { ${made} } } };`;
+  const program = (variables: string, more = ''): string =>
+    `actor { ${variables} public func inc() : async Nat { n += 1; n }; ${more} };`;
+  await write(root, {
+    'mops.toml': toml,
+    'src/Help.mo': 'module { public let word = "w" };',
+    'src/Main.mo': program('var n : Nat;'),
+    'migrations/1_init.mo': migration('', 'var n : Nat', 'var n = 5'),
+    // The flag holds for its own project alone.
+    'plain/mops.toml': '',
+    'plain/Main.mo': 'persistent actor { var n = 1; public func inc() : async Nat { n += 1; n } };',
+    'actors.json': JSON.stringify({ actors: { chain: { main: 'src/Main.mo' }, plain: { main: 'plain/Main.mo' } } }),
+  });
+  const server = await startInProcess(t, { manifestFile: join(root, 'actors.json'), args: ['--project', root] });
+  assert.deepEqual(await call(server, '/call-json/chain/inc'), [6]);
+  assert.deepEqual(await call(server, '/call-json/plain/inc'), [2]);
+  const closure = JSON.parse((await server.get('/mops/closure/src/Main.mo')).body) as { files: { path: string }[] };
+  const paths = ['migrations/1_init.mo', 'src/Help.mo', 'src/Main.mo'];
+  assert.deepEqual(
+    closure.files.map(({ path }) => path),
+    paths,
+  );
+  await write(root, {
+    'src/Main.mo': program('var n : Nat; var words : [Text];', 'public query func all() : async [Text] { words };'),
+    'migrations/2_words.mo': migration(
+      'var n : Nat',
+      'var n : Nat; var words : [Text]',
+      'var n = old.n + 100; var words = [H.word]',
+    ),
+  });
+  const upgraded = await server.post('/upgrade/chain', '');
+  assert.equal(upgraded.status, 200, upgraded.body);
+  assert.deepEqual(await call(server, '/call-json/chain/inc'), [107]);
+  assert.deepEqual(await call(server, '/query-json/chain/all'), [['w']]);
+  // Without a link that the state has been through, variables would be lost.
+  await write(root, { 'src/Main.mo': program('var n : Nat; var words : [Text];') });
+  await rm(join(root, 'migrations/2_words.mo'));
+  const lost = await server.post('/upgrade/chain', '');
+  assert.equal(lost.status, 400, lost.body);
+  assert.match(lost.body, /does not take over its stable variables/);
+  assert.deepEqual(await call(server, '/call-json/chain/inc'), [108]);
 });

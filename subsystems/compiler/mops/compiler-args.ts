@@ -20,6 +20,8 @@ export interface CompilerArgs {
   readonly interfaces: string | undefined;
   /** Principals by the names that `--actor-alias` gives them. */
   readonly aliases: ReadonlyMap<string, string>;
+  /** The folder with migrations (`--enhanced-migration`): absolute. */
+  readonly migrations: string | undefined;
   /** Packages whose modules serve without an import. */
   readonly implicitPackages: readonly string[];
   /** Metadata that everybody may read. */
@@ -38,6 +40,7 @@ export const NO_ARGS: CompilerArgs = {
   collector: undefined,
   interfaces: undefined,
   aliases: new Map(),
+  migrations: undefined,
   implicitPackages: [],
   publicMetadata: [],
   refusal: undefined,
@@ -47,6 +50,7 @@ export const NO_ARGS: CompilerArgs = {
 
 export const WARNINGS_ARE_ERRORS = '-Werror';
 export const WARNINGS_ARE_HIDDEN = '--hide-warnings';
+export const MIGRATIONS = '--enhanced-migration';
 const CODES = /^M\d{4}(?:,M\d{4})*$/u;
 
 const PERSISTENCE: ReadonlyMap<string, Persistence> = new Map([
@@ -86,7 +90,6 @@ const NEWER =
   'is of a newer compiler than the bundled one; use --actor-idl and "ic:<principal>", or name the actor in the manifest';
 const INSTEAD: ReadonlyMap<string, string> = new Map([
   ['--release', `cannot be had in moc.js, whose modules keep \`debug\` expressions; remove it, or ${ELSEWHERE}`],
-  ['--enhanced-migration', `is not taken here; remove it, or ${ELSEWHERE}`],
   ['--package', 'names a package; write it below [dependencies] as NAME = "./FOLDER"'],
   ['--actor-id-alias', NEWER],
   ['--actor-env-alias', NEWER],
@@ -125,6 +128,7 @@ class ArgsReader {
   #persistence: Persistence | undefined;
   #collector: string | undefined;
   #interfaces: string | undefined;
+  #migrations: string | undefined;
   #at = 0;
 
   constructor(args: readonly string[], file: string) {
@@ -137,6 +141,8 @@ class ArgsReader {
     const collector = this.#collector;
     if (collector !== undefined && this.#persistence !== 'classical' && collector !== INCREMENTAL_GC)
       throw this.#refused(collector, 'is a collector of --legacy-persistence alone; remove it, or add that');
+    if (this.#migrations !== undefined && this.#persistence === 'classical')
+      throw this.#refused(MIGRATIONS, 'is not for classical modules; remove it, or remove --legacy-persistence');
   }
 
   result(refusal: ServerError | undefined): Omit<CompilerArgs, 'unused'> {
@@ -146,6 +152,7 @@ class ArgsReader {
       collector: this.#persistence === 'classical' ? COLLECTORS.get(this.#collector ?? '') : undefined,
       interfaces: this.#interfaces,
       aliases: this.#aliases,
+      migrations: this.#migrations,
       implicitPackages: [...this.#implicit],
       publicMetadata: this.#metadata,
       refusal,
@@ -197,6 +204,9 @@ class ArgsReader {
       }
       case '--actor-idl':
         this.#interfaces = posix.resolve(posix.dirname(this.#file), value('a folder with interfaces'));
+        return;
+      case MIGRATIONS:
+        this.#migrations = posix.resolve(posix.dirname(this.#file), value('a folder with migrations'));
         return;
       case '--actor-alias':
         this.#alias(arg, value('a name and a principal'));

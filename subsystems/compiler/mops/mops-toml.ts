@@ -125,18 +125,18 @@ function argsIn(section: unknown, { file, place }: Origin): readonly string[] {
   return args;
 }
 
-/** Finds flags for `mops build` alone, and for one canister of it. */
+/** Finds flags for `mops build` alone, and for one canister of it, whose migrations are a flag, too. */
 function unusedArgsIn(table: unknown, { place }: Origin): readonly string[] {
-  const hasArgs = (section: unknown): boolean => {
-    const args = field(section, 'args');
+  const has = (section: unknown, key: string): boolean => {
+    const args = field(section, key);
     return Array.isArray(args) ? args.length > 0 : args !== undefined;
   };
   const canisters = Object.entries(field(table, 'canisters') ?? {}).map(
     ([name, section]) => [`canisters.${name.slice(0, 100)}`, section] as const,
   );
-  return [['build', field(table, 'build')] as const, ...canisters]
-    .filter(([, section]) => hasArgs(section))
-    .map(([name]) => `[${name}] args${place(name, 'args')}`);
+  return [['build', field(table, 'build')] as const, ...canisters].flatMap(([name, section]) =>
+    ['args', 'migrations'].filter((key) => has(section, key)).map((key) => `[${name}] ${key}${place(name, key)}`),
+  );
 }
 
 function dependenciesIn(table: unknown, name: string, origin: Origin): readonly Dependency[] {

@@ -210,3 +210,31 @@ describe('a mops.lock of 10 MB', () => {
     });
   });
 });
+
+describe('migrations', () => {
+  const PROJECT = {
+    '/p/src/Main.mo': 'actor {}',
+    '/p/src/Help.mo': 'module {}',
+    '/p/migrations/1.mo': 'import H "../src/Help"; module {}',
+    '/p/migrations/2.mo': 'import N "Nowhere"; module {}',
+    '/p/migrations/deep/3.mo': 'module {}',
+    '/p/migrations/note.txt': '',
+  };
+
+  it('are of the closure, with what they import, and not those of folders below', async () => {
+    const closure = await collect(PROJECT, ['--enhanced-migration=migrations']);
+    const files = ['migrations/1.mo', 'migrations/2.mo', 'src/Help.mo', 'src/Main.mo'];
+    assert.deepEqual([closure.root, [...closure.files.keys()].toSorted()], ['/p', files]);
+    assert.match(messagesOf(closure).join(), /^import "Nowhere" finds no file/u);
+    assert.deepEqual([...(await collect(PROJECT)).files.keys()], ['Main.mo']);
+  });
+
+  it('are missed where their folder has none', async () => {
+    for (const folder of ['gone', 'migrations/deep/empty']) {
+      const closure = await collect(PROJECT, ['--enhanced-migration', folder]);
+      assert.deepEqual(messagesOf(closure), [
+        `--enhanced-migration=${folder}: there is no folder with migrations (.mo)`,
+      ]);
+    }
+  });
+});

@@ -346,6 +346,10 @@ describe('[moc] args of mops.toml', () => {
       'mops.toml: [canisters.backend] args (line 7) is not used: flags for the compiler stand in [moc] args',
     ]);
     assert.deepEqual(await compiled('[build]\nargs = []\n[canisters]\nbackend = "Main.mo"\n'), []);
+    assert.deepEqual(
+      await compiled('[canisters.backend]\nmain = "Main.mo"\n[canisters.backend.migrations]\nchain = "m"\n'),
+      ['mops.toml: [canisters.backend] migrations (line 5) is not used: flags for the compiler stand in [moc] args'],
+    );
   });
 
   it('are those of moc: passed on, without effect, or of another entry of moc.js', () => {
@@ -379,6 +383,7 @@ describe('[moc] args of mops.toml', () => {
       collector: 'generational',
       interfaces: '/p/src/idl',
       aliases: new Map([['led', 'aaaaa-aa']]),
+      migrations: undefined,
       implicitPackages: ['core'],
       publicMetadata: ['candid:service'],
       unused: [],
@@ -386,13 +391,10 @@ describe('[moc] args of mops.toml', () => {
   });
 
   for (const [args, says] of [
+    [['-W=M0194', '--enhanced-migration'], /"--enhanced-migration" in \[moc\] args needs a folder with migrations/u],
     [
-      ['-W=M0194', '--enhanced-migration', 'x'],
-      new RegExp(
-        String.raw`cannot use /mops\.toml: "--enhanced-migration" in \[moc\] args is not taken here; ` +
-          'remove it, or compile it elsewhere \\(`mops build`\\) and name the module with `wasm`',
-        'u',
-      ),
+      ['--enhanced-migration=m', '--legacy-persistence'],
+      /"--enhanced-migration" in \[moc\] args is not for classical modules; remove it, or remove --legacy-persistence/u,
     ],
     [['--args', '/etc/passwd'], /"--args" in \[moc\] args reads flags from a file; write them here/u],
     [
