@@ -48,6 +48,8 @@ interface DatabaseOptions {
 
 const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 1_000;
+/** Milliseconds without an answer to what is written, after which the log says so. */
+const LATE_MS = 5_000;
 
 /** Somebody else owns the namespace; the lease tells it. */
 export class NotOwner extends Error {
@@ -208,17 +210,29 @@ export class Database {
   }
 
   /** Resolves when the units are committed. */
-  commit(batch: Batch): Promise<void> {
-    return this.persist(async (session) => {
-      // The batch was committed, and the answer was lost.
-      if (session.last === batch.last) return;
-      if (session.last !== batch.first - 1)
-        throw this.#wentBack(`unit ${session.last} as the newest`, `unit ${batch.first - 1} was committed last`);
-      if (batch.bytes <= PIECE_BYTES) await this.#commitSmall(session, batch);
-      else await this.#commitLarge(session, batch);
-      session.last = batch.last;
-      this.#last = batch.last;
+  async commit(batch: Batch): Promise<void> {
+    const { clock, log, url } = this.#options;
+    const sentMs = clock.nowMs();
+    let isLate = false;
+    // A lock, or a connection that hangs: nothing fails before the statement counts as lost.
+    using _late = clock.after(LATE_MS, () => {
+      if (this.isAway || this.#isEnded) return;
+      isLate = true;
+      log.warn(`${placeOf(url)} has not answered what is written for ${LATE_MS / 1000} s: requests wait until it does`);
     });
+    await this.persist((session) => this.#commitIn(session, batch));
+    if (isLate) log.info(`${placeOf(url)} has answered it after ${((clock.nowMs() - sentMs) / 1000).toFixed(1)} s`);
+  }
+
+  async #commitIn(session: Session, batch: Batch): Promise<void> {
+    // The batch was committed, and the answer was lost.
+    if (session.last === batch.last) return;
+    if (session.last !== batch.first - 1)
+      throw this.#wentBack(`unit ${session.last} as the newest`, `unit ${batch.first - 1} was committed last`);
+    if (batch.bytes <= PIECE_BYTES) await this.#commitSmall(session, batch);
+    else await this.#commitLarge(session, batch);
+    session.last = batch.last;
+    this.#last = batch.last;
   }
 
   /**

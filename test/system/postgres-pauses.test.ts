@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import plugin from '../../plugins/storage-postgres/index.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import {
@@ -40,6 +41,29 @@ test('a pause within the transaction of a large unit is got over when nobody els
   await storage.settled();
   assert.deepEqual([storage.durable, failures], [1, []]);
   assert.match(logged.join('\n'), /does not take what is written .*\n.*is back/);
+});
+
+test('a write that is not answered is told once, and when it is: a lock of somebody else fails nothing', async (t) => {
+  const url = await postgres.createDatabase();
+  const { storage, failures, logged } = await openStorage(t, { url, namespace: 'late', foldBytes: NEVER_FOLDED });
+  put(storage, 'first');
+  await storage.settled();
+  assert.deepEqual(logged, []);
+  const other = new pg.Client(url);
+  await other.connect();
+  await other.query('BEGIN; LOCK TABLE svc_log');
+  put(storage, 'second');
+  while (logged.length === 0) await sleep(50);
+  assert.equal(storage.durable, 1);
+  await other.query('COMMIT');
+  await other.end();
+  await storage.settled();
+  assert.deepEqual([storage.durable, failures, logged.length], [2, [], 2]);
+  assert.match(
+    logged[0] ?? '',
+    /^the database .* has not answered what is written for 5 s: requests wait until it does$/,
+  );
+  assert.match(logged[1] ?? '', /^the database .* has answered it after \d+\.\d s$/);
 });
 
 /** Makes a database in which nothing can be written to the log; also returns a function that ends that. */
