@@ -115,10 +115,12 @@ export class KeptPastActors implements PastActors {
     const fork = await deployments.placeFilled(name, spec, caller, async (made) => {
       // Nothing of it runs before somebody starts it: it would do its parent's work a second time.
       await scheduler.stop(made.handle);
-      await this.#needs.backend().restore(made, state);
+      const backend = this.#needs.backend();
+      await backend.restore(made, state);
+      backend.configure(made, record.settings);
+      deployments.management.inherit?.(made, record);
       forked(made.id, { version: made.version, balance: made.steps.balance });
     });
-    fork.settings = record.settings;
     await settled();
     return fork;
   }

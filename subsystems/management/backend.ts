@@ -235,6 +235,8 @@ export interface ManagementHooks {
    * Drops everything kept of a canister, in memory and on disk. Called when the canister is gone, whatever removed it.
    */
   forget(canister: HostedCanister): void;
+  /** Gives a new canister the settings of another one, as far as they are kept here; one that lacks this keeps none. */
+  inherit?(canister: HostedCanister, parent: HostedCanister): void;
   /** Adds to a canister's history a change that was not made by `call` (over HTTP, from the manifest). */
   record(canister: HostedCanister, change: Change): void;
 }

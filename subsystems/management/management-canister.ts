@@ -187,6 +187,11 @@ export class ManagementCanister implements Management {
     this.#context.record(canister, change);
   }
 
+  inherit(canister: HostedCanister, parent: HostedCanister): void {
+    const { records } = this.#context;
+    records.of(canister).changeSettings(records.of(parent).settings);
+  }
+
   forget(canister: HostedCanister): void {
     this.#context.records.forget(canister);
   }
