@@ -83,6 +83,10 @@ export class Deployments {
     options: InstallOptions,
     given: GivenInterface = { kept: options.candidText, fresh: undefined },
   ): Promise<CanisterRecord> {
+    const { log, metering } = this.#needs;
+    // A manifest may be for several servers; whoever asks for cycles by hand is refused.
+    if (options.cycles !== undefined && !metering.policy.isEnabled)
+      log.announce(`WARNING ${name} gets no cycles: metering is off (--cycles 0 or --no-metering)`);
     return await this.#taking(name, async () => {
       const code = await this.#changes.prepare(name, moduleBytes, given);
       const argument = await this.#changes.encodeArgument(code.candid, options.argument);

@@ -92,6 +92,22 @@ test('--cycles 0 disables metering: nothing is charged, and nothing can be added
   assert.match(refused.body, /metering is off/);
 });
 
+test('an actor whose manifest gives it cycles serves without metering, and a warning names it', async (t) => {
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, 'counter.wasm'), await compileCounter());
+  const manifestFile = join(directory, 'actors.json');
+  const actors = { rich: { wasm: 'counter.wasm', cycles: '5000000000000' }, plain: { wasm: 'counter.wasm' } };
+  await writeFile(manifestFile, JSON.stringify({ actors }));
+  for (const args of [['--cycles', '0'], ['--no-metering'], []]) {
+    const server = await startInProcess(t, { manifestFile, args });
+    const warnings = server.log.announced.filter((line) => line.startsWith('WARNING'));
+    const warning = 'WARNING rich gets no cycles: metering is off (--cycles 0 or --no-metering)';
+    assert.deepEqual(warnings, args.length === 0 ? [] : [warning]);
+    assert.equal((await server.post('/call-json/rich/inc')).status, 200);
+    await server.stop();
+  }
+});
+
 test('metering that is turned off shows no balance and keeps it; who was made meanwhile is dry when it is on again', async (t) => {
   const folder = await temporaryDirectory();
   await writeFile(join(folder, 'counter.wasm'), await compileCounter());
