@@ -4,7 +4,7 @@
  *
  * Main thread; asks scheduler and executors.
  */
-import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
+import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { CanisterLifecycle, PieceWritten } from '../execution/index.ts';
 import type { CodeLocks } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
@@ -36,8 +36,9 @@ export function newReplayBudget(
     seconds: snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : replayBudgetSecs,
     checkpoint: ({ handle }, pause) => checkpoint(needs, handle, pause),
     report: ({ name, isRemoved }, error) => {
-      // One that was deleted meanwhile has no log to shorten.
-      if (!isRemoved) needs.log.warn(`${name} could not be checkpointed: ${messageOf(error)}`);
+      // An actor that is deleted, or is being deleted, has no log to shorten.
+      const isGone = isRemoved || (error instanceof ServerError && error.kind === 'missing');
+      if (!isGone) needs.log.warn(`${name} could not be checkpointed: ${messageOf(error)}`);
     },
   });
 }

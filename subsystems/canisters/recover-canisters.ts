@@ -180,7 +180,9 @@ class Waking implements Recovery {
       release();
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      if (record.damage === undefined && !record.isRemoved && !this.#isOver())
+      // An actor that is being deleted is refused as missing before it is gone.
+      const isGone = record.isRemoved || error.kind === 'missing';
+      if (record.damage === undefined && !isGone && !this.#isOver())
         log.warn(`${record.name} cannot be woken now: ${error.message}`);
       return;
     }

@@ -1,8 +1,8 @@
 /**
- * Modules of the tests' Motoko, which a clone brings in one file (`test/fixtures/motoko-modules.zst`): compiling all
- * of them takes a sixth of the processor time of `npm test`. The file holds entries of the compiler's own cache, which
- * are keyed by sources, compiler and flags: a source that has changed is compiled, as every source was before, and an
- * entry that nothing asks for any more does no harm.
+ * Modules of the tests' Motoko, which a clone brings in one file (`test/fixtures/motoko-modules.zst`): compiling one
+ * takes seconds of processor time, and there are some 190 of them. The file holds entries of the compiler's own cache,
+ * which are keyed by sources, compiler and flags: a source that has changed is compiled, as every source was before,
+ * and an entry that nothing asks for any more does no harm.
  *
  * `npm run build:test-modules`, behind a whole `npm test`, makes the file anew from the modules that were used within a
  * day. That is worth its 1.5 MB in the history for another release of the compiler, not for every new test.
