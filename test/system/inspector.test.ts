@@ -210,6 +210,8 @@ suite('calls', { timeout: 120_000 }, () => {
     ]);
 
     await page.getByRole('button', { name: /^whoami/ }).click();
+    // The form of the method before has such a field, too.
+    await page.getByText('"$svc"').first().waitFor({ state: 'hidden' });
     await page.getByLabel('Caller').fill('aaaaa-aa');
     await query.click();
     assert.deepEqual(await resultOf(page), ['aaaaa-aa']);
