@@ -287,7 +287,7 @@ export class Executions {
     this.#needs.execution.recall(canister.handle, recall);
   }
 
-  /** Ends the recall of a canister's work, unless the canister is being deleted or work has yet to come back. */
+  /** Ends the recall of a canister's work, unless the canister is being deleted. */
   #endRecall(canister: ScheduledCanister): void {
     const { work } = canister;
     if (work.deletions > 0) return;
@@ -295,7 +295,7 @@ export class Executions {
     this.#needs.execution.recall(canister.handle, 'nothing');
   }
 
-  /** The canister is no longer being deleted, or is gone. */
+  /** Ends the recall that a deletion has left, if no work has yet to come back; call it when the deletion is over. */
   deletionEnded(canister: ScheduledCanister): void {
     if (canister.work.recall !== 'nothing' && canister.work.executing === 0) this.#endRecall(canister);
   }

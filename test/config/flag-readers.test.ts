@@ -209,7 +209,13 @@ suite('a real server', () => {
     const file = join(await temporaryDirectory(), 'plain.mjs');
     const definition = (made: string) =>
       `import { around, Auth, definePlugin } from 'svc/plugin';
-       export default definePlugin({ apiVersion: 1, name: 'plain', provides: Auth, requires: { own: Auth }, create: ({ own }) => ${made} });`;
+       export default definePlugin({
+         apiVersion: 1,
+         name: 'plain',
+         provides: Auth,
+         requires: { own: Auth },
+         create: ({ own }) => ${made},
+       });`;
     const tokens = join(await temporaryDirectory(), 'tokens.json');
     await writeFile(tokens, '{}', { mode: 0o600 });
     // A manifest that is not there ends the start behind the plugins.
