@@ -64,7 +64,7 @@ async function enter(page: Page, token: string): Promise<void> {
 }
 
 async function logIn(t: TestContext, token: string, hash = ''): Promise<LoggedIn> {
-  const watched = await openPage(t, browser, `${server.origin}/inspector${hash}`);
+  const watched = await openPage(t, browser, `${server.origin}/inspector${hash}`, { isReused: true });
   await watched.page.getByLabel('bearer token').waitFor();
   const refused: string[] = [];
   watched.page.on('response', (answer) => {
@@ -197,7 +197,7 @@ suite('a token with scopes', { timeout: 300_000 }, () => {
       server.process.kill('SIGHUP');
     };
     await reread();
-    const { page } = await openPage(t, browser, `${server.origin}/inspector`);
+    const { page } = await openPage(t, browser, `${server.origin}/inspector`, { isReused: true });
     await page.getByLabel('bearer token').waitFor();
     // SIGHUP has no answer: the first logins may come before the file was read.
     for (;;) {
@@ -249,7 +249,7 @@ suite('other tokens', { timeout: 120_000 }, () => {
 
   test('a user of an issuer logs in with a JWT, and one that has expired is refused with the reason', async (t) => {
     const claims = { iss: issuer, aud: 'svc', sub: 'ann' };
-    const { page } = await openPage(t, browser, `${server.origin}/inspector#/shop/call/who`);
+    const { page } = await openPage(t, browser, `${server.origin}/inspector#/shop/call/who`, { isReused: true });
     await enter(page, signed(KEY, { ...claims, exp: 1_000 }));
     await page.getByText('The server refuses this token: it has expired').waitFor();
     await enter(page, signed(KEY, { ...claims, exp: Math.floor(Date.now() / 1000) + 3600 }));

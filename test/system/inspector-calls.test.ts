@@ -20,12 +20,13 @@ const DEADLINE_MS = 30_000;
 const ends: (() => Promise<void>)[] = [];
 let browser: Browser;
 let server: RunningServer;
+let kinds: Uint8Array;
 
 before(async () => {
   const scope = { after: (end: () => Promise<void>) => void ends.push(end) };
   server = await startServer(scope, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
-  const { wasm } = await compileMotoko(KINDS);
-  assert.equal((await server.post('/install/kinds', wasm)).status, 200);
+  ({ wasm: kinds } = await compileMotoko(KINDS));
+  assert.equal((await server.post('/install/kinds', kinds)).status, 200);
   const echo = wat(`(module
     (import "ic0" "msg_arg_data_size" (func $size (result i32)))
     (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
@@ -57,7 +58,7 @@ const resultText = async (page: Page): Promise<string> =>
 
 suite('a call and what it did', { timeout: 240_000 }, () => {
   test('has instructions, cycles, time and the number of messages that it caused beside its result', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/orders/call/say`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/orders/call/say`, { isReused: true });
     await page.getByLabel('line text').fill('hello');
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     const effects = page.getByLabel('Effects');
@@ -69,7 +70,7 @@ suite('a call and what it did', { timeout: 240_000 }, () => {
   });
 
   test('each end has its name', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/orders/call/fail`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/orders/call/fail`, { isReused: true });
     const call = page.getByRole('button', { name: 'Call', exact: true });
     await call.click();
     await page.getByText('Trap', { exact: true }).waitFor();
@@ -86,18 +87,21 @@ suite('a call and what it did', { timeout: 240_000 }, () => {
   });
 
   test('the time that it takes is shown, and nobody has to wait for it', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/wait`);
+    // An actor of its own: the call goes on until the actor is deleted, and would slow down all other cases.
+    assert.equal((await server.post('/install/endless', kinds)).status, 200);
+    const { page } = await openPage(t, browser, `${server.origin}/#/endless/call/wait`, { isReused: true });
     await page.getByRole('button', { name: 'Call', exact: true }).click();
     await page.getByRole('timer').waitFor();
     await page.getByRole('button', { name: 'Do not wait' }).click();
     await page.getByText('nobody waits for this call any more').waitFor();
     await page.getByRole('button', { name: 'Call', exact: true }).waitFor();
+    assert.equal((await server.fetch('/actors/endless?force=true', { method: 'DELETE' })).status, 200);
   });
 });
 
 suite('what is wrong', { timeout: 240_000 }, () => {
   test('stands at its field, goes when it is corrected, and is not sent', async (t) => {
-    const { page, requests } = await openPage(t, browser, `${server.origin}/#/kinds/call/small`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/#/kinds/call/small`, { isReused: true });
     const call = page.getByRole('button', { name: 'Call', exact: true });
     await page.getByLabel('byte nat8').fill('256');
     await page.getByLabel('whole int16').fill('-32769');
@@ -133,7 +137,7 @@ suite('what is wrong', { timeout: 240_000 }, () => {
 
 suite('what is kept', { timeout: 240_000 }, () => {
   test('JSON and form become each other, in both encodings, without rounding', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/big`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/big`, { isReused: true });
     await page.getByLabel('As JSON').check();
     const json = page.getByLabel('Arguments');
     await json.fill('[[1, 90071992547409931234], "x"]');
@@ -167,7 +171,7 @@ suite('what is kept', { timeout: 240_000 }, () => {
   });
 
   test('what was typed outlives a reload, and a link brings it to others', async (t) => {
-    const options = { permissions: ['clipboard-read', 'clipboard-write'] };
+    const options = { permissions: ['clipboard-read', 'clipboard-write'], isReused: true };
     const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/small`, options);
     await page.getByLabel('byte nat8').fill('7');
     await page.getByLabel('Caller').fill('aaaaa-aa');
@@ -178,7 +182,7 @@ suite('what is kept', { timeout: 240_000 }, () => {
     await page.getByRole('button', { name: 'Copy link' }).click();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
     const link: string = await page.evaluate('navigator.clipboard.readText()');
-    const other = await openPage(t, browser, link);
+    const other = await openPage(t, browser, link, { isReused: true });
     await until(async () => (await other.page.getByLabel('whole int16').inputValue()) === '-3');
     assert.equal(await other.page.getByLabel('byte nat8').inputValue(), '7');
     assert.equal(await other.page.getByLabel('Caller').inputValue(), 'aaaaa-aa');
@@ -186,7 +190,7 @@ suite('what is kept', { timeout: 240_000 }, () => {
   });
 
   test('an actor without interface takes and gives raw bytes', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/bytes/call/echo`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/bytes/call/echo`, { isReused: true });
     await page.getByLabel('Raw bytes').check();
     const field = page.getByLabel('Arguments');
     await field.fill('00ff1');
@@ -200,7 +204,7 @@ suite('what is kept', { timeout: 240_000 }, () => {
   });
 
   test('a call is copied as code that does the same', async (t) => {
-    const options = { permissions: ['clipboard-read', 'clipboard-write'] };
+    const options = { permissions: ['clipboard-read', 'clipboard-write'], isReused: true };
     const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/small`, options);
     await page.getByLabel('byte nat8').fill('7');
     await page.getByLabel('whole int16').fill('-3');

@@ -34,7 +34,7 @@ const COMPILED = {
   },
   files: ['globals.d.ts', 'call.mts'],
 };
-const CLIPBOARD = { permissions: ['clipboard-read', 'clipboard-write'] };
+const CLIPBOARD = { permissions: ['clipboard-read', 'clipboard-write'], isReused: true };
 const STORED = 'svc-inspector-saved-calls';
 
 const ends: (() => Promise<void>)[] = [];
@@ -136,7 +136,7 @@ suite('copies', { timeout: 240_000 }, () => {
 
 suite('saved calls', { timeout: 240_000 }, () => {
   test('are listed, opened and deleted, and outlive a reload', async (t) => {
-    const { page, requests } = await openPage(t, browser, `${server.origin}/#/kinds/call/put`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/#/kinds/call/put`, { isReused: true });
     await enter(page);
     await fill(page);
     await page.getByRole('button', { name: 'Save …' }).click();
@@ -175,15 +175,17 @@ suite('saved calls', { timeout: 240_000 }, () => {
   });
 
   test('that are broken, or somebody else has written, change nothing', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/put`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/kinds/call/put`, { isReused: true });
     const good = { name: 'good', actor: 'kinds', method: 'put', shared: { args: '[5, null, {"left": null}]' } };
     const gone = { name: 'gone', actor: 'kinds', method: 'nothing', shared: { args: 'no JSON' } };
     const entries = [null, 7, { name: {} }, { ...good, name: 'evil', actor: ['x'] }, good, gone];
     for (const stored of ['{', '"x"', JSON.stringify(entries)]) {
       await page.evaluate(`localStorage.setItem('${STORED}', ${JSON.stringify(stored)})`);
       await page.reload();
+      const heading = page.getByRole('heading', { name: 'put' });
+      await heading.or(page.getByLabel('bearer token')).waitFor();
       if (await page.getByLabel('bearer token').isVisible()) await enter(page);
-      await page.getByRole('heading', { name: 'put' }).waitFor();
+      await heading.waitFor();
     }
     await page.getByText('Saved calls (2)').click();
     const saved = page.getByRole('list', { name: 'Saved calls' });

@@ -50,7 +50,7 @@ after(async () => {
 
 suite('the history', { timeout: 240_000 }, () => {
   test('has the reply beside the arguments, and is chosen by method, outcome and caller', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/back/history`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/back/history`, { isReused: true });
     const rows = page.getByRole('tabpanel').locator('tr.entry');
     await rows.nth(3).waitFor();
     await page.getByLabel('Method').selectOption('put');
@@ -72,7 +72,7 @@ suite('the history', { timeout: 240_000 }, () => {
   });
 
   test('runs a message again from its form, with the arguments that it had', async (t) => {
-    const { page, requests } = await openPage(t, browser, `${server.origin}/#/back/history`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/#/back/history`, { isReused: true });
     await page.getByLabel('Outcome').selectOption('reply');
     await page.getByLabel('Caller').selectOption('2vxsx-fae');
     await page.getByLabel('Method').selectOption('put');
@@ -87,7 +87,7 @@ suite('the history', { timeout: 240_000 }, () => {
   });
 
   test('leads from a caller to what it called, and back', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/front/history`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/front/history`, { isReused: true });
     await page.getByRole('tabpanel').locator('tr.entry', { hasText: 'relay' }).click();
     const tree = page.getByRole('list', { name: 'Tree of messages' });
     assert.match((await tree.getByRole('listitem').first().textContent()) ?? '', /^front\.relayreply.*instructions$/);

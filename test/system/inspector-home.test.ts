@@ -66,7 +66,7 @@ const TABLE_OVERFLOW = `[...document.querySelectorAll('#panel-history .scroll')]
 
 suite('the first screen', { timeout: 240_000 }, () => {
   test('no figure stands alone in a row that it does not fill, and the history is no wider than a telephone', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/inspector`);
+    const { page } = await openPage(t, browser, `${server.origin}/inspector`, { isReused: true });
     await page.getByRole('heading', { name: 'This host' }).waitFor();
     // An odd number leaves one alone where there is room for two.
     for (const [count, change] of [
@@ -92,7 +92,7 @@ suite('the first screen', { timeout: 240_000 }, () => {
   });
 
   test('has the figures that the server tells, and each leads to where it comes from', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/inspector`);
+    const { page } = await openPage(t, browser, `${server.origin}/inspector`, { isReused: true });
     await page.getByRole('heading', { name: 'This host' }).waitFor();
     assert.equal(await figure(page, 'Actors'), '5');
     assert.equal(await figure(page, 'Traps'), '3');
@@ -124,7 +124,7 @@ suite('the first screen', { timeout: 240_000 }, () => {
   });
 
   test('counts messages a second as they come', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     await until(async () => {
       for (let call = 0; call < 20; call++) await server.post('/call-json/busy/inc', '[]');
       return /^[1-9][\d.]*\/s$/.test(await figure(page, 'Messages a second'));
@@ -132,7 +132,7 @@ suite('the first screen', { timeout: 240_000 }, () => {
   });
 
   test('shows the latest failures of all actors as text, and opens their actor', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     const failures = page.getByRole('region', { name: 'Latest failures' });
     await failures.getByText('the shelf <b>fell</b> over').first().waitFor();
     const rows = failures.getByRole('row');
@@ -145,7 +145,7 @@ suite('the first screen', { timeout: 240_000 }, () => {
   });
 
   test('sorts and finds by what the list has, in both directions', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     await page.getByRole('listbox').getByRole('option').first().waitFor();
     const sort = page.getByLabel('Sort actors by');
     await sort.selectOption('Name');
@@ -168,7 +168,7 @@ suite('the first screen', { timeout: 240_000 }, () => {
 
   test('says what to do where there is nothing', async (t) => {
     const empty = await startServer(t, { manifest: '{"actors":{}}' });
-    const { page } = await openPage(t, browser, `${empty.origin}/`);
+    const { page } = await openPage(t, browser, `${empty.origin}/`, { isReused: true });
     await page.getByText('No actors yet.').waitFor();
     await page.getByText('No message has failed').waitFor();
     assert.equal(await figure(page, 'State on disk'), 'none');

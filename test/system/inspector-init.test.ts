@@ -41,7 +41,7 @@ async function told(name: string): Promise<string> {
 
 suite('arguments of init', { timeout: 240_000 }, () => {
   test('are fields by their types; what is wrong stands at its field, and nothing is sent', async (t) => {
-    const { page, requests } = await openPage(t, browser, `${server.origin}/`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     const form = installForm(page);
     await form.getByLabel('Name').fill('stall');
     await choose(form, stall);
@@ -76,7 +76,7 @@ suite('arguments of init', { timeout: 240_000 }, () => {
   });
 
   test('are text where the module tells no types, or other ones are chosen', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     const form = installForm(page);
     await choose(form, stall);
     await form.getByLabel('owner text').waitFor();

@@ -3,12 +3,19 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { after, before, test, type TestContext } from 'node:test';
+import type { Browser } from 'playwright-core';
 import { attempts } from '../support/attempts.ts';
 import { startServer } from '../support/server.ts';
 import { launchBrowser, openPage } from './browser.ts';
 
 const ORDERS = join(import.meta.dirname, '../fixtures/inspector/Orders.mo');
+
+let browser: Browser;
+before(async () => {
+  browser = await launchBrowser();
+});
+after(() => browser.close());
 
 interface Proxy {
   readonly origin: string;
@@ -63,13 +70,11 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 test('history and output appear as they happen, and nobody misses a line by it', { timeout: 180_000 }, async (t) => {
   const server = await startServer(t, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
   const { origin, cutAll } = await startProxy(t, Number(new URL(server.origin).port));
-  const browser = await launchBrowser();
-  t.after(() => browser.close());
   const say = async (line: string): Promise<void> => {
     assert.equal((await server.post('/call-json/orders/say', JSON.stringify([line]))).status, 200);
   };
 
-  const { page, requests } = await openPage(t, browser, `${origin}/#/orders/history`);
+  const { page, requests } = await openPage(t, browser, `${origin}/#/orders/history`, { isReused: true });
   await page.getByText('install', { exact: true }).waitFor();
   const order = { customer: '<b>Ada</b>', items: [], delivery: 'pickup', note: null };
   await server.post('/call-json/orders/place', JSON.stringify([order]));
@@ -111,14 +116,12 @@ test(
   { timeout: 180_000 },
   async (t) => {
     const server = await startServer(t, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
-    const browser = await launchBrowser();
-    t.after(() => browser.close());
     const say = async (line: string): Promise<void> => {
       assert.equal((await server.post('/call-json/orders/say', JSON.stringify([line]))).status, 200);
     };
     await say('first');
     await say('\u001b[1;31mred\u001b[0m plain');
-    const { page } = await openPage(t, browser, `${server.origin}/#/orders/output`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/orders/output`, { isReused: true });
     const texts = page.locator('.output-text');
     await page.getByText('red', { exact: true }).waitFor();
     assert.deepEqual(await texts.allTextContents(), ['first', 'red plain']);
@@ -173,10 +176,8 @@ test(
 
 test('what a call has printed stands beside its result, and nothing else', { timeout: 180_000 }, async (t) => {
   const server = await startServer(t, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
-  const browser = await launchBrowser();
-  t.after(() => browser.close());
   await server.post('/call-json/orders/say', '["of another call"]');
-  const { page } = await openPage(t, browser, `${server.origin}/#/orders/call/say`);
+  const { page } = await openPage(t, browser, `${server.origin}/#/orders/call/say`, { isReused: true });
   await page.getByLabel('line text').fill('<b>mine</b>');
   await page.getByRole('button', { name: 'Call', exact: true }).click();
   const printed = page.getByLabel('Printed');
@@ -191,9 +192,7 @@ test('what a call has printed stands beside its result, and nothing else', { tim
 test('a call is executed once, also when the browser sends it again by itself', { timeout: 180_000 }, async (t) => {
   const server = await startServer(t, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
   const { origin, cutNextCall } = await startProxy(t, Number(new URL(server.origin).port));
-  const browser = await launchBrowser();
-  t.after(() => browser.close());
-  const { page } = await openPage(t, browser, `${origin}/#/orders/call/say`);
+  const { page } = await openPage(t, browser, `${origin}/#/orders/call/say`, { isReused: true });
   const call = async (line: string): Promise<void> => {
     await page.getByLabel('line text').fill(line);
     const request = page.waitForRequest(/\/call-json\//);
@@ -216,9 +215,7 @@ test('a call is executed once, also when the browser sends it again by itself', 
 test('what a page shows fills no log: a stream is one job', { timeout: 180_000 }, async (t) => {
   const manifest = JSON.stringify({ actors: { orders: { main: ORDERS } } });
   const server = await startServer(t, { manifest, args: ['--log-json'] });
-  const browser = await launchBrowser();
-  t.after(() => browser.close());
-  const { page } = await openPage(t, browser, `${server.origin}/#/orders/overview`);
+  const { page } = await openPage(t, browser, `${server.origin}/#/orders/overview`, { isReused: true });
   for (let call = 1; call <= 3; call++) {
     await server.post('/call-json/orders/fail');
     await page.locator('dt:text-is("Traps") + dd', { hasText: String(call) }).waitFor();

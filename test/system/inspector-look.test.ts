@@ -155,7 +155,7 @@ const SCREENS: Readonly<Record<string, { readonly hash: string; readonly until: 
 
 suite('each screen is clean at three widths in both themes', { timeout: 480_000 }, () => {
   test('the token', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/inspector`);
+    const { page } = await openPage(t, browser, `${server.origin}/inspector`, { isReused: true });
     await page.getByLabel('bearer token').fill('wrong');
     await page.keyboard.press('Enter');
     await page.getByText('This server knows no such token.').waitFor();
@@ -172,7 +172,7 @@ suite('each screen is clean at three widths in both themes', { timeout: 480_000 
 
   test('an empty host, and one that has gone', async (t) => {
     const empty = await startServer(t, { manifest: '{"actors":{}}' });
-    const { page } = await openPage(t, browser, `${empty.origin}/inspector`);
+    const { page } = await openPage(t, browser, `${empty.origin}/inspector`, { isReused: true });
     await page.getByText('No actors yet.').waitFor();
     await assertLook(page, 'empty');
     await empty.kill();

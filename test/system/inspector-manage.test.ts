@@ -76,7 +76,7 @@ async function textOf(download: Download): Promise<string> {
 
 suite('installing', { timeout: 240_000 }, () => {
   test('a module says what its init takes; what is missing stands at its field, and nothing is sent', async (t) => {
-    const { page, requests } = await openPage(t, browser, `${server.origin}/`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     const form = page.getByRole('region', { name: 'Install an actor' });
     await form.getByRole('button', { name: 'Install' }).click();
     await form.getByText('type a name').waitFor();
@@ -118,7 +118,7 @@ suite('installing', { timeout: 240_000 }, () => {
   test('a reinstallation says that the state is lost, and loses it', async (t) => {
     await install('again', 5);
     await server.post('/call-json/again/inc');
-    const { page } = await openPage(t, browser, `${server.origin}/#/again/code`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/again/code`, { isReused: true });
     const panel = page.getByRole('tabpanel', { name: 'Code' });
     await panel.locator('.install .drop input').setInputFiles(moduleFile(tally));
     await panel.getByLabel('start nat').fill('100');
@@ -132,7 +132,7 @@ suite('installing', { timeout: 240_000 }, () => {
 suite('managing', { timeout: 240_000 }, () => {
   test('an actor is stopped, started and deleted, each after the page has said what that does', async (t) => {
     await install('brief', 1);
-    const { page, requests } = await openPage(t, browser, `${server.origin}/#/brief/manage`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/#/brief/manage`, { isReused: true });
     await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('button', { name: 'Stop', exact: true }).and(page.locator(':focus')).waitFor();
@@ -150,8 +150,8 @@ suite('managing', { timeout: 240_000 }, () => {
   test('two pages that change at once are told what is so', async (t) => {
     await install('shared', 1);
     const [one, other] = [
-      await openPage(t, browser, `${server.origin}/#/shared/manage`),
-      await openPage(t, browser, `${server.origin}/#/shared/manage`),
+      await openPage(t, browser, `${server.origin}/#/shared/manage`, { isReused: true }),
+      await openPage(t, browser, `${server.origin}/#/shared/manage`, { isReused: true }),
     ];
     await other.page.getByRole('button', { name: 'Delete', exact: true }).click();
     await agree(one.page, 'Delete', /gone for good/, 'Delete shared');
@@ -160,8 +160,8 @@ suite('managing', { timeout: 240_000 }, () => {
 
     await install('raced', 7);
     const pages = [
-      await openPage(t, browser, `${server.origin}/#/raced/code`),
-      await openPage(t, browser, `${server.origin}/#/raced/code`),
+      await openPage(t, browser, `${server.origin}/#/raced/code`, { isReused: true }),
+      await openPage(t, browser, `${server.origin}/#/raced/code`, { isReused: true }),
     ];
     for (const { page } of pages) {
       await page.locator('.drop input').first().setInputFiles(moduleFile(tally));
@@ -177,7 +177,7 @@ suite('managing', { timeout: 240_000 }, () => {
   });
 
   test('settings are checked, and only those that were edited are sent', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/orders/manage`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/orders/manage`, { isReused: true });
     const settings = page.getByLabel('Settings as JSON');
     await until(async () => (await settings.inputValue()).includes('log_visibility'));
     const save = page.getByRole('button', { name: 'Save settings' });
@@ -204,7 +204,7 @@ suite('managing', { timeout: 240_000 }, () => {
 
   test('a snapshot is taken, loaded and deleted', async (t) => {
     await install('kept', 10);
-    const { page } = await openPage(t, browser, `${server.origin}/#/kept/manage`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/kept/manage`, { isReused: true });
     await page.getByText('There is none.').waitFor();
     await agree(page, 'Take a snapshot', /are kept beside it/, 'Take it');
     await page.getByText(/^Snapshot [0-9a-f]+ is taken\.$/).waitFor();
@@ -219,7 +219,7 @@ suite('managing', { timeout: 240_000 }, () => {
   });
 
   test('files come as they are, and a backup restores', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/#/orders/manage`);
+    const { page } = await openPage(t, browser, `${server.origin}/#/orders/manage`, { isReused: true });
     const download = async (button: string): Promise<Download> => {
       const [file] = await Promise.all([
         page.waitForEvent('download'),
@@ -244,7 +244,7 @@ suite('managing', { timeout: 240_000 }, () => {
 
 test('a query is watched: each change is shown, and what ends says so', { timeout: 120_000 }, async (t) => {
   await install('live', 3);
-  const { page, requests } = await openPage(t, browser, `${server.origin}/#/live/call/get`);
+  const { page, requests } = await openPage(t, browser, `${server.origin}/#/live/call/get`, { isReused: true });
   await page.getByRole('button', { name: 'Watch' }).click();
   const result = page.getByLabel('Live result').locator('pre').or(page.locator('pre[aria-label="Live result"]'));
   await until(async () => (await result.textContent()) === '[3]');

@@ -52,7 +52,7 @@ async function statusOf(path: string): Promise<number> {
 suite('open methods', { timeout: 240_000 }, () => {
   test('are opened and closed, after the page has said what that does', async (t) => {
     await install('shop');
-    const { page, requests } = await openPage(t, browser, `${server.origin}/`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     const panel = await openMethodsOf(page, 'shop');
     const offered = panel.getByRole('list', { name: 'Methods that can be open' }).getByRole('listitem');
     await offered.first().waitFor();
@@ -86,7 +86,7 @@ suite('open methods', { timeout: 240_000 }, () => {
   test('that are gone with the code are told, and what was ticked stays', async (t) => {
     await install('changing');
     await server.fetch('/x/actors/changing/public', { method: 'PUT', body: '["get"]', headers: AUTHORIZED });
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     const panel = await openMethodsOf(page, 'changing');
     await panel.getByLabel('list').check();
     assert.ok(await panel.getByLabel('get').isChecked());

@@ -75,7 +75,7 @@ async function read(page: Page, path: string): Promise<void> {
 }
 
 async function openState(t: Parameters<typeof openPage>[0], actor: string) {
-  const watched = await openPage(t, browser, `${server.origin}/#/${actor}/state`);
+  const watched = await openPage(t, browser, `${server.origin}/#/${actor}/state`, { isReused: true });
   await retried(watched.page, watched.page.getByRole('button', { name: 'Read again' }));
   return watched;
 }
@@ -178,7 +178,7 @@ suite('stable variables', { timeout: 240_000 }, () => {
   });
 
   test('a server that has no memory is told, and asked again by a button', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     let refusals = 2;
     await page.route(/\/variables/, async (route) => {
       if (refusals-- <= 0) return route.continue();
@@ -196,7 +196,7 @@ suite('stable variables', { timeout: 240_000 }, () => {
   });
 
   test('a copy that takes long is waited for, for the table and for a value', async (t) => {
-    const { page } = await openPage(t, browser, `${server.origin}/`);
+    const { page } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     await page.evaluate(`new MutationObserver(() => {
       if (document.querySelector('[role=alert]') !== null) document.documentElement.dataset.refused = 'yes';
     }).observe(document.body, { childList: true, subtree: true })`);

@@ -66,7 +66,7 @@ async function post(path: string, body: string | Uint8Array = '[]'): Promise<str
 
 /** Opens a page that has been given the token. */
 async function inspect(t: TestContext, hash = '', options: PageOptions = {}): Promise<WatchedPage> {
-  const watched = await openPage(t, browser, `${server.origin}/inspector${hash}`, options);
+  const watched = await openPage(t, browser, `${server.origin}/inspector${hash}`, { isReused: true, ...options });
   await watched.page.getByLabel('bearer token').fill(TOKEN);
   await watched.page.keyboard.press('Enter');
   await watched.page.getByRole('listbox').getByRole('option').first().waitFor();
@@ -96,7 +96,7 @@ const option = (page: Page, name: string): Locator =>
 
 suite('the token', { timeout: 120_000 }, () => {
   test('is asked for, refused when it is wrong, and kept for the tab until it is forgotten', async (t) => {
-    const { page, requests } = await openPage(t, browser, `${server.origin}/`);
+    const { page, requests } = await openPage(t, browser, `${server.origin}/`, { isReused: true });
     await page.getByLabel('bearer token').fill('wrong');
     await page.keyboard.press('Enter');
     await page.getByText('This server knows no such token.').waitFor();
@@ -127,7 +127,7 @@ suite('the token', { timeout: 120_000 }, () => {
 
   test('is not asked for where the server has none', async (t) => {
     const open = await startServer(t, { manifest: '{"actors":{}}' });
-    const { page } = await openPage(t, browser, `${open.origin}/inspector`);
+    const { page } = await openPage(t, browser, `${open.origin}/inspector`, { isReused: true });
     await page.getByText('No actors yet.').waitFor();
     assert.equal(await page.getByRole('button', { name: 'Log out' }).count(), 0);
   });
@@ -406,7 +406,7 @@ suite('what actors do', { timeout: 120_000 }, () => {
   });
 
   test('a server that takes questions and answers none is told of; what nobody waits for is given up', async (t) => {
-    const { page } = await inspect(t, '#/orders/history');
+    const { page } = await inspect(t, '#/orders/history', { isReused: false });
     await page.clock.install();
     await page.route(/\/x\/host/, () => undefined);
     const asked = page.waitForEvent('request', (request) => request.url().includes('find=y'));
