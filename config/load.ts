@@ -266,6 +266,7 @@ function buildConfig(
       besideServer: options.root === undefined ? undefined : join(options.root, 'moc'),
       searchPath: options.environment['PATH'],
     },
+    rehearsal: { policy: flags['upgrade-policy'] },
     compiler: {
       ...cachesOf('motoko', state, options.environment),
       shippedDirectories: shippedDirectories(options.root),

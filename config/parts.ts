@@ -23,6 +23,7 @@ export const PARTS: readonly PartName[] = [
   optional('manifest'),
   optional('compiler'),
   needed('compatibility'),
+  optional('rehearsal'),
   needed('canisters'),
   optional('outcalls'),
   needed('management'),

@@ -163,6 +163,11 @@ interface ManifestSection {
   readonly file: string;
 }
 
+interface RehearsalSection {
+  /** Policy for upgrades that turn answers of the last messages into faults. */
+  readonly policy: 'refuse' | 'warn';
+}
+
 interface CompatibilitySection {
   /** Policy for upgrades that cannot be verified, or that break callers. */
   readonly policy: 'refuse' | 'warn';
@@ -230,6 +235,7 @@ export interface ServerConfig {
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;
   readonly compatibility: CompatibilitySection;
+  readonly rehearsal: RehearsalSection;
   readonly compiler: CompilerSection;
   readonly 'mops-closure': MopsClosureSection;
   readonly management: ManagementSection;

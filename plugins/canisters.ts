@@ -9,6 +9,7 @@ import { Execution } from '../subsystems/execution/index.ts';
 import { ManagementBackend } from '../subsystems/management/index.ts';
 import { Manifest } from '../subsystems/manifest/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
+import { Rehearsal } from '../subsystems/rehearsal/index.ts';
 import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -29,6 +30,7 @@ export const canistersPlugin = definePlugin({
     manifest: Manifest,
     compiler: Compiler,
     compatibility: Compatibility,
+    rehearsal: Rehearsal,
     storage: Storage,
     clock: Clock,
     log: Logger,

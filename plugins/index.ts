@@ -18,6 +18,7 @@ import { metricsPlugin } from './metrics.ts';
 import { mopsClosurePlugin } from './mops-closure.ts';
 import { openApiPlugin } from './openapi.ts';
 import { outcallsPlugin } from './outcalls.ts';
+import { rehearsalPlugin } from './rehearsal.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
 import { timelinePlugin } from './timeline.ts';
@@ -35,6 +36,7 @@ export const builtinPlugins: readonly Plugin[] = [
   manifestPlugin,
   compilerPlugin,
   compatibilityPlugin,
+  rehearsalPlugin,
   canistersPlugin,
   outcallsPlugin,
   managementPlugin,

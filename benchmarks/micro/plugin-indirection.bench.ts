@@ -31,6 +31,7 @@ import { createCodec } from '../../subsystems/codec/codec.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { ManagementCanister } from '../../subsystems/management/management-canister.ts';
 import { createMetering } from '../../subsystems/metering/create-metering.ts';
+import { NoRehearsal } from '../../subsystems/rehearsal/no-rehearsal.ts';
 import { NoOutcalls } from '../../subsystems/outcalls/no-outcalls.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
@@ -105,6 +106,7 @@ async function byHand(): Promise<Wired> {
       log,
       manifest: { read: unused },
       compatibility: { compare: unused },
+      rehearsal: new NoRehearsal(),
     },
     config.canisters,
   );

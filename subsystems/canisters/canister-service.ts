@@ -14,6 +14,7 @@ import type { Execution } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
+import type { Rehearsal } from '../rehearsal/index.ts';
 import { type KnownCall, notSupported, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { createAssetFolders } from '../assets/index.ts';
@@ -53,6 +54,7 @@ import { openMethods } from './open-methods.ts';
 import { KeptPastActors } from './past-actors.ts';
 import { OperatedCanisters } from './operator-requests.ts';
 import { PreparedModules } from './prepared-modules.ts';
+import { RehearsedUpgrades } from './rehearsed-upgrades.ts';
 import type { ReplayBudget } from './replay-budget.ts';
 import { SharedBudget } from './shared-budget.ts';
 import { SharedControllers } from './shared-values.ts';
@@ -70,6 +72,7 @@ interface CanisterServiceDependencies {
   readonly manifest: Manifest;
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   readonly compatibility: Compatibility;
+  readonly rehearsal: Rehearsal;
   readonly storage: Storage;
   readonly clock: Clock;
   readonly log: Logger;
@@ -137,9 +140,10 @@ export class CanisterService implements Canisters {
     const parts = { ...dependencies, store, directory, histories, traces, interfaces: this.#interfaces, turns, maker };
     this.#accounting = new Accounting(parts);
     this.#messages = new ClientMessages({ ...dependencies, traces, accounting: this.#accounting });
-    this.#deployments = new Deployments(parts);
     this.#loader = new StoredCanisterLoader(parts);
     this.#copies = new StateCopies({ ...parts, loader: this.#loader });
+    const rehearsals = new RehearsedUpgrades({ ...dependencies, copies: this.#copies });
+    this.#deployments = new Deployments({ ...parts, rehearsals });
     const { followsFiles } = options;
     const deployments = this.#deployments;
     const settled = (): Promise<void> => storage.settled();
@@ -153,6 +157,7 @@ export class CanisterService implements Canisters {
       folders,
       followsFiles,
       operator,
+      rehearsals,
     };
     this.started = new StartedActors({ ...parts, ...started });
     this.past = new KeptPastActors({ ...parts, deployments, settled, backend: () => this.backend });

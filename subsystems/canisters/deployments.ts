@@ -26,6 +26,7 @@ import {
   type UpgradeReport,
 } from './index.ts';
 import { newCandid } from './manifest-files.ts';
+import type { RehearsedUpgrades } from './rehearsed-upgrades.ts';
 import { upgrade } from './upgrade.ts';
 
 /** docs/running.md, "Names and ids". */
@@ -40,6 +41,7 @@ interface DeploymentsNeeds extends CodeChangesDependencies {
   readonly interfaces: CandidInterfaces;
   readonly compatibility: Compatibility;
   readonly turns: ChangeTurns;
+  readonly rehearsals: RehearsedUpgrades;
 }
 
 export class Deployments {
@@ -162,6 +164,7 @@ export class Deployments {
     moduleBytes: Uint8Array | undefined,
     options: UpgradeOptions,
   ): Promise<UpgradeReport> {
+    const { rehearsals } = this.#needs;
     const files = moduleBytes === undefined ? await record.readFiles?.(record.name) : undefined;
     const bytes = moduleBytes ?? files?.module;
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
@@ -170,12 +173,19 @@ export class Deployments {
         ...this.#needs,
         changes: this.#changes,
         inTurn: (change) => this.inTurn(record, change),
+        rehearse: (next, messages, signal) => rehearsals.rehearse(record, next, messages, signal),
+        judge: (name, found, isForced) => rehearsals.judge(name, found, isForced),
         isDone: () => this.giveFacts(record, options),
       },
       record,
       bytes,
-      { ...options, candidText: options.candidText ?? newCandid(record, files) },
+      {
+        rehearse: rehearsals.askedOf(record.name),
+        ...options,
+        candidText: options.candidText ?? newCandid(record, files),
+      },
     );
+    if (!report.isUpgraded) return report;
     this.#noteDeployment(record, 'upgrade', options.caller);
     await this.#settled(record);
     await files?.taken?.();

@@ -14,6 +14,7 @@ import type { CandidInterface } from '../codec/index.ts';
 import type { CandidFindings, StableFindings } from '../compatibility/index.ts';
 import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
+import type { RehearsalReport } from '../rehearsal/index.ts';
 import type { IngressMessage, KnownCall } from '../scheduler/index.ts';
 
 export type { AddressedBy } from '../ic/index.ts';
@@ -189,6 +190,10 @@ export interface UpgradeOptions extends Partial<GivenFacts> {
   readonly isForced?: boolean;
   /** The fate of the heap. Undefined: kept if both modules are made for that, replaced if the old one is not. */
   readonly persistence?: 'keep' | 'replace' | undefined;
+  /** The upgrade is only tried, on copies of the actor. */
+  readonly isDry?: boolean;
+  /** Messages that the new code answers on a copy before (`Rehearsal`). Undefined: what the manifest asks for. */
+  readonly rehearse?: number | undefined;
 }
 
 /** Result of an upgrade, or of one that was only tried. */
@@ -202,6 +207,8 @@ export interface UpgradeReport {
   readonly persistence: 'keep' | 'replace';
   /** Instructions of the hooks; 0: none ran. */
   readonly instructions: number;
+  /** Undefined: nothing was rehearsed. */
+  readonly rehearsal?: RehearsalReport | undefined;
 }
 
 /** The upgrade was refused, or failed, after the modules were compared: nothing was changed. */

@@ -9,6 +9,7 @@ import { hashOf, ManifestFiles } from './manifest-files.ts';
 import type { ManifestAssets } from './manifest-assets.ts';
 import { followControllers, controlOf } from './manifest-controllers.ts';
 import { followManifest } from './open-methods.ts';
+import type { RehearsedUpgrades } from './rehearsed-upgrades.ts';
 import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
 /** Where another actor of the manifest is, as tools of the Internet Computer name it. */
@@ -35,6 +36,7 @@ export interface InstallManifestDependencies {
   readonly execution: Pick<ModuleStore, 'prepare' | 'expect'>;
   readonly log: Logger;
   readonly assets: ManifestAssets;
+  readonly rehearsals: Pick<RehearsedUpgrades, 'ask'>;
   /** Aborted when the server is told to stop meanwhile. */
   readonly signal: AbortSignal;
   /** Variables for every canister of the host; resolves when those that were there before have them. */
@@ -57,12 +59,12 @@ export interface InstalledManifest {
  * fails the start.
  */
 export async function installManifest(
-  { canisters, ids, manifest, compiler, execution, log, assets, signal, share }: InstallManifestDependencies,
+  dependencies: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
 ): Promise<InstalledManifest> {
-  progress('reading the manifest');
-  const actors = await readActors({ manifest, canisters, execution });
+  const { canisters, ids, compiler, execution, log, assets, signal, share } = dependencies;
+  const actors = await readActors(dependencies, progress);
   const variables = publicIds(actors, { canisters, ids });
   await share(variables);
   // No more than this is kept for as long as the host serves: there may be very many actors.
@@ -120,7 +122,7 @@ export async function installManifest(
     // Files of an installation are not kept: they are read again.
     install: async (name) => {
       const read = await readFiles(name);
-      await install(await declared(manifest, name), read);
+      await install(await declared(dependencies.manifest, name), read);
       await read.taken?.();
     },
   });
@@ -140,15 +142,18 @@ async function takeFacts(
   await followControllers({ canisters, log }, known, actor);
 }
 
+type ReadingDependencies = Pick<InstallManifestDependencies, 'manifest' | 'canisters' | 'execution' | 'rehearsals'>;
+
 /** Reads the manifest, and starts the threads of actors that are to come: the first is compiled meanwhile. */
-async function readActors({
-  manifest,
-  canisters,
-  execution,
-}: Pick<InstallManifestDependencies, 'manifest' | 'canisters' | 'execution'>): Promise<readonly ManifestActor[]> {
+async function readActors(
+  { manifest, canisters, execution, rehearsals }: ReadingDependencies,
+  progress: (note: string) => void,
+): Promise<readonly ManifestActor[]> {
+  progress('reading the manifest');
   const actors = await manifest.read();
   const missing = actors.filter(({ name }) => canisters.named(name) === undefined).length;
   if (missing > 0) execution.expect(missing);
+  for (const { name, rehearse } of actors) rehearsals.ask(name, rehearse);
   return actors;
 }
 

@@ -42,13 +42,12 @@ export class StateCopies {
     const { module } = record;
     if (module === undefined)
       throw new ServerError('invalid', 'variables-none', `actor ${record.name} is empty: no code is installed`);
-    const { execution, directory } = this.#needs;
+    const { execution } = this.#needs;
     const keepsHeap = module.metadata.has('enhanced-orthogonal-persistence');
     const empty = await execution.prepare(moduleWithoutCode(module.pointerWidth));
     using _kept = execution.keep(empty);
-    // Nobody stores the copy, and no metering ends its hook.
-    const spec = { ...directory.specOf(record), balance: COPY_CYCLES, snapshotBelowBytes: undefined };
-    const handle = await this.#filled(record, module, spec);
+    // No metering ends its hook.
+    const handle = await this.filled(record, module, { ...this.specOfCopy(record), balance: COPY_CYCLES });
     try {
       await this.#runHook(handle, empty, keepsHeap, record);
       const image = await execution.capture(handle, undefined);
@@ -58,8 +57,13 @@ export class StateCopies {
     }
   }
 
-  /** Makes a canister with the state of another one. */
-  async #filled(record: CanisterRecord, module: ModuleInfo, spec: CanisterSpec): Promise<number> {
+  /** Returns the spec of a copy: nobody stores it. */
+  specOfCopy(record: CanisterRecord): CanisterSpec {
+    return { ...this.#needs.directory.specOf(record), snapshotBelowBytes: undefined };
+  }
+
+  /** Makes a canister with the state of another one; resolves with its handle. The caller has it removed. */
+  async filled(record: CanisterRecord, module: ModuleInfo, spec: CanisterSpec): Promise<number> {
     const { execution, loader } = this.#needs;
     const image = record.isLive ? await this.#captured(record, module) : undefined;
     const handle = image === undefined ? execution.createAsleep(record.steps.instantMs) : execution.create(spec);

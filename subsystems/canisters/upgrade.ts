@@ -6,22 +6,32 @@
  * afterwards, also when the upgrade failed; what comes meanwhile is refused. Nobody waits for that in the canister's
  * turn for changes: the open call may be one that waits for its own turn (`update_settings` of itself).
  */
-import { type Logger, ServerError, unlessAborted } from '../../kernel/index.ts';
+import { type Logger, NEVER_ABORTED, ServerError, unlessAborted } from '../../kernel/index.ts';
 import type { Compatibility, UpgradeFindings } from '../compatibility/index.ts';
-import type { CodeChange } from '../execution/index.ts';
+import type { ModuleInfo } from '../execution/index.ts';
+import type { Rehearsal, RehearsalReport } from '../rehearsal/index.ts';
 import type { CodeLocks } from '../scheduler/index.ts';
 import type { RecordedCode } from './canister-record.ts';
 import type { ChangingCanister, CodeChanges } from './code-changes.ts';
 import { comparedCode } from './compared-code.ts';
 import { InstallError, UpgradeError, type UpgradeOptions, type UpgradeReport } from './index.ts';
+import type { NextUpgrade } from './rehearsed-upgrades.ts';
 
 /** A section whose presence says that a module finds its state in the heap of the module before (docs/modules.md). */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
+
+/** An upgrade that nothing speaks against. */
+interface CheckedUpgrade extends NextUpgrade {
+  readonly findings: UpgradeFindings;
+}
 
 export interface UpgradeNeeds {
   readonly changes: Pick<CodeChanges, 'prepare' | 'encodeArgument' | 'storeKeptHeap' | 'apply'>;
   readonly scheduler: Pick<CodeLocks, 'lockBetweenMessages' | 'pause' | 'resume'>;
   readonly compatibility: Compatibility;
+  /** Tries an upgrade on copies; rejects as `Rehearsal` does. */
+  readonly rehearse: (next: NextUpgrade, messages: number, signal: AbortSignal) => Promise<RehearsalReport>;
+  readonly judge: Rehearsal['judge'];
   readonly log: Logger;
   /** Runs `change` in turn with other changes of the canister. */
   readonly inTurn: <T>(change: (deletion: AbortSignal) => Promise<T>) => Promise<T>;
@@ -40,6 +50,7 @@ export async function upgrade(
   options: UpgradeOptions,
 ): Promise<UpgradeReport> {
   const upgrading = new Upgrade(needs, record, wasm, options);
+  if (options.isDry === true) return await upgrading.tried();
   for (;;) {
     const report = await needs.inTurn((deletion) => upgrading.attempt(deletion));
     if (report !== undefined) return report;
@@ -55,12 +66,19 @@ class Upgrade {
   #hasPaused = false;
   /** With the code that was compared, which another change may have replaced by now. */
   #compared: { readonly from: RecordedCode | undefined; readonly findings: UpgradeFindings } | undefined;
+  /** With the module that it began with. */
+  #rehearsal: { readonly from: ModuleInfo | undefined; readonly report: RehearsalReport } | undefined;
 
   constructor(needs: UpgradeNeeds, record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions) {
     this.#needs = needs;
     this.#record = record;
     this.#wasm = wasm;
     this.#options = options;
+  }
+
+  /** Tries the upgrade on copies; nothing waits for that. */
+  async tried(): Promise<UpgradeReport> {
+    return await this.#rehearsed(await this.#checked(NEVER_ABORTED), NEVER_ABORTED);
   }
 
   async pause(): Promise<void> {
@@ -91,29 +109,11 @@ class Upgrade {
   async #attempt(deletion: AbortSignal): Promise<UpgradeReport | undefined> {
     const { changes, scheduler, log } = this.#needs;
     const record = this.#record;
-    const { candidText, caller, persistence } = this.#options;
-    const given = { kept: record.givenCandid, fresh: candidText };
-    const code = await unlessAborted(deletion, changes.prepare(record.name, this.#wasm, given));
-    const keepsHeap = decidePersistence(record, code, persistence);
-    const encoding = changes.encodeArgument(code.candid, this.#options.argument);
-    const argument = await unlessAborted(deletion, encoding);
-    const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller };
-    // The canister's messages go on meanwhile.
-    const { refusal, warnings, stable, candid } = await unlessAborted(deletion, this.#compare(code));
-    const report: UpgradeReport = {
-      isUpgraded: false,
-      module: { from: record.module?.hash, to: code.module.hash },
-      stable,
-      candid,
-      persistence: keepsHeap ? 'keep' : 'replace',
-      instructions: 0,
-    };
-    if (refusal !== undefined) {
-      // The operator can do something about that, and is not always the one who upgrades.
-      if (refusal.code === 'upgrade-unverified')
-        log.warn(`an upgrade of ${record.name} is refused: ${refusal.message}`);
-      throw new UpgradeError(refusal, report);
-    }
+    const { candidText } = this.#options;
+    const checked = await this.#checked(deletion);
+    const { code, change, findings } = checked;
+    const report = await this.#rehearsed(checked, deletion);
+    const warnings = [...findings.warnings, ...this.#judged(report)];
     await changes.storeKeptHeap(record, change, deletion);
     // A stopped one, too: somebody may start it before the change begins.
     const unlock = await scheduler.lockBetweenMessages(record.handle, { pauses: true });
@@ -130,6 +130,60 @@ class Upgrade {
     } finally {
       unlock();
     }
+  }
+
+  /** Prepares and compares the code: the canister's messages go on meanwhile. Rejects as `upgrade` does. */
+  async #checked(deletion: AbortSignal): Promise<CheckedUpgrade> {
+    const { changes, log } = this.#needs;
+    const record = this.#record;
+    const { candidText, caller, persistence } = this.#options;
+    const given = { kept: record.givenCandid, fresh: candidText };
+    const code = await unlessAborted(deletion, changes.prepare(record.name, this.#wasm, given));
+    const keepsHeap = decidePersistence(record, code, persistence);
+    const encoding = changes.encodeArgument(code.candid, this.#options.argument);
+    const argument = await unlessAborted(deletion, encoding);
+    const change: NextUpgrade['change'] = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller };
+    const findings = await unlessAborted(deletion, this.#compare(code));
+    const { refusal } = findings;
+    if (refusal !== undefined) {
+      // The operator can do something about that, and is not always the one who upgrades.
+      if (refusal.code === 'upgrade-unverified')
+        log.warn(`an upgrade of ${record.name} is refused: ${refusal.message}`);
+      throw new UpgradeError(refusal, this.#reportOf({ code, change, findings }));
+    }
+    return { code, change, findings };
+  }
+
+  #reportOf({ code, change: { keepsHeap }, findings: { stable, candid } }: CheckedUpgrade): UpgradeReport {
+    return {
+      isUpgraded: false,
+      module: { from: this.#record.module?.hash, to: code.module.hash },
+      stable,
+      candid,
+      persistence: keepsHeap ? 'keep' : 'replace',
+      instructions: 0,
+    };
+  }
+
+  /** Adds what a rehearsal has shown, if one is asked for. An upgrade that begins again was rehearsed before. */
+  async #rehearsed(checked: CheckedUpgrade, deletion: AbortSignal): Promise<UpgradeReport> {
+    const { rehearse = 0, isDry = false } = this.#options;
+    const report = this.#reportOf(checked);
+    if (rehearse === 0 && !isDry) return report;
+    const { module: from } = this.#record;
+    if (this.#rehearsal?.from !== from) {
+      this.#rehearsal = { from, report: await this.#needs.rehearse(checked, rehearse, deletion) };
+    }
+    return { ...report, rehearsal: this.#rehearsal?.report };
+  }
+
+  /** Returns warnings of a rehearsal. Throws UpgradeError if the new code fails where the old one answered. */
+  #judged(report: UpgradeReport): readonly string[] {
+    if (report.rehearsal === undefined) return [];
+    const { isForced = false } = this.#options;
+    const { refusal, warnings } = this.#needs.judge(this.#record.name, report.rehearsal, isForced);
+    if (refusal !== undefined) throw new UpgradeError(refusal, report);
+    return warnings;
   }
 
   async #compare(code: RecordedCode): Promise<UpgradeFindings> {

@@ -118,10 +118,15 @@ export interface CanisterSettings {
   readonly version?: number;
   /** The most heap that update methods, installation and upgrades may leave; Infinity: the module's own maximum. */
   readonly heapBytesMax?: number;
+  /**
+   * The canister's time from now on, ms since 1970: it stands still there, unless the canister has seen a later time.
+   * For copies that nobody stores.
+   */
+  readonly standsAtMs?: number;
 }
 
 /** All settings of a canister, and its numbers with the version. */
-export type StandingSettings = Required<CanisterSettings> & MessageNumbers;
+export type StandingSettings = Required<Omit<CanisterSettings, 'standsAtMs'>> & MessageNumbers;
 
 /** A canister's whole state in an executor. Buffers are the image's own: they may be kept. */
 export interface CanisterImage {

@@ -35,6 +35,7 @@ export type JobKind =
   | 'restore'
   | 'fork'
   | 'past-query'
+  | 'rehearsal'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

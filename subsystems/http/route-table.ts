@@ -18,6 +18,9 @@ export const DID_BYTES_MAX = 1 * MIB;
 /** As much JSON as the main thread parses. */
 export const WATCH_BYTES_MAX = MIB / 4;
 
+/** Facts that operators give an actor with its code. */
+const FACTS = { certificate: ['placeholder', 'signed'] } as const;
+
 export const ROUTES = [
   {
     method: 'POST',
@@ -162,11 +165,11 @@ export const ROUTES = [
     isAudited: true,
     access: 'token',
     scope: 'upgrade',
-    query: { arg: undefined, report: '1', force: 'true', certificate: ['placeholder', 'signed'] },
+    query: { ...FACTS, arg: undefined, report: '1', force: 'true', dry: '1', replay: undefined },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'upgrade',
     request: "a module, a form, or nothing: the manifest's file",
-    answer: '`upgraded`; with `report=1` what changed, as JSON',
+    answer: '`upgraded`; with `report=1` what changed, with `dry=1` what would, as JSON',
   },
   {
     method: 'POST',

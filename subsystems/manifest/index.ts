@@ -24,6 +24,8 @@ export interface ManifestActor {
   readonly controllers?: readonly Uint8Array[] | undefined;
   /** Methods that answer requests without the token; undefined: the manifest does not say. */
   readonly openMethods?: readonly string[] | undefined;
+  /** Last messages that an upgrade is rehearsed with before it is done. */
+  readonly rehearse?: number | undefined;
   /** A folder whose files are put into the actor. */
   readonly assets?: AssetsFolder | undefined;
 }

@@ -43,7 +43,10 @@ const ACTOR_KEYS = [
   'assets',
   'public',
   'controllers',
+  'rehearse',
 ];
+/** Messages of a rehearsal. */
+const REHEARSED_MAX = 10_000n;
 /** The Internet Computer's bound is 10; one is the installer's. */
 const CONTROLLERS_MAX = 9;
 const ENV_VARIABLES_MAX = 20;
@@ -126,6 +129,7 @@ class ManifestChecker {
     const assets = this.#assets(members, `${path}.assets`);
     const openMethods = this.#public(members, `${path}.public`);
     const controllers = this.#controllers(members, `${path}.controllers`);
+    const rehearse = this.#rehearse(members.get('rehearse')?.value, `${path}.rehearse`);
     return source === undefined
       ? undefined
       : {
@@ -140,6 +144,7 @@ class ManifestChecker {
           ...(assets && { assets }),
           ...(openMethods && { openMethods }),
           ...(controllers && { controllers }),
+          ...(rehearse && { rehearse }),
         };
   }
 
@@ -168,6 +173,14 @@ class ManifestChecker {
       else principals.push(principal);
     }
     return principals;
+  }
+
+  #rehearse(node: JsonNode | undefined, path: string): number | undefined {
+    if (node === undefined) return undefined;
+    const messages = node.kind === 'number' ? readWholeNumber(node.text) : undefined;
+    if (messages !== undefined && messages >= 1n && messages <= REHEARSED_MAX) return Number(messages);
+    const given = node.kind === 'number' ? node.text.slice(0, 40) : nameOf(node);
+    return this.#report(node, path, `expected a number of messages from 1 to ${REHEARSED_MAX}, not ${given}`);
   }
 
   /** Reads an array of texts, each there once; returns them with their places. */

@@ -4,6 +4,7 @@
  */
 import { defineCapability } from '../../kernel/index.ts';
 import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
+import type { Callbacks } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
 import type { TimePoint } from './time-point.ts';
@@ -39,6 +40,26 @@ export interface Place {
   readonly timeMs: number;
 }
 
+/** The call that a message works for, as far as the message depends on it. */
+export interface NotedCall {
+  /** True if somebody waited for an answer and none had been given. */
+  readonly canAnswer: boolean;
+  /** Cycles attached to the call and not accepted yet. */
+  readonly cyclesAvailable: bigint;
+  /** Time until which the caller waits, ns since 1970; 0: without limit. */
+  readonly deadlineNs: bigint;
+  /** Answer that a callback was given; undefined: the message is none. */
+  readonly answered: NotedAnswer | undefined;
+}
+
+/** The answer to a call of the actor, and what that call had left for it. */
+export interface NotedAnswer {
+  readonly callbacks: Callbacks;
+  /** 0: a reply, whose bytes are the note's argument. */
+  readonly rejectCode: number;
+  readonly refunded: bigint;
+}
+
 /** A message as its executor told of it. */
 export interface Note {
   readonly kind: MessageKind;
@@ -61,6 +82,8 @@ export interface Note {
   readonly method: string;
   /** The argument; of a callback, the reply, or the text of the reject. */
   readonly argument: Uint8Array;
+  /** Undefined: of a system task, a change of code, or in a note of an earlier version. */
+  readonly call: NotedCall | undefined;
 }
 
 /** A message of a timeline. */

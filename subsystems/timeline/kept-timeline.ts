@@ -143,7 +143,7 @@ export class KeptTimeline implements Timeline {
     { heapBytes, stableBytes, seq }: PastState,
     { version, balance }: { readonly version: number; readonly balance: bigint },
   ): void {
-    const none = { instructions: 0, charge: 0, openCalls: 0, timerNs: undefined, caller: NO_BYTES };
+    const none = { instructions: 0, charge: 0, openCalls: 0, timerNs: undefined, caller: NO_BYTES, call: undefined };
     const instantMs = this.#needs.clock.nowMs();
     const sizes = { heapBytes, stableBytes, version, balance, instantMs };
     const argument = Buffer.from(`seq:${seq}`);

@@ -14,11 +14,11 @@ import type {
   Recall,
 } from '../execution/index.ts';
 import type { MemoryFigures } from '../execution/index.ts';
-import type { EndedStep, StepFault, Task, ToldStep } from '../ic/index.ts';
+import type { ContextView, EndedStep, StepFault, Task, ToldStep } from '../ic/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
-import type { MessageKind, MessageOutcome, Note, NotedActor } from './index.ts';
+import type { MessageKind, MessageOutcome, Note, NotedActor, NotedAnswer, NotedCall } from './index.ts';
 
-type Told = Pick<Note, 'kind' | 'caller' | 'method' | 'argument'>;
+type Told = Pick<Note, 'kind' | 'caller' | 'method' | 'argument' | 'call'>;
 type ActorOf = (handle: number) => NotedActor | undefined;
 
 export class NotingExecution implements ScheduledExecution {
@@ -48,7 +48,8 @@ export class NotingExecution implements ScheduledExecution {
   }
 
   change(handle: number, module: ModuleInfo, change: CodeChange, ended: (ended: EndedStep) => void): void {
-    const told = { kind: change.mode, caller: change.caller, method: '', argument: change.argument.slice() };
+    const { mode: kind, caller } = change;
+    const told = { kind, caller, method: '', argument: change.argument.slice(), call: undefined };
     this.#execution.change(handle, module, change, (step) => {
       ended(step);
       if (!step.isReturned) this.#ended(handle, told, step);
@@ -77,18 +78,28 @@ export class NotingExecution implements ScheduledExecution {
   #toldOf(handle: number, task: Task): Told | undefined {
     switch (task.kind) {
       case 'update': {
-        const { caller } = task.context;
+        const { context, entry } = task;
         // A large argument is handed over with the task.
-        return { kind: 'update', caller, method: this.#methodOf(handle, task.entry), argument: task.argument.slice() };
+        const argument = task.argument.slice();
+        const call = callOf(context, undefined);
+        return { kind: 'update', caller: context.caller, method: this.#methodOf(handle, entry), argument, call };
       }
       case 'callback': {
         if (task.frame !== 0) return undefined;
-        const { response, context } = task;
+        const { response, context, callbacks, refunded } = task;
         const argument = response.kind === 'reply' ? response.data.slice() : Buffer.from(response.message);
-        return { kind: 'callback', caller: context.caller, method: '', argument };
+        const rejectCode = response.kind === 'reply' ? 0 : response.code;
+        const call = callOf(context, { callbacks: callbacks.slice(), rejectCode, refunded });
+        return { kind: 'callback', caller: context.caller, method: '', argument, call };
       }
       case 'system':
-        return { kind: this.#kindOf(handle, task.entry), caller: NO_BYTES, method: '', argument: NO_BYTES };
+        return {
+          kind: this.#kindOf(handle, task.entry),
+          caller: NO_BYTES,
+          method: '',
+          argument: NO_BYTES,
+          call: undefined,
+        };
       default:
         return undefined;
     }
@@ -171,6 +182,10 @@ export class NotingExecution implements ScheduledExecution {
   trim(): Promise<void> {
     return this.#execution.trim();
   }
+}
+
+function callOf({ canAnswer, cyclesAvailable, deadlineNs }: ContextView, answered: NotedAnswer | undefined): NotedCall {
+  return { canAnswer, cyclesAvailable, deadlineNs, answered };
 }
 
 function outcomeOf(fault: StepFault | undefined, answer: 'reply' | 'reject' | undefined): MessageOutcome {

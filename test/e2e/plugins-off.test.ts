@@ -27,6 +27,8 @@ const GONE: Readonly<Record<string, readonly [path: string, status: number, reas
   'mops-closure': ['/mops/closure/Main.mo', 404, /--no-mops-closure/],
   variables: ['/x/actors/off/variables', 404, /--no-variables/],
   timeline: ['/x/time/timeline/off', 400, /--no-timeline/],
+  // A module has to be sent: test/e2e/rehearsal.test.ts.
+  rehearsal: undefined,
   // Without it nobody answers for its canisters: test/subsystems/ic-facade/facade.test.ts.
   'ic-facade': undefined,
   agents: ['/api/v2/status', 404, /the agent interface is off/],

@@ -30,6 +30,11 @@ test('each command of the page is answered as the page says', async (t) => {
     ['install', 'update'],
   );
   assert.deepEqual(answers.get('Queries of the past'), ['[1]']);
+  const [rehearsed = '{}'] = answers.get('Rehearsal') ?? [];
+  const { hooks, replayed } = JSON.parse(rehearsed) as Record<string, Record<string, unknown>>;
+  assert.deepEqual([hooks?.['outcome'], replayed?.['inexact'], replayed?.['differences']], ['done', 0, []]);
+  assert.equal(replayed?.['same'], replayed?.['count']);
+  assert.ok(Number(replayed?.['count']) >= 3);
   const [restored = '{}'] = answers.get('Restore') ?? [];
   const { undo, ...told } = JSON.parse(restored) as Record<string, unknown>;
   assert.equal(undo, 'seq:4');

@@ -127,6 +127,8 @@ export class RandomOperators {
       log: NO_LOG,
       inTurn: (change) => this.#takeTurn(handle, () => change(NEVER_ABORTED)),
       isDone: () => undefined,
+      rehearse: () => Promise.reject(new Error('nobody asked for a rehearsal')),
+      judge: () => ({ refusal: undefined, warnings: [] }),
     };
     await this.#withoutRefusal(handle, () => upgrade(needs, record, NO_BYTES, { argument: undefined, caller: CALLER }));
   }

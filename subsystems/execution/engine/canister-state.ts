@@ -78,6 +78,8 @@ export class CanisterState implements MessageNumbers {
   readonly persistence: PersistenceState | undefined;
   /** Time at which the last message began, ms since 1970. */
   instantMs = 0;
+  /** Time that the canister sees in place of the clock's; undefined: the clock's. */
+  #standsAtMs: number | undefined = undefined;
   readonly #markedNumbers = { ...NO_NUMBERS };
   #markedTimerNs = 0n;
   /** The canister's own variables, and below the variables that all canisters have. */
@@ -128,7 +130,7 @@ export class CanisterState implements MessageNumbers {
   }
 
   /** Takes over the given settings; settings that are left out stay. */
-  configure({ controllers, env, status, version, heapBytesMax }: CanisterSettings): void {
+  configure({ controllers, env, status, version, heapBytesMax, standsAtMs }: CanisterSettings): void {
     if (controllers !== undefined) this.controllers = controllers;
     if (env !== undefined) {
       this.#env = env;
@@ -138,6 +140,7 @@ export class CanisterState implements MessageNumbers {
     // The host does not know yet of messages that have just run, so the version never goes back.
     if (version !== undefined) this.version = Math.max(this.version, version);
     if (heapBytesMax !== undefined) this.heapBytesMax = heapBytesMax;
+    if (standsAtMs !== undefined) this.#standsAtMs = standsAtMs;
   }
 
   /**
@@ -195,7 +198,8 @@ export class CanisterState implements MessageNumbers {
 
   /** Returns the instant of a message that starts now: time never goes back for a canister. */
   instant(nowMs: number): number {
-    if (nowMs > this.instantMs) this.instantMs = nowMs;
+    const seenMs = this.#standsAtMs ?? nowMs;
+    if (seenMs > this.instantMs) this.instantMs = seenMs;
     return this.instantMs;
   }
 }

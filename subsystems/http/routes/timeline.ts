@@ -8,6 +8,7 @@ import {
   type TimelineEntry,
   type TimePoint,
 } from '../../timeline/index.ts';
+import { candidPreview } from '../candid-preview.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { operatedHandler } from './operated.ts';
 
@@ -19,9 +20,6 @@ type TimelineRoute =
 
 const LIMIT_MAX = 1_000;
 const LIMIT = 100;
-/** Characters of an argument that is shown as text; of longer ones the begin. */
-const ARGUMENT_CHARACTERS_MAX = 1_024;
-const ARGUMENT_BYTES_MAX = 4_096;
 const NOW: TimePoint = { kind: 'now' };
 
 /** The past of an actor, below `/x/time/`: its messages, its state at a point, and names of points. */
@@ -82,25 +80,19 @@ export function shownPlace({ seq, unit, timeMs }: Place): Readonly<Record<string
 
 function shownMessage(entry: TimelineEntry, codec: Pick<Codec, 'previewText'>): Readonly<Record<string, unknown>> {
   const { kind, method, caller, argument, outcome, instructions, charge, openCalls } = entry.note;
-  const shown = argument.subarray(0, ARGUMENT_BYTES_MAX);
-  const isCut = shown.length < argument.length;
   const text = kind === 'restore' || kind === 'fork' ? Buffer.from(argument).toString() : undefined;
   return {
     ...shownPlace(entry),
     kind,
     method,
     caller: principalToText(caller),
-    args: text ?? codec.previewText(shown, ARGUMENT_CHARACTERS_MAX, isCut) ?? hexOf(shown, isCut),
+    args: text ?? candidPreview(codec, argument),
     outcome,
     instructions,
     cycles: charge,
     bytes: entry.bytes,
     openCalls,
   };
-}
-
-function hexOf(bytes: Uint8Array, isCut: boolean): string {
-  return `${Buffer.from(bytes).toString('hex')}${isCut ? '…' : ''}`;
 }
 
 function shownState(state: PastState): Readonly<Record<string, unknown>> {

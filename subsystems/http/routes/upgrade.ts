@@ -1,24 +1,34 @@
+import { ServerError } from '../../../kernel/index.ts';
+import { accessWithToken } from '../access.ts';
 import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
 import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { reportJson, reportOf } from '../upgrade-report.ts';
 
+/** Messages of a rehearsal. */
+const REPLAYED_MAX = 10_000;
+
 /**
  * `POST /upgrade/<ACTOR>`: the body is a module, raw or gzip, or a form with one, or nothing to read the manifest's
  * file again; `?arg=0x<hex>` is the Candid argument of its hook. `?report=1` answers with what changed, as JSON;
- * `?force=true` does not check what the module would lose.
+ * `?force=true` does not check what the module would lose. With `?replay=K` the new code first answers the actor's
+ * last K messages on a copy, and with `?dry=1` that is all; the answer tells arguments of then, so it needs the scope
+ * `time`.
  */
-export function upgradeHandlers({
-  canisters,
-  callers,
-  jobs,
-  responder,
-}: RouteHost): Pick<Handlers, 'POST /upgrade/:actor'> {
+export function upgradeHandlers(host: RouteHost): Pick<Handlers, 'POST /upgrade/:actor'> {
+  const { canisters, callers, codec, jobs, responder } = host;
+  const past = accessWithToken(host, 'time');
   return {
     async 'POST /upgrade/:actor'(request, response, { actor }, query) {
       const startedMs = jobs.nowMs();
       const argument = hexParameter(query, 'arg');
-      const canister = canisters.resolve(actor);
+      const rehearse = messagesIn(query);
+      const isDry = query.has('dry');
+      const isReported = isDry || query.has('report');
+      const job = isDry ? 'rehearsal' : 'upgrade';
+      const reads = past(response);
+      const canister = rehearse === undefined ? canisters.resolve(actor) : reads.resolve(actor, '');
+      const texts = { codec, tellsPast: reads.refusal(canister, '') === undefined };
       const caller = callers.callerOf(request.headers['x-caller']);
       try {
         const upload = await readUpload(request);
@@ -29,16 +39,31 @@ export function upgradeHandlers({
           candidText: upload.candidText,
           ...factsIn(query),
           isForced: query.has('force'),
+          isDry,
+          ...(rehearse !== undefined && { rehearse }),
         };
         const report = await canisters.upgrade(canister, upload.module, options);
-        if (query.has('report')) responder.json(response, 200, reportJson(report));
+        if (isReported) responder.json(response, 200, reportJson(report, texts));
         else responder.text(response, 200, 'upgraded');
-        jobs.done('upgrade', canister, '', startedMs);
+        jobs.done(job, canister, '', startedMs);
       } catch (error) {
-        const report = query.has('report') ? reportOf(error) : undefined;
+        const report = isReported ? reportOf(error, texts) : undefined;
         responder.error(response, error, report);
-        jobs.failed('upgrade', canister, '', startedMs, error);
+        jobs.failed(job, canister, '', startedMs, error);
       }
     },
   };
+}
+
+/** Returns the number of messages of `?replay=K`. Throws ServerError `bad-replay`. */
+function messagesIn(query: ReadonlyMap<string, string>): number | undefined {
+  const text = query.get('replay');
+  if (text === undefined) return undefined;
+  const messages = Number(text);
+  if (/^\d{1,5}$/.test(text) && messages >= 1 && messages <= REPLAYED_MAX) return messages;
+  throw new ServerError(
+    'invalid',
+    'bad-replay',
+    `replay is a whole number from 1 to ${REPLAYED_MAX}, as in replay=500`,
+  );
 }

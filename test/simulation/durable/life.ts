@@ -5,6 +5,7 @@ import type { Logger, Random } from '../../../kernel/index.ts';
 import { CanisterService } from '../../../subsystems/canisters/canister-service.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
+import { NoRehearsal } from '../../../subsystems/rehearsal/no-rehearsal.ts';
 import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
 import { UpgradeComparisons } from '../../../subsystems/compatibility/upgrade-comparisons.ts';
 import { ManagementCanister } from '../../../subsystems/management/management-canister.ts';
@@ -117,6 +118,7 @@ export class Life {
         manifest,
         compiler,
         compatibility,
+        rehearsal: new NoRehearsal(),
         storage,
         clock,
         log,

@@ -51,6 +51,7 @@ function scene(names: readonly string[], placing: Promise<void> = Promise.resolv
         giveFacts: unused,
         changeSettings: unused,
       },
+      rehearsals: { ask: () => undefined },
       ids: new CanisterIds(),
       manifest: { read: async () => actors },
       compiler: {

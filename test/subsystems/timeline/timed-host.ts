@@ -171,6 +171,7 @@ function noteOf({ version, balance }: Actor, charge: number): Note {
     caller,
     method: 'set',
     argument: Buffer.from('DIDL'),
+    call: undefined,
   };
 }
 

@@ -1,0 +1,221 @@
+/**
+ * Plays messages on a copy of an actor, and keeps account of the calls that it makes, which nobody sends. Calls of the
+ * copy to itself can be played on it, too: what they mean is the code's own business.
+ *
+ * Main thread.
+ */
+import {
+  type ContextView,
+  FULL_LIMIT,
+  outcomeKindOf,
+  type OutgoingCall,
+  REJECT_CODE,
+  type RejectCode,
+  type Response,
+  sameBytes,
+  type Step,
+  type Task,
+} from '../ic/index.ts';
+import type { MessageKind, Note, NotedAnswer } from '../timeline/index.ts';
+import type { ActorCopy } from './actor-copy.ts';
+import type { RehearsedEnd } from './index.ts';
+
+/** A call that somebody made of the copy, or a system task: what callbacks need of it. */
+interface Context {
+  readonly method: string;
+  readonly caller: Uint8Array;
+  readonly deadlineNs: bigint;
+  /** The copy's own call that this context answers. */
+  readonly answers: WaitingCall | undefined;
+  canAnswer: boolean;
+  cyclesAvailable: bigint;
+  instructions: number;
+  /** Calls that wait for their answers. */
+  open: number;
+}
+
+/** A call that the copy has made, and that waits for its answer. */
+export interface WaitingCall {
+  readonly context: Context;
+  readonly made: OutgoingCall;
+  /** True for a call to itself that was played. */
+  isPlayed: boolean;
+  /** The copy's answer to a call to itself. */
+  answer: { readonly response: Response; readonly refunded: bigint } | undefined;
+}
+
+/** Message on a copy that has ended. */
+export interface Played {
+  readonly end: RehearsedEnd;
+  /** Method whose call the message works for; empty for system tasks. */
+  readonly method: string;
+  readonly calls: readonly WaitingCall[];
+}
+
+const SYSTEM_EXPORTS = {
+  timer: 'canister_global_timer',
+  heartbeat: 'canister_heartbeat',
+  'low-memory': 'canister_on_low_wasm_memory',
+} as const;
+
+/** True for kinds of messages that a copy can be given. */
+export function isPlayable(kind: MessageKind): boolean {
+  return kind === 'update' || kind === 'callback' || kind in SYSTEM_EXPORTS;
+}
+
+export class CopyPlayer {
+  readonly copy: ActorCopy;
+  readonly #id: Uint8Array;
+  readonly #waiting = new Set<WaitingCall>();
+
+  /** `id`: principal of the actor. */
+  constructor(copy: ActorCopy, id: Uint8Array) {
+    this.copy = copy;
+    this.#id = id;
+  }
+
+  /** Returns the waiting call that left these callbacks, the one that was made first; undefined: there is none. */
+  callWith(callbacks: Uint8Array): WaitingCall | undefined {
+    for (const call of this.#waiting) if (sameBytes(call.made.callbacks, callbacks)) return call;
+    return undefined;
+  }
+
+  /** Returns the call to itself that this message is, the one that was made first; undefined: there is none. */
+  ownCallOf({ method, argument }: Note): WaitingCall | undefined {
+    for (const call of this.#waiting) {
+      const { made, isPlayed } = call;
+      if (!isPlayed && this.isOwn(call) && made.method === method && sameBytes(made.payload, argument)) return call;
+    }
+    return undefined;
+  }
+
+  /** True for a call of the copy to itself. */
+  isOwn({ made }: WaitingCall): boolean {
+    return sameBytes(made.callee, this.#id);
+  }
+
+  /** Plays an update or a system task. */
+  async play({ kind, method, caller, call, argument, instantMs }: Note): Promise<Played> {
+    const context = {
+      method,
+      caller,
+      deadlineNs: call?.deadlineNs ?? 0n,
+      answers: undefined,
+      canAnswer: call?.canAnswer ?? kind === 'update',
+      cyclesAvailable: call?.cyclesAvailable ?? 0n,
+      instructions: 0,
+      open: 0,
+    };
+    if (kind === 'update') return await this.#update(context, argument, instantMs);
+    const exported = SYSTEM_EXPORTS[kind as keyof typeof SYSTEM_EXPORTS];
+    const entry = this.copy.module.entries.get(exported);
+    if (entry === undefined) return missing(context, `the code exports no ${exported}`);
+    return await this.#run(context, { kind: 'system', entry }, instantMs);
+  }
+
+  /** Plays a call of the copy to itself. */
+  async playOwn(call: WaitingCall, instantMs: number): Promise<Played> {
+    const { method, cycles, payload } = call.made;
+    call.isPlayed = true;
+    const own = { method, caller: this.#id, deadlineNs: 0n, answers: call, cyclesAvailable: cycles };
+    return await this.#update({ ...own, canAnswer: true, instructions: 0, open: 0 }, payload, instantMs);
+  }
+
+  async #update(context: Context, argument: Uint8Array, instantMs: number): Promise<Played> {
+    const { method } = context;
+    const { entries, methods } = this.copy.module;
+    const entry = entries.get(`canister_${methods.get(method) ?? 'update'} ${method}`);
+    if (entry === undefined || methods.get(method) === 'composite_query')
+      return missing(context, `the code has no method ${method} for updates`);
+    const bytes = argument.slice();
+    const view = viewOf(context);
+    return await this.#run(
+      context,
+      // A large argument is handed over.
+      { kind: 'update', entry, argument: bytes, context: view, instructionsMax: FULL_LIMIT },
+      instantMs,
+    );
+  }
+
+  /** Gives a waiting call its answer of then. */
+  async answer(call: WaitingCall, { argument, instantMs }: Note, answered: NotedAnswer): Promise<Played> {
+    const { rejectCode, refunded } = answered;
+    const response: Response =
+      rejectCode === 0
+        ? { kind: 'reply', data: argument.slice() }
+        : { kind: 'reject', code: rejectCode as RejectCode, message: Buffer.from(argument).toString() };
+    return await this.callBack(call, response, refunded, instantMs);
+  }
+
+  /** Rejects a call that the actor did not make then. */
+  async reject(call: WaitingCall, instantMs: number): Promise<Played> {
+    const response = { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message: 'sandbox' } as const;
+    return await this.callBack(call, response, call.made.cycles, instantMs);
+  }
+
+  async callBack(call: WaitingCall, response: Response, refunded: bigint, instantMs: number): Promise<Played> {
+    const { context, made } = call;
+    this.#waiting.delete(call);
+    context.open--;
+    const view = viewOf(context);
+    const rest = { context: view, frame: 0, instructionsMax: FULL_LIMIT } as const;
+    return await this.#run(
+      context,
+      { kind: 'callback', callbacks: made.callbacks, response, refunded, ...rest },
+      instantMs,
+    );
+  }
+
+  /** Forgets a call: nobody answers it. */
+  drop(call: WaitingCall): void {
+    if (this.#waiting.delete(call)) call.context.open--;
+  }
+
+  async #run(context: Context, task: Task, instantMs: number): Promise<Played> {
+    this.copy.stand(instantMs);
+    const { step } = await this.copy.run(task);
+    const { fault, answer, cyclesAccepted, instructions } = step;
+    context.instructions += instructions;
+    if (fault === undefined) context.cyclesAvailable -= cyclesAccepted;
+    const made = fault === undefined ? step.calls : [];
+    const calls = made.map((each) => ({ context, made: each, isPlayed: false, answer: undefined }));
+    for (const call of calls) this.#waiting.add(call);
+    context.open += calls.length;
+    answerOwn(context, fault === undefined ? answer : undefined, fault?.message);
+    return { end: endOf(step), method: context.method, calls };
+  }
+}
+
+/** Notes the answer of a call to itself, when it is there or cannot come any more. */
+function answerOwn(context: Context, answer: Response | undefined, fault: string | undefined): void {
+  if (!context.canAnswer) return;
+  if (answer === undefined && context.open > 0) return;
+  if (answer === undefined && context.answers === undefined) return;
+  context.canAnswer = false;
+  const message = fault ?? 'the method returned without an answer';
+  const response = answer ?? { kind: 'reject', code: REJECT_CODE.CANISTER_ERROR, message };
+  if (context.answers !== undefined) context.answers.answer = { response, refunded: context.cyclesAvailable };
+}
+
+/** Returns the end of an execution as reports have it. */
+export function endOf({ fault, answer, instructions }: Step): RehearsedEnd {
+  if (fault !== undefined)
+    return { outcome: FAULTS[outcomeKindOf(fault.kind)], reply: undefined, message: fault.message, instructions };
+  if (answer?.kind === 'reply') return { outcome: 'reply', reply: answer.data, message: undefined, instructions };
+  if (answer !== undefined) return { outcome: 'reject', reply: undefined, message: answer.message, instructions };
+  return { outcome: 'done', reply: undefined, message: undefined, instructions };
+}
+const FAULTS = { trap: 'trap', limit: 'limit', outOfCycles: 'out_of_cycles', unavailable: 'trap' } as const;
+
+function missing(context: Context, message: string): Played {
+  answerOwn(context, undefined, message);
+  return {
+    end: { outcome: 'missing', reply: undefined, message, instructions: 0 },
+    method: context.method,
+    calls: [],
+  };
+}
+
+function viewOf({ caller, deadlineNs, canAnswer, cyclesAvailable, instructions }: Context): ContextView {
+  return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions };
+}
