@@ -52,6 +52,14 @@ export const AGENT_FLAGS = {
   }),
 } as const;
 
+/** Flags without effect where there is no agent interface. */
+const OF_AGENTS = [
+  'agent-wait-secs',
+  'agent-creators',
+  'agent-certificates',
+  'agent-path-token',
+  'trust-ic-root',
+] as const;
 /** The word of `--agent-creators` for whoever signs nothing. */
 const NOBODY = 'anonymous';
 
@@ -76,6 +84,20 @@ export async function checkAgents(flags: AgentValues, isLoopback: boolean): Prom
   if (flags['trust-proxy'] !== undefined)
     problems.push(`--agent-creators ${NOBODY} and --trust-proxy contradict each other: behind a proxy ${danger}`);
   return problems;
+}
+
+/** Warns of flags that have no effect in that mode. */
+export function warningsOfAgents(
+  { flags, given }: { readonly flags: AgentValues; readonly given: ReadonlySet<string> },
+  mode: AgentsSection['mode'],
+): readonly string[] {
+  if (mode === 'off')
+    return OF_AGENTS.filter((name) => given.has(name)).map(
+      (name) => `--${name} has no effect without --agents guarded or --agents open`,
+    );
+  const named = listOf(flags['agent-creators']);
+  if (mode === 'open' || named.length === 0 || named.includes(NOBODY)) return [];
+  return ['--agent-creators names principals, who may create canisters with --agents open alone'];
 }
 
 /** Returns the section of flags that have no problem. */

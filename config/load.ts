@@ -8,7 +8,7 @@ import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders, type MemberNeed, neededMembers } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
-import { checkAgents, creatorsOf } from './agents.ts';
+import { checkAgents, creatorsOf, warningsOfAgents } from './agents.ts';
 import { checkJwt, jwtOf } from './jwt.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
@@ -95,14 +95,6 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
 
 /** Compiled modules that come with the server: the site of a folder's, and in a clone the examples'. */
 const SHIPPED_MODULES: readonly string[] = ['subsystems/assets/site/build', 'config/examples/build'];
-/** Flags without effect where there is no agent interface. */
-const OF_AGENTS = [
-  'agent-wait-secs',
-  'agent-creators',
-  'agent-certificates',
-  'agent-path-token',
-  'trust-ic-root',
-] as const;
 const NO_SECTIONS: PluginSections = { sections: {}, values: [], problems: [] };
 
 /** Loads the configuration. Operators' mistakes never reject: they resolve as `refused`, with every problem named. */
@@ -393,10 +385,7 @@ function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): s
     warnings.push('--timeline-bytes has no effect without --timeline SECONDS');
   if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
     warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
-  for (const name of OF_AGENTS)
-    if (given.has(name) && agentModeOf(parsed) === 'off')
-      warnings.push(`--${name} has no effect without --agents guarded or --agents open`);
-  return warnings;
+  return [...warnings, ...warningsOfAgents(parsed, agentModeOf(parsed))];
 }
 
 /** Refuses flags that have no effect without a state directory. */

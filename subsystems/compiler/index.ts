@@ -39,7 +39,7 @@ export interface CompileOptions {
 export interface ActorSources {
   /**
    * Absolute paths: the main file, all that it imports, and those that are missing but would be imported if they were
-   * there.
+   * there. One with a slash at its end is a folder of which any file may become a part.
    */
   readonly files: readonly string[];
   /** The actors that are imported by name. */

@@ -170,9 +170,12 @@ class CachingCompiler implements MotokoCompiler {
   async sourcesOf(mainFile: string): Promise<ActorSources> {
     const file = posix.resolve(mainFile);
     const reader = new NotedSources(diskSources);
+    // A migration may be added to its folder while no other file changes.
+    let folders: readonly string[] = [];
     try {
       const mops = this.#options.mops ?? NO_MOPS;
       const args = await argsFor(file, reader, mops);
+      if (args.migrations !== undefined) folders = [`${args.migrations}/`];
       const closure = await collectClosure(file, reader, { mops, args, builtIn: BUILT_IN });
       const { places, actors } = closure;
       await this.#warmFirst({ closure, args });
@@ -181,11 +184,11 @@ class CachingCompiler implements MotokoCompiler {
         owner?.isLocal === false ? [owner.root] : [],
       );
       const isOwn = (path: string): boolean => !fetched.some((root) => path.startsWith(`${root}/`));
-      return { files: reader.sources().filter(isOwn), actors: [...actors.keys()] };
+      return { files: [...reader.sources().filter(isOwn), ...folders], actors: [...actors.keys()] };
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       await this.#warmFirst(undefined);
-      return { files: [...new Set([file, ...reader.sources()])], actors: [] };
+      return { files: [...new Set([file, ...reader.sources(), ...folders])], actors: [] };
     }
   }
 

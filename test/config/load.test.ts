@@ -225,6 +225,15 @@ test('flags of the state directory: what makes no sense is refused, and named', 
   }
 });
 
+test('principals of --agent-creators are warned of where no agent creates anything', async () => {
+  const told = '--agent-creators names principals, who may create canisters with --agents open alone';
+  const warnings = async (...argv: readonly string[]): Promise<readonly string[]> => (await accepted(argv)).warnings;
+  const principal = 'rrkah-fqaaa-aaaaa-aaaaq-cai';
+  assert.deepEqual(await warnings('--agents', 'guarded', '--agent-creators', principal), [told]);
+  assert.deepEqual(await warnings('--agents', 'open', '--auth-token', 't', '--agent-creators', principal), []);
+  assert.deepEqual(await warnings('--agents', 'guarded', '--agent-creators', 'anonymous'), []);
+});
+
 test('a flag of the contract that has no effect beside the others is warned of, and the server starts', async () => {
   const options = { pluginNames: ['outcalls', 'storage'] };
   const warned = async (argv: readonly string[]) => (await accepted(argv, options)).warnings;

@@ -179,3 +179,20 @@ test('an actor that was deleted stays so while the server runs, and gets another
   saveAll(3);
   await printed(server, /reloaded byte in /);
 });
+
+test('a migration that comes into its folder is taken up, though no other file has changed', async (t) => {
+  const root = await temporaryDirectory();
+  const manifestFile = join(root, 'actors.json');
+  const migration = (now: string): string =>
+    `module { public func migration(old : {${now === '5' ? '' : ' var n : Nat '}}) : { var n : Nat } { { var n = ${now} } } };`;
+  save(join(root, 'mops.toml'), '[moc]\nargs = ["--default-persistent-actors", "--enhanced-migration=migrations"]\n');
+  save(join(root, 'Main.mo'), 'actor { var n : Nat; public query func get() : async Nat { n } };');
+  save(join(root, 'migrations/1_init.mo'), migration('5'));
+  save(manifestFile, JSON.stringify({ actors: { chain: { main: 'Main.mo' } } }));
+  const server = await startServer(t, { manifestFile, args: ['--watch'] });
+  await printed(server, /watching the files of 1 actor/);
+  assert.equal((await server.post('/query-json/chain/get')).body, '[5]');
+  save(join(root, 'migrations/2_more.mo'), migration('old.n + 100'));
+  await printed(server, /reloaded chain in .*2_more\.mo/);
+  assert.equal((await server.post('/query-json/chain/get')).body, '[105]');
+});
