@@ -75,8 +75,8 @@ async function walk(t: TestContext, project: Project): Promise<void> {
   const server = await project.start();
   const url = `${server.origin}/site/app/`;
   // The requests that fail while the server is away.
-  const { page } = await openPage(t, browser, url, { isAttacked: true });
-  const { page: other } = await openPage(t, browser, url, { isAttacked: true });
+  const { page } = await openPage(t, browser, url, { isAttacked: true, isReused: true });
+  const { page: other } = await openPage(t, browser, url, { isAttacked: true, isReused: true });
   await shows(page, '0', '');
   await page.click('button');
   await shows(page, '1', '');
@@ -146,8 +146,8 @@ suite('the path of docs/websites.md from a bundler to a site', () => {
     });
     const { port } = new URL(server.origin);
     const url = `http://app.localhost:${port}/`;
-    const { page } = await openPage(t, browser, url);
-    const { page: other } = await openPage(t, browser, url);
+    const { page } = await openPage(t, browser, url, { isReused: true });
+    const { page: other } = await openPage(t, browser, url, { isReused: true });
     await shows(page, '0', '');
     await page.click('button');
     await shows(page, '1', '');

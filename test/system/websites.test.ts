@@ -35,7 +35,7 @@ suite('the example website', { timeout: 120_000 }, () => {
     ['at its principal', () => `${hostOf('be2us-64aaa-aaaaa-qaabq-cai.localhost')}/`],
   ] as const) {
     test(`${where}: pages, assets, a form that posts, a streamed file`, async (t) => {
-      const { page, requests } = await openPage(t, browser, address());
+      const { page, requests } = await openPage(t, browser, address(), { isReused: true });
       assert.equal(await page.title(), 'Guestbook');
       const color = await page.evaluate('getComputedStyle(document.querySelector("nav a")).color');
       assert.equal(color, 'rgb(36, 87, 197)', 'the style sheet has been applied');
@@ -54,7 +54,7 @@ suite('the example website', { timeout: 120_000 }, () => {
     });
 
     test(`${where}: a page that calls its own actor by the JSON API`, async (t) => {
-      const { page, requests } = await openPage(t, browser, address());
+      const { page, requests } = await openPage(t, browser, address(), { isReused: true });
       await page.getByRole('link', { name: 'Live' }).click();
       await page.getByText(/\d+ so far/).waitFor();
       await sign(page, 'Grace', `live ${where}`);
@@ -63,7 +63,10 @@ suite('the example website', { timeout: 120_000 }, () => {
   }
 
   test('a page of another origin gets nothing from the API, and may look at the website', async (t) => {
-    const { page } = await openPage(t, browser, `${hostOf('website.localhost')}/live`, { isAttacked: true });
+    const { page } = await openPage(t, browser, `${hostOf('website.localhost')}/live`, {
+      isAttacked: true,
+      isReused: true,
+    });
     const statusOf = (url: string, method = 'GET'): Promise<unknown> =>
       page.evaluate(
         `fetch(${JSON.stringify(url)}, { method: ${JSON.stringify(method)} }).then(({ status }) => status, String)`,
