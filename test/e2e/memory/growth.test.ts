@@ -23,6 +23,7 @@ const argsFor = (memoryBytes: number): readonly string[] => ['--memory-bytes', S
 /** Pause between the calls of a neighbour, which are to wait, and not to take the processors. */
 const CALL_EVERY_MS = 10;
 const HOGS = ['h0', 'h1', 'h2', 'h3'] as const;
+const HOGGING = ['grow', 'rewrite', 'grow_and_trap', 'stable'] as const;
 
 /** Starts four hogs of both widths on both executors, and on each a neighbour that takes nothing. */
 async function startHogs(t: TestContext, args: readonly string[]): Promise<RunningServer> {
@@ -141,8 +142,9 @@ test('with --state: idle actors give way first, and what was refused is the same
       }
       for (const name of HOGS) assert.equal((await callHog(server, name, 'inc')).value, 1);
       // All at once and without end: each is refused, or gets memory when others sleep.
-      for (const method of ['grow', 'rewrite', 'grow_and_trap', 'stable'])
-        await Promise.all(HOGS.map((name) => callHog(server, name, method, 64)));
+      // In the second round hogs of the other width do the same.
+      for (const round of [0, 2])
+        await Promise.all(HOGS.map((name, k) => callHog(server, name, HOGGING[(k + round) % HOGS.length] ?? '', 64)));
       for (const name of HOGS) assert.equal((await callHog(server, name, 'inc')).value, 2);
     })(),
   );
