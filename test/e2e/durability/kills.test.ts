@@ -147,7 +147,7 @@ test('the kills find a large message that gets into another one', async (t) => {
       const sending = load.run(running);
       // A failure of the clients is reported below.
       sending.catch(() => undefined);
-      await sleep(KILL_MS_MAX);
+      await Promise.race([sending, sleep(LATE_KILL_MS_MAX)]);
       await deployment.kill();
       await sending;
       running = await deployment.start();
