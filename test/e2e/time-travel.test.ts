@@ -1,4 +1,7 @@
-/** Real servers: the past of actors is asked, forked and restored, and is what it was. */
+/**
+ * Real servers: the past of actors is asked, forked and restored, and is what it was. `npm run prove -- past` is the
+ * long form.
+ */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { ProofSeeds } from '../support/proof-seeds.ts';
@@ -74,13 +77,14 @@ class Past {
 }
 
 test('any past state is asked, forked and restored as it was, over upgrades and kills', async (t) => {
-  const seeds = new ProofSeeds(60);
+  const seeds = new ProofSeeds(24);
   const random = seeded(7);
   const deployment = await Deployment.create(t, { args: FLAGS, modules: { one: keeper, two: keeper } });
   await deployment.start();
   const past = new Past(deployment);
   const other = await deployment.host.find('two');
   const noted: Noted[] = [];
+  const saw = { upgrades: 0, kills: 0 };
   while (noted.length < seeds.count) {
     const actor = random.pick(['one', 'two']);
     const [method, args] = random.pick([
@@ -93,18 +97,26 @@ test('any past state is asked, forked and restored as it was, over upgrades and 
     ] as const);
     if (method === 'chain' && actor === 'two') continue;
     await past.send(`/call-json/${actor}/${method}`, JSON.stringify(args));
-    if (random.oneIn(12)) await past.send(`/upgrade/${actor}`, keeper as unknown as string);
-    if (random.oneIn(25)) {
+    if (random.oneIn(8)) {
+      saw.upgrades++;
+      await past.send(`/upgrade/${actor}`, keeper as unknown as string);
+    }
+    if (random.oneIn(12)) {
+      saw.kills++;
       await deployment.kill();
       await deployment.start();
     }
     noted.push(await past.note(actor));
   }
+  seeds.saw(saw);
+  for (const [what, count] of Object.entries(saw)) assert.ok(count > 0, `there have been no ${what}`);
   for (const { actor, point, memory, told } of noted) {
     assert.deepEqual(await past.memory(actor, point), memory, `${actor} ${point}`);
     assert.equal(await past.told(actor, point), told, `${actor} ${point}`);
   }
-  for (let n = 0; n < 8; n++) {
+  // Every sixth moment, picked anew: four are enough for each branch below.
+  const picked = Math.ceil(seeds.count / 6);
+  for (let n = 0; n < picked; n++) {
     const { actor, point, memory, told } = pickOf(noted, random.below(noted.length));
     await past.send(`/x/time/fork/${actor}/fork_${n}?at=${point}`);
     assert.deepEqual(await past.memory(`fork_${n}`), memory, `fork of ${actor} at ${point}`);
@@ -112,7 +124,7 @@ test('any past state is asked, forked and restored as it was, over upgrades and 
     await past.send(`/start/fork_${n}`);
     assert.equal(await past.told(`fork_${n}`), told);
   }
-  for (let n = 0; n < 8; n++) {
+  for (let n = 0; n < picked; n++) {
     const { actor, point, memory, told } = pickOf(noted, random.below(noted.length));
     const now = await past.note(actor);
     const answer = JSON.parse(await past.send(`/x/time/restore/${actor}?to=${point}`)) as { undo: string };

@@ -207,6 +207,13 @@ const PARTS: readonly Part[] = [
     ],
   },
   {
+    name: 'past',
+    claims: 'any past moment of an actor is asked, forked and restored bit by bit, over upgrades and kills',
+    unit: 'seeds',
+    count: 300,
+    runs: [{ file: new URL('../e2e/time-travel.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'any-order',
     claims: 'stop, kill, start, evict, wake, upgrade, back up, restore in any order leave every answer as before',
     unit: 'seeds',
