@@ -23,6 +23,14 @@ const BUFFER_BYTES_MAX = 16 * 1024 * 1024;
 const CLOSE_MS = 2_000;
 const RETRY_MS = 10;
 
+/** SonicBoom's own fields: buffers that it has not begun to write, with their lengths. */
+interface WaitingBytes {
+  readonly fd: number;
+  readonly _bufs: Buffer[][];
+  readonly _lens: number[];
+  _len: number;
+}
+
 /** Buffers lines and writes them. */
 export class LogSink {
   readonly #destination: ReturnType<typeof pino.destination>;
@@ -45,12 +53,9 @@ export class LogSink {
       maxLength: BUFFER_BYTES_MAX,
       contentMode: 'buffer',
     });
-    // SonicBoom's own `flushSync` retries without end if the disk is full, even when the process ends, and joins
-    // buffers of failed writes with wrong lengths.
-    const flushSync = this.#destination.flushSync.bind(this.#destination);
-    this.#destination.flushSync = () => {
-      if (!this.#hasFailed) flushSync();
-    };
+    // SonicBoom's own method retries without end if the disk is full or the reader stalls, even when the process ends,
+    // and joins buffers of failed writes with wrong lengths.
+    this.#destination.flushSync = () => this.#writeWaiting();
     this.#destination.on('drop', () => {
       this.#dropped += this.#batchLines;
     });
@@ -118,22 +123,46 @@ export class LogSink {
   }
 
   flushNow(): void {
+    if (this.#isWriting) {
+      this.#flush();
+      this.#writeWaiting();
+      return;
+    }
+    const rest = this.#batch.subarray(0, this.#batchBytes);
+    this.#batchBytes = 0;
+    this.#batchLines = 0;
+    this.#tryNow(rest);
+  }
+
+  /** Writes synchronously what SonicBoom has and has not begun to write; what fails once is not tried again. */
+  #writeWaiting(): void {
+    const waiting = this.#destination as unknown as WaitingBytes;
+    while (!this.#hasFailed) {
+      const [pieces] = waiting._bufs;
+      if (pieces === undefined) return;
+      const bytes = Buffer.concat(pieces);
+      if (!this.#tryNow(bytes)) return;
+      waiting._bufs.shift();
+      waiting._lens.shift();
+      waiting._len = Math.max(0, waiting._len - bytes.length);
+    }
+  }
+
+  /** Writes synchronously; returns false if that failed. As for failed writes above, there is no place to report it. */
+  #tryNow(bytes: Uint8Array): boolean {
     try {
-      if (this.#isWriting) {
-        this.#flush();
-        this.#destination.flushSync();
-      } else this.#writeNow();
+      this.#writeNow(bytes);
+      return true;
     } catch {
-      // As for failed writes above, there is no place to report this.
+      this.#hasFailed = true;
+      return false;
     }
   }
 
   /** Writes synchronously. Throws the system's error, but waits for a stalled reader as long as `close` does. */
-  #writeNow(): void {
-    const { fd } = this.#destination as unknown as { readonly fd: number };
-    let rest = this.#batch.subarray(0, this.#batchBytes);
-    this.#batchBytes = 0;
-    this.#batchLines = 0;
+  #writeNow(bytes: Uint8Array): void {
+    const { fd } = this.#destination as unknown as WaitingBytes;
+    let rest = bytes;
     const end = performance.now() + CLOSE_MS;
     while (rest.length > 0) {
       try {

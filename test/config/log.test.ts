@@ -248,6 +248,9 @@ test('a process whose log has no room ends all the same', (t) => {
     assert.ok(lines.length > 10 && lines.length < 50, `${lines.length} lines had room`);
   }
   assert.equal(runWithFullDisk(t, 'for (let n = 0; n < 100; n++) say(n, 100); log.flushNow();').status, 0);
+  // Nobody has heard of the first write's end yet.
+  const amidWrite = 'say(0, 40_000); say(1, 5_000); log.flushNow(); process.exit(0);';
+  assert.equal(runWithFullDisk(t, amidWrite).status, 0);
 });
 
 test('lines that had no room are written, whole and in order, once there is some', (t) => {
