@@ -396,6 +396,7 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
     return [`--restore: plugin '${storage.definition.name}' cannot restore backups: start without --restore`];
   }
   if (flags.state !== undefined) return [];
+  const forgetful = loaded.find(({ replaces, wraps }) => replaces === 'storage' && !wraps);
   return (
     [
       'live-cap',
@@ -410,8 +411,11 @@ function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPl
     ] as const
   )
     .filter((name) => given.has(name) && !(flags[name] === 0 && (name.startsWith('live') || name === 'timeline')))
-    .map(
-      (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
+    .map((name) =>
+      forgetful === undefined
+        ? `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`
+        : `--${name}: plugin '${forgetful.definition.name}' is the storage and does not say that it is durable ` +
+          '(isDurable, docs/plugins.md), so nothing can be brought back',
     );
 }
 

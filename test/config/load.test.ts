@@ -234,6 +234,17 @@ test('principals of --agent-creators are warned of where no agent creates anythi
   assert.deepEqual(await warnings('--agents', 'guarded', '--agent-creators', 'anonymous'), []);
 });
 
+test('beside a storage that is not durable a refused flag names the plugin', async () => {
+  const definition = { name: 'mine' };
+  const plugin = { capability: 'storage', module: './mine.js', definition, replaces: 'storage' };
+  const withStorage = (wraps: boolean): Partial<LoadOptions> => ({
+    loadPlugins: async () => ({ loaded: [{ ...plugin, wraps } as unknown as ConfiguredPlugin], problems: [] }),
+  });
+  const argv = ['--plugin', 'storage=./mine.js', '--live-cap', '5'];
+  assert.match(await refused(argv, withStorage(false)), /^--live-cap: plugin 'mine' is the storage and .*isDurable/);
+  assert.match(await refused(argv, withStorage(true)), /^--live-cap needs --state DIR/);
+});
+
 test('a flag of the contract that has no effect beside the others is warned of, and the server starts', async () => {
   const options = { pluginNames: ['outcalls', 'storage'] };
   const warned = async (argv: readonly string[]) => (await accepted(argv, options)).warnings;
