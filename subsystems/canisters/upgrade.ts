@@ -20,6 +20,14 @@ import type { NextUpgrade } from './rehearsed-upgrades.ts';
 /** A section whose presence says that a module finds its state in the heap of the module before (docs/modules.md). */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
 
+/** Codes of errors that say of a rehearsal that there is nothing to rehearse with. */
+const NOTHING_TO_REHEARSE: ReadonlySet<string> = new Set([
+  'actor-empty',
+  'rehearsal-off',
+  'timeline-off',
+  'timeline-damaged',
+]);
+
 /** An upgrade that nothing speaks against. */
 interface CheckedUpgrade extends NextUpgrade {
   readonly findings: UpgradeFindings;
@@ -112,8 +120,12 @@ class Upgrade {
     const { candidText } = this.#options;
     const checked = await this.#checked(deletion);
     const { code, change, findings } = checked;
-    const report = await this.#rehearsed(checked, deletion);
-    const warnings = [...findings.warnings, ...this.#judged(report)];
+    const warnings = [...findings.warnings];
+    const report = await this.#rehearsed(checked, deletion).catch((error: unknown) => {
+      warnings.push(this.#withoutRehearsal(error, deletion));
+      return this.#reportOf(checked);
+    });
+    warnings.push(...this.#judged(report));
     await changes.storeKeptHeap(record, change, deletion);
     // A stopped one, too: somebody may start it before the change begins.
     const unlock = await scheduler.lockBetweenMessages(record.handle, { pauses: true });
@@ -175,6 +187,14 @@ class Upgrade {
       this.#rehearsal = { from, report: await this.#needs.rehearse(checked, rehearse, deletion) };
     }
     return { ...report, rehearsal: this.#rehearsal?.report };
+  }
+
+  /** Returns the warning of an upgrade that goes on without rehearsal. Throws the error where it must not. */
+  #withoutRehearsal(error: unknown, deletion: AbortSignal): string {
+    const { isForced = false } = this.#options;
+    if (deletion.aborted || !(error instanceof ServerError)) throw error;
+    if (!isForced && !NOTHING_TO_REHEARSE.has(error.code)) throw error;
+    return `${this.#record.name} was upgraded without rehearsal: ${error.message}`;
   }
 
   /** Returns warnings of a rehearsal. Throws UpgradeError if the new code fails where the old one answered. */

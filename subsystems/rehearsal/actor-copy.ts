@@ -57,7 +57,8 @@ export class ActorCopy {
     try {
       const ended = await new Promise<Parameters<Parameters<typeof run>[0]>[0]>((resolve) => run(resolve));
       this.#signal.throwIfAborted();
-      if (!ended.isReturned) return ended;
+      // Where nothing ran, the code is not to blame.
+      if (!ended.isReturned && ended.step.fault?.kind !== 'unavailable') return ended;
       throw new ServerError('unavailable', 'rehearsal-ended', `the rehearsal was ended: ${faultText(ended.step)}`);
     } finally {
       this.#signal.removeEventListener('abort', recall);

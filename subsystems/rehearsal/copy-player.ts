@@ -9,11 +9,13 @@ import {
   FULL_LIMIT,
   outcomeKindOf,
   type OutgoingCall,
+  principalToText,
   REJECT_CODE,
   type RejectCode,
   type Response,
   sameBytes,
   type Step,
+  type StepFault,
   type Task,
 } from '../ic/index.ts';
 import type { MessageKind, Note, NotedAnswer } from '../timeline/index.ts';
@@ -32,6 +34,8 @@ interface Context {
   instructions: number;
   /** Calls that wait for their answers. */
   open: number;
+  /** The last fault: the answer of a context that gives none. */
+  fault: StepFault | undefined;
 }
 
 /** A call that the copy has made, and that waits for its answer. */
@@ -81,7 +85,9 @@ export class CopyPlayer {
   }
 
   /** Returns the call to itself that this message is, the one that was made first; undefined: there is none. */
-  ownCallOf({ method, argument }: Note): WaitingCall | undefined {
+  ownCallOf({ caller, method, argument }: Note): WaitingCall | undefined {
+    // Others may call the same method with the same argument meanwhile.
+    if (!sameBytes(caller, this.#id)) return undefined;
     for (const call of this.#waiting) {
       const { made, isPlayed } = call;
       if (!isPlayed && this.isOwn(call) && made.method === method && sameBytes(made.payload, argument)) return call;
@@ -105,6 +111,7 @@ export class CopyPlayer {
       cyclesAvailable: call?.cyclesAvailable ?? 0n,
       instructions: 0,
       open: 0,
+      fault: undefined,
     };
     if (kind === 'update') return await this.#update(context, argument, instantMs);
     const exported = SYSTEM_EXPORTS[kind as keyof typeof SYSTEM_EXPORTS];
@@ -113,12 +120,13 @@ export class CopyPlayer {
     return await this.#run(context, { kind: 'system', entry }, instantMs);
   }
 
-  /** Plays a call of the copy to itself. */
-  async playOwn(call: WaitingCall, instantMs: number): Promise<Played> {
+  /** Plays a call of the copy to itself; `deadlineNs` is that of the call which the message of then was. */
+  async playOwn(call: WaitingCall, instantMs: number, deadlineNs = deadlineOf(call, instantMs)): Promise<Played> {
     const { method, cycles, payload } = call.made;
     call.isPlayed = true;
-    const own = { method, caller: this.#id, deadlineNs: 0n, answers: call, cyclesAvailable: cycles };
-    return await this.#update({ ...own, canAnswer: true, instructions: 0, open: 0 }, payload, instantMs);
+    const own = { method, caller: this.#id, deadlineNs, answers: call, cyclesAvailable: cycles };
+    const begun = { canAnswer: true, instructions: 0, open: 0, fault: undefined };
+    return await this.#update({ ...own, ...begun }, payload, instantMs);
   }
 
   async #update(context: Context, argument: Uint8Array, instantMs: number): Promise<Played> {
@@ -181,20 +189,31 @@ export class CopyPlayer {
     const calls = made.map((each) => ({ context, made: each, isPlayed: false, answer: undefined }));
     for (const call of calls) this.#waiting.add(call);
     context.open += calls.length;
-    answerOwn(context, fault === undefined ? answer : undefined, fault?.message);
+    context.fault = fault ?? context.fault;
+    answerOwn(context, answer);
     return { end: endOf(step), method: context.method, calls };
   }
 }
 
 /** Notes the answer of a call to itself, when it is there or cannot come any more. */
-function answerOwn(context: Context, answer: Response | undefined, fault: string | undefined): void {
+function answerOwn(context: Context, answer: Response | undefined): void {
   if (!context.canAnswer) return;
   if (answer === undefined && context.open > 0) return;
   if (answer === undefined && context.answers === undefined) return;
   context.canAnswer = false;
-  const message = fault ?? 'the method returned without an answer';
-  const response = answer ?? { kind: 'reject', code: REJECT_CODE.CANISTER_ERROR, message };
-  if (context.answers !== undefined) context.answers.answer = { response, refunded: context.cyclesAvailable };
+  if (context.answers === undefined) return;
+  const { code, message } = context.fault ?? didNotReply(context.answers.made.callee);
+  const response = answer ?? ({ kind: 'reject', code, message } as const);
+  context.answers.answer = { response, refunded: context.cyclesAvailable };
+}
+
+function didNotReply(callee: Uint8Array): Pick<StepFault, 'code' | 'message'> {
+  const message = `Canister ${principalToText(callee)} did not reply to the call`;
+  return { code: REJECT_CODE.CANISTER_ERROR, message };
+}
+
+function deadlineOf({ made: { timeoutSeconds } }: WaitingCall, instantMs: number): bigint {
+  return timeoutSeconds === undefined ? 0n : BigInt(Math.round(instantMs + timeoutSeconds * 1_000)) * 1_000_000n;
 }
 
 /** Returns the end of an execution as reports have it. */
@@ -208,7 +227,8 @@ export function endOf({ fault, answer, instructions }: Step): RehearsedEnd {
 const FAULTS = { trap: 'trap', limit: 'limit', outOfCycles: 'out_of_cycles', unavailable: 'trap' } as const;
 
 function missing(context: Context, message: string): Played {
-  answerOwn(context, undefined, message);
+  context.fault = { kind: 'unavailable', code: REJECT_CODE.CANISTER_ERROR, message };
+  answerOwn(context, undefined);
   return {
     end: { outcome: 'missing', reply: undefined, message, instructions: 0 },
     method: context.method,

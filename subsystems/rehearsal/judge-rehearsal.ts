@@ -1,4 +1,5 @@
 import { ServerError } from '../../kernel/index.ts';
+import { isFault } from './compared-ends.ts';
 import type { RehearsalReport, RehearsalVerdict } from './index.ts';
 
 /** `--upgrade-policy`: `warn` does an upgrade that breaks messages, and tells it. */
@@ -18,7 +19,9 @@ export function judgeRehearsal(
   }
   if (replayed.broken === 0) return { refusal: undefined, warnings: [] };
   const problem = `the new code fails in ${replayed.broken} of the last ${replayed.count} messages that the old code answered`;
-  const [first] = replayed.differences;
+  const first = replayed.differences.find(
+    ({ was, is, isBehindDivergence }) => !isBehindDivergence && !isFault(was) && isFault(is),
+  );
   const example = first === undefined ? '' : `, first in seq:${first.seq}: ${first.is.message ?? first.is.outcome}`;
   if (policy === 'warn') return { refusal: undefined, warnings: [`${name} was upgraded, though ${problem}${example}`] };
   const fix =

@@ -5,6 +5,7 @@
  * Main thread.
  */
 import type { CandidInterface } from '../codec/index.ts';
+import { REJECT_CODE } from '../ic/index.ts';
 import type { Note, TimelineEntry } from '../timeline/index.ts';
 import { callText, isFault, isOfCompiler, isSameEnd, matchCalls } from './compared-ends.ts';
 import { type CopyPlayer, isPlayable, type Played, type WaitingCall } from './copy-player.ts';
@@ -64,7 +65,8 @@ export class SideBySide {
     const was = await this.#old.play(note);
     if (own === undefined) return [was, await this.#new.play(note)];
     const partner = this.#partners.get(own);
-    return partner === undefined ? undefined : [was, await this.#new.playOwn(partner, note.instantMs)];
+    if (partner === undefined) return undefined;
+    return [was, await this.#new.playOwn(partner, note.instantMs, note.call?.deadlineNs)];
   }
 
   async #answered(note: Note): Promise<readonly [was: Played, is: Played] | undefined> {
@@ -76,7 +78,9 @@ export class SideBySide {
     const was = await this.#old.answer(call, note, answered);
     // The new code did not make the call.
     if (partner === undefined) return undefined;
-    if (!this.#new.isOwn(partner)) return [was, await this.#new.answer(partner, note, answered)];
+    // A call to itself that never came to the code was answered by the host, and one whose time was over, too.
+    const isOfHost = !call.isPlayed || answered.rejectCode === REJECT_CODE.SYS_UNKNOWN;
+    if (isOfHost) return [was, await this.#new.answer(partner, note, answered)];
     const { answer } = partner;
     if (answer !== undefined)
       return [was, await this.#new.callBack(partner, answer.response, answer.refunded, note.instantMs)];

@@ -8,6 +8,7 @@ import type { PastState, Timeline } from '../timeline/index.ts';
 import { ActorCopy } from './actor-copy.ts';
 import { CopyPlayer, endOf } from './copy-player.ts';
 import type {
+  Probe,
   Rehearsal,
   RehearsalReport,
   RehearsalVerdict,
@@ -36,6 +37,9 @@ const REHEARSALS_MAX = 2;
 const REHEARSAL_MS_MAX = 60_000;
 const NOTHING = { p50: 0, most: 0 };
 const LATE = Symbol('a rehearsal has taken too long');
+const TOO_LONG = `the rehearsal took longer than ${REHEARSAL_MS_MAX / 1000} s`;
+/** Codes of errors that say of which point the timeline has no state. */
+const NO_STATES: ReadonlySet<unknown> = new Set(['timeline-logged', 'point-missing']);
 
 export class UpgradeRehearsals implements Rehearsal {
   readonly #needs: RehearsalNeeds;
@@ -80,7 +84,10 @@ export class UpgradeRehearsals implements Rehearsal {
     const hooks = await this.#hooksOfNow(upgrade, ended).catch((error: unknown) => {
       throw error === LATE ? late() : error;
     });
-    const replayed = messages === 0 ? undefined : await this.#replayed(upgrade, messages, ended);
+    const replayed =
+      messages === 0
+        ? undefined
+        : await this.#replayed(upgrade, messages, ended).catch((error: unknown) => nothingReplayed(reasonIn(error)));
     return { hooks, replayed, ms: Math.round(clock.nowMs() - startedMs) };
   }
 
@@ -116,14 +123,18 @@ export class UpgradeRehearsals implements Rehearsal {
       const shown = { from: past, to: span.to };
       if (hooks.outcome !== 'done') return { ...nothingReplayed('the hooks failed on the state of then'), hooks };
       const compared = new SideBySide(new CopyPlayer(old, id), new CopyPlayer(fresh, id), from.candid);
-      const end = await this.#play(compared, id, span.from + 1, span.to.seq).catch((error: unknown) => {
-        if (error === LATE) return `the rehearsal took longer than ${REHEARSAL_MS_MAX / 1000} s`;
-        throw error;
-      });
-      const probes = end === undefined ? await probe(old, fresh, from.candid) : [];
+      let probes: readonly Probe[] = [];
+      let { why } = span;
+      try {
+        await this.#play(compared, id, span.from + 1, span.to.seq);
+        probes = await probe(old, fresh, from.candid);
+      } catch (error) {
+        if (error !== LATE) throw error;
+        why = TOO_LONG;
+      }
       const { count, same, different, diverged, leftOut, broken, inexact, differences, instructions } = compared;
       const counts = { count, same, different, diverged, leftOut, broken, inexact };
-      return { span: shown, hooks, ...counts, differences, instructions, probes, why: end ?? span.why };
+      return { span: shown, hooks, ...counts, differences, instructions, probes, why };
     } finally {
       for (const copy of copies) copy.end();
     }
@@ -159,6 +170,13 @@ function nothingReplayed(why: string): ReplayedMessages {
   const counts = { count: 0, same: 0, different: 0, diverged: 0, leftOut: 0, broken: 0, inexact: 0 };
   const instructions = { was: NOTHING, is: NOTHING };
   return { span: undefined, hooks: undefined, ...counts, differences: [], instructions, probes: [], why };
+}
+
+/** Returns the reason why nothing could be replayed. Throws an error that tells none. */
+function reasonIn(error: unknown): string {
+  if (error === LATE) return TOO_LONG;
+  if (error instanceof ServerError && NO_STATES.has(error.code)) return error.message;
+  throw error;
 }
 
 function late(): ServerError {
