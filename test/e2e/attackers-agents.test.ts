@@ -1,7 +1,8 @@
 /**
  * Attackers with a part of the rights try every shape of `/api`: credentials of other routes, delegations that name
  * targets or allow queries only, strangers and the anonymous sender. New routes and new management methods are tried by
- * themselves.
+ * themselves. Routes that differ in their version are tried in turn; `npm run prove -- agents` tries every version
+ * with everything.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -23,6 +24,7 @@ import {
   send,
 } from '../subsystems/agents/raw-agent.ts';
 import { lookup, treeOf } from '../subsystems/certification/specified-tree.ts';
+import { ProofSeeds } from '../support/proof-seeds.ts';
 import { showing } from '../support/token-file.ts';
 import { type AttackedHost, BANK_HEX, ROOT, SHOP_HEX, startAttacked } from './attacked-host.ts';
 
@@ -31,6 +33,8 @@ const [SHOP, BANK, NOBODY] = [idOf(SHOP_HEX), idOf(BANK_HEX), idOf('800000000010
 const MANAGEMENT = new Uint8Array();
 const INTERNAL = '__motoko_gc_trigger';
 const { methods: MANAGED } = createCodec().parseInterface(MANAGEMENT_DID);
+
+const IS_PROOF = new ProofSeeds(1).count > 1;
 
 type Signer = ReturnType<typeof newSigner>;
 type Kind = 'call' | 'query' | 'read_state';
@@ -157,6 +161,13 @@ function isRefused({ status, cbor }: RawAnswer, content: Content): boolean {
   return String(found) === 'rejected' || (isStatus && found === 'absent');
 }
 
+/** Returns true if the attempt of that number is made at a route of this version. */
+function isTurnOf({ route, version }: { readonly route: string; readonly version: number }, at: number): boolean {
+  const versions = AGENT_ROUTES.flatMap(({ agent }) => (agent?.route === route ? [agent.version] : []));
+  // Calls and queries take turns in the list: each pair of them is of one turn.
+  return IS_PROOF || versions[(at >> 1) % versions.length] === version;
+}
+
 /** Resolves with a description of each attempt that the host answers though it should not. */
 async function tryAll(
   { server }: AttackedHost,
@@ -172,10 +183,10 @@ async function tryAll(
     Uint8Array.of(2),
   ]);
   const given: string[] = [];
-  for (const one of tried)
+  for (const [at, one] of tried.entries())
     for (const { path, agent } of AGENT_ROUTES) {
       const { kind, target, what, subject, content } = one;
-      if (agent === undefined) continue;
+      if (agent === undefined || !isTurnOf(agent, at)) continue;
       // At a route of another kind one place is enough, and for calls to the management canister two.
       const isFitting = agent.route.endsWith(kind);
       const few = target.length === 0 && kind !== 'read_state' ? [subject, MANAGEMENT, subnet] : undefined;

@@ -139,7 +139,10 @@ const PARTS: readonly Part[] = [
     claims: 'a server killed among certified calls and management calls has what was answered, and repeats nothing',
     unit: 'kills',
     count: 100,
-    runs: [{ file: new URL('../e2e/durability/agent-kills.test.ts', import.meta.url), label: '' }],
+    runs: [
+      { file: new URL('../e2e/durability/agent-kills.test.ts', import.meta.url), label: 'kills' },
+      { file: new URL('../e2e/attackers-agents.test.ts', import.meta.url), label: 'attackers at every version' },
+    ],
   },
   {
     name: 'agent-floods',
