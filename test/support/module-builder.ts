@@ -66,13 +66,14 @@ export function name(text: string | Uint8Array): Uint8Array {
 export function repeat(part: Part, count: number): Uint8Array {
   const one = bytesOf(part);
   const all = new Uint8Array(one.length * count);
-  for (let k = 0; k < count; k++) all.set(one, k * one.length);
+  if (all.length > 0) Buffer.from(all.buffer).fill(one);
   return all;
 }
 
 /** Returns the parts that `make` gives for 0, 1, …, count − 1, in a row. */
 export function sequence(count: number, make: (index: number) => Part): Uint8Array {
-  const out = new ByteWriter(1 << 16);
+  // Small at first: each of ten thousands of function bodies is a sequence.
+  const out = new ByteWriter();
   for (let k = 0; k < count; k++) {
     const part = make(k);
     if (typeof part === 'number') out.byte(part);
