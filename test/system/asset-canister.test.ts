@@ -7,11 +7,12 @@ import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { Ed25519KeyIdentity } from 'icp-core-6/identity';
+import type { Browser } from 'playwright-core';
 import { type AssetTools, installAssetTools } from '../support/asset-manager.ts';
 import { listingsOf } from '../support/doc-listings.ts';
 import { installIcp } from '../support/icp.ts';
@@ -35,6 +36,12 @@ const SCRIPT = `fetch('/call-json/counter/inc', { method: 'POST', body: '[]' })
 const text = (content: string): Uint8Array => new TextEncoder().encode(content);
 const { wasm } = await compileMotokoFile(SOURCE);
 
+let browser: Browser;
+before(async () => {
+  browser = await launchBrowser();
+});
+after(() => browser.close());
+
 let tools: Promise<AssetTools> | undefined;
 /** Installs once. */
 const toolsOf = (): Promise<AssetTools> => (tools ??= temporaryDirectory().then(installAssetTools));
@@ -45,9 +52,8 @@ async function look(
   server: RunningServer,
   principal: string,
 ): Promise<void> {
-  const browser = await launchBrowser();
-  t.after(() => browser.close());
   const tab = await browser.newPage();
+  t.after(() => tab.close());
   await tab.goto(`http://${principal}.localhost:${new URL(server.origin).port}/`);
   await tab.waitForFunction("document.title === 'ready'");
   assert.equal(await tab.textContent('#count'), '1', 'the back end has counted');
