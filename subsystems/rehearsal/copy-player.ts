@@ -135,7 +135,7 @@ export class CopyPlayer {
     const entry = entries.get(`canister_${methods.get(method) ?? 'update'} ${method}`);
     if (entry === undefined || methods.get(method) === 'composite_query')
       return missing(context, `the code has no method ${method} for updates`);
-    const bytes = argument.slice();
+    const bytes = new Uint8Array(argument);
     const view = viewOf(context);
     return await this.#run(
       context,
@@ -150,7 +150,7 @@ export class CopyPlayer {
     const { rejectCode, refunded } = answered;
     const response: Response =
       rejectCode === 0
-        ? { kind: 'reply', data: argument.slice() }
+        ? { kind: 'reply', data: new Uint8Array(argument) }
         : { kind: 'reject', code: rejectCode as RejectCode, message: Buffer.from(argument).toString() };
     return await this.callBack(call, response, refunded, instantMs);
   }

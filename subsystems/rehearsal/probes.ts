@@ -53,7 +53,7 @@ async function ask(copy: ActorCopy, method: string, argument: Uint8Array): Promi
     return { outcome: 'missing', reply: undefined, message, instructions: 0 };
   }
   const context = { caller: ANONYMOUS, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
-  const bytes = argument.slice();
+  const bytes = new Uint8Array(argument);
   const { step } = await copy.run({ kind: 'query', entry, argument: bytes, context, instructionsMax: FULL_LIMIT });
   return endOf(step);
 }

@@ -49,6 +49,8 @@ export class SideBySide {
 
   /** Gives both codes a message. */
   async play(entry: TimelineEntry): Promise<void> {
+    // A change of code that failed has changed nothing.
+    if (!isPlayable(entry.note.kind)) return;
     const played = await this.#played(entry);
     if (played === undefined) this.leftOut++;
     else await this.#compare(entry, ...played);
@@ -57,7 +59,6 @@ export class SideBySide {
 
   /** Resolves with the ends of a message; undefined: there is nothing to compare. */
   async #played({ note }: TimelineEntry): Promise<readonly [was: Played, is: Played] | undefined> {
-    if (!isPlayable(note.kind)) return undefined;
     if (note.kind === 'callback') return await this.#answered(note);
     const own = this.#old.ownCallOf(note);
     if (own === undefined && isOfCompiler(note.method)) return undefined;
@@ -156,7 +157,7 @@ function shownMessage(
   { seq, note: { kind, caller, argument } }: TimelineEntry,
   { method }: Played,
 ): Pick<Difference, 'seq' | 'kind' | 'method' | 'caller' | 'argument'> {
-  return { seq, kind, method, caller: caller.slice(), argument: shortened(argument) };
+  return { seq, kind, method, caller: new Uint8Array(caller), argument: shortened(argument) };
 }
 
 function shownEnds({ end: was }: Played, { end: is }: Played): Pick<Difference, 'was' | 'is'> {
@@ -167,7 +168,7 @@ function shownEnds({ end: was }: Played, { end: is }: Played): Pick<Difference, 
 }
 
 function shortened(bytes: Uint8Array): Uint8Array {
-  return bytes.slice(0, SHOWN_BYTES_MAX);
+  return new Uint8Array(bytes.subarray(0, SHOWN_BYTES_MAX));
 }
 
 function figuresOf(instructions: readonly number[]): InstructionFigures {

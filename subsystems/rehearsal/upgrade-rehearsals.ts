@@ -97,7 +97,7 @@ export class UpgradeRehearsals implements Rehearsal {
   ): Promise<RehearsedHooks> {
     const copy = new ActorCopy(this.#needs.execution, await copyOfNow(), from.module, signal);
     try {
-      return hooksOf(await copy.change(to.module, { ...change, argument: change.argument.slice() }));
+      return hooksOf(await copy.change(to.module, { ...change, argument: new Uint8Array(change.argument) }));
     } finally {
       copy.end();
     }
@@ -119,7 +119,7 @@ export class UpgradeRehearsals implements Rehearsal {
     try {
       const old = await this.#copyOf(upgrade, past, signal, copies);
       const fresh = await this.#copyOf(upgrade, past, signal, copies);
-      const hooks = hooksOf(await fresh.change(to.module, { ...change, argument: change.argument.slice() }));
+      const hooks = hooksOf(await fresh.change(to.module, { ...change, argument: new Uint8Array(change.argument) }));
       const shown = { from: past, to: span.to };
       if (hooks.outcome !== 'done') return { ...nothingReplayed('the hooks failed on the state of then'), hooks };
       const compared = new SideBySide(new CopyPlayer(old, id), new CopyPlayer(fresh, id), from.candid);

@@ -49,7 +49,7 @@ export class NotingExecution implements ScheduledExecution {
 
   change(handle: number, module: ModuleInfo, change: CodeChange, ended: (ended: EndedStep) => void): void {
     const { mode: kind, caller } = change;
-    const told = { kind, caller, method: '', argument: change.argument.slice(), call: undefined };
+    const told = { kind, caller, method: '', argument: new Uint8Array(change.argument), call: undefined };
     this.#execution.change(handle, module, change, (step) => {
       ended(step);
       if (!step.isReturned) this.#ended(handle, told, step);
@@ -79,17 +79,17 @@ export class NotingExecution implements ScheduledExecution {
     switch (task.kind) {
       case 'update': {
         const { context, entry } = task;
-        // A large argument is handed over with the task.
-        const argument = task.argument.slice();
+        // A large argument is handed over with the task; `slice` of a Buffer would go along.
+        const argument = new Uint8Array(task.argument);
         const call = callOf(context, undefined);
         return { kind: 'update', caller: context.caller, method: this.#methodOf(handle, entry), argument, call };
       }
       case 'callback': {
         if (task.frame !== 0) return undefined;
         const { response, context, callbacks, refunded } = task;
-        const argument = response.kind === 'reply' ? response.data.slice() : Buffer.from(response.message);
+        const argument = response.kind === 'reply' ? new Uint8Array(response.data) : Buffer.from(response.message);
         const rejectCode = response.kind === 'reply' ? 0 : response.code;
-        const call = callOf(context, { callbacks: callbacks.slice(), rejectCode, refunded });
+        const call = callOf(context, { callbacks: new Uint8Array(callbacks), rejectCode, refunded });
         return { kind: 'callback', caller: context.caller, method: '', argument, call };
       }
       case 'system':
