@@ -33,10 +33,13 @@ const SOURCE = `
     public query func sum() : async Nat { calls };
   };`;
 const FAILING = SOURCE.replace('var calls = 0;', 'var calls = 0; Prim.trap "no start";');
+const ENDLESS = SOURCE.replace('var calls = 0;', 'var calls = 0; transient var k = 0; while (k >= 0) { k += 1 };');
 let module: Uint8Array;
+let endless: Uint8Array;
 let failing: Uint8Array;
 before(async () => {
-  [module, failing] = [(await compileMotoko(SOURCE)).wasm, (await compileMotoko(FAILING)).wasm];
+  const compiled = [SOURCE, FAILING, ENDLESS].map(async (source) => (await compileMotoko(source)).wasm);
+  [module, failing, endless] = (await Promise.all(compiled)) as [Uint8Array, Uint8Array, Uint8Array];
 });
 
 interface Report {
@@ -145,4 +148,15 @@ test('without a timeline an upgrade that asks for a rehearsal is done, and a lin
   const host = await started(t, []);
   assert.equal((await host.server.post('/upgrade/own?replay=1', module)).body, 'upgraded');
   assert.match(host.server.output.stdout, /WARNING own was upgraded without rehearsal: this server keeps no timeline/);
+});
+
+test('a third rehearsal is refused, and so is an upgrade that asks for it, unless that is forced', async (t) => {
+  const host = await started(t, ['--timeline', '3600']);
+  await begun(host);
+  // They go on until the server is stopped; nobody waits for their answers.
+  for (let n = 0; n < 2; n++) void host.server.post('/upgrade/own?dry=1', endless).catch(() => undefined);
+  await host.until(async () => assert.equal((await host.server.post('/upgrade/own?dry=1', module)).status, 503));
+  assert.match((await host.server.post('/upgrade/own?replay=1', module)).body, /2 rehearsals are under way/);
+  assert.equal((await host.server.post('/upgrade/own?replay=1&force=true', module)).body, 'upgraded');
+  assert.match(host.server.output.stdout, /WARNING own was upgraded without rehearsal: 2 rehearsals are under way/);
 });
