@@ -192,6 +192,8 @@ export interface UpgradeOptions extends Partial<GivenFacts> {
   readonly persistence?: 'keep' | 'replace' | undefined;
   /** The upgrade is only tried, on copies of the actor. */
   readonly isDry?: boolean;
+  /** Aborted when nobody wants to know any more how one that is only tried ends. */
+  readonly isUnwanted?: AbortSignal;
   /** Messages that the new code answers on a copy before (`Rehearsal`). Undefined: what the manifest asks for. */
   readonly rehearse?: number | undefined;
 }

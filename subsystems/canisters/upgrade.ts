@@ -86,7 +86,8 @@ class Upgrade {
 
   /** Tries the upgrade on copies; nothing waits for that. */
   async tried(): Promise<UpgradeReport> {
-    return await this.#rehearsed(await this.#checked(NEVER_ABORTED), NEVER_ABORTED);
+    const { isUnwanted = NEVER_ABORTED } = this.#options;
+    return await this.#rehearsed(await this.#checked(isUnwanted), isUnwanted);
   }
 
   async pause(): Promise<void> {

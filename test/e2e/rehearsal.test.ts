@@ -390,3 +390,26 @@ test('code that never ends is ended by its limit, and an upgrade that is deleted
   const { status, body } = await upgrading;
   assert.ok(status === 404 || status === 200, body);
 });
+
+test('a rehearsal whose client goes away is over, and another one has its place', async (t) => {
+  const { host } = await started(t, [...FLAGS, '--instruction-limit', '1000000000000']);
+  await begun(host);
+  for (let n = 0; n < 3; n++) await call(host, 'price', []);
+  const endless: Change = [
+    'public func price() : async Nat {',
+    'public func price() : async Nat { while (total > 0) {}; ',
+  ];
+  const loops = await shop([endless]);
+  const gone = new AbortController();
+  const asked = Array.from({ length: 2 }, () =>
+    fetch(`${host.server.origin}/upgrade/shop?dry=1&replay=3`, {
+      method: 'POST',
+      body: Buffer.from(loops),
+      signal: gone.signal,
+    }),
+  );
+  await host.until(async () => assert.equal((await upgrade(host, loops, 'dry=1')).status, 503));
+  gone.abort();
+  for (const answer of asked) await assert.rejects(answer, { name: 'AbortError' });
+  await host.until(async () => assert.equal((await upgrade(host, await shop(SAME), 'dry=1')).status, 200), 20_000);
+});

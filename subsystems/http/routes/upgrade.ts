@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { ServerError } from '../../../kernel/index.ts';
 import { accessWithToken } from '../access.ts';
 import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
@@ -40,6 +41,7 @@ export function upgradeHandlers(host: RouteHost): Pick<Handlers, 'POST /upgrade/
           ...factsIn(query),
           isForced: query.has('force'),
           isDry,
+          isUnwanted: unwantedSignal(response),
           ...(rehearse !== undefined && { rehearse }),
         };
         const report = await canisters.upgrade(canister, upload.module, options);
@@ -66,4 +68,12 @@ function messagesIn(query: ReadonlyMap<string, string>): number | undefined {
     'bad-replay',
     `replay is a whole number from 1 to ${REPLAYED_MAX}, as in replay=500`,
   );
+}
+
+/** Returns a signal that is aborted when the client has gone away. */
+function unwantedSignal(response: ServerResponse): AbortSignal {
+  const unwanted = new AbortController();
+  const text = 'the rehearsal was ended: its client has gone away';
+  response.once('close', () => unwanted.abort(new ServerError('unavailable', 'rehearsal-ended', text)));
+  return unwanted.signal;
 }
