@@ -8,7 +8,10 @@ import type { Host } from './semantics/host.ts';
 const SOURCE = `
   import Prim "mo:⛔";
   persistent actor Self {
-    type Own = actor { who : Nat -> async Text; until : () -> async Nat64; nobody : () -> async (); twice : Nat -> async Nat; echo : Blob -> async Blob };
+    type Own = actor {
+      who : Nat -> async Text; until : () -> async Nat64; nobody : () -> async (); twice : Nat -> async Nat;
+      echo : Blob -> async Blob;
+    };
     var calls = 0;
     func own() : Own { actor (debug_show (Prim.principalOfActor Self)) };
     public shared ({ caller }) func who(n : Nat) : async Text { calls += n; debug_show (caller) };
