@@ -186,7 +186,7 @@ export class Executions {
       return;
     }
     // The argument is needed again, and a large one would be handed over.
-    const task: Task = { kind: 'inspect', entry, method, argument: argument.slice(), caller: context.caller };
+    const task: Task = { kind: 'inspect', entry, method, argument: new Uint8Array(argument), caller: context.caller };
     this.#run(canister, queue, task, waiting, (step) => {
       context.instructions += step.instructions;
       if (step.fault !== undefined) void calls.ended(context, step);

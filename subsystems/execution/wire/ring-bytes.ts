@@ -33,9 +33,9 @@ export function writeBytes(
     port.postMessage(data);
     return;
   }
-  // For a view, the port would carry the whole buffer.
+  // For a view, the port would carry the whole buffer. A Buffer's own `slice` would be such a view.
   const isAll = data.buffer instanceof ArrayBuffer && data.buffer.byteLength === data.byteLength;
-  const own = isGiven && isAll ? data : data.slice();
+  const own = isGiven && isAll ? data : new Uint8Array(data);
   port.postMessage(own, [own.buffer as ArrayBuffer]);
 }
 

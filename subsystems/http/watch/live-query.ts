@@ -142,7 +142,7 @@ export class LiveQuery {
       const { form, argument } = call;
       const { canister, method, caller } = this.#query;
       // A copy: a large argument would be handed over.
-      const outcome = await this.#host.canisters.ask(canister, method, caller, argument.slice());
+      const outcome = await this.#host.canisters.ask(canister, method, caller, new Uint8Array(argument));
       if (isPast()) return undefined;
       if (outcome.kind === 'unavailable') {
         const retryMs = this.#retryMs;

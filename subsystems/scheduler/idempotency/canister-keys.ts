@@ -180,5 +180,5 @@ export function identityOf(caller: Uint8Array, key: string): string {
 /** For one who waited: bytes of its own, since they may be handed over. */
 function asRepeat(outcome: Outcome): Outcome {
   if (outcome.kind !== 'reply') return { ...outcome, isRepeat: true };
-  return { ...outcome, data: outcome.data.slice(), isRepeat: true };
+  return { ...outcome, data: new Uint8Array(outcome.data), isRepeat: true };
 }
