@@ -151,8 +151,10 @@ suite('saved calls', { timeout: 240_000 }, () => {
     await page.getByText('Saved in this browser.').waitFor();
     assert.ok(!requests.some((request) => request.includes('call-json')), 'saving calls nothing');
 
-    await page.reload();
+    // In this order: the former actor has the same list, which is closed when the other one's interface comes.
     await page.goto(`${server.origin}/#/other/call`);
+    await page.reload();
+    await page.getByRole('heading', { name: 'other' }).waitFor();
     await page.getByText('Saved calls (1)').click();
     const saved = page.getByRole('list', { name: 'Saved calls' });
     await saved.getByRole('button', { name: '<b>the usual</b> kinds' }).click();
