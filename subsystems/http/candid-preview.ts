@@ -5,10 +5,13 @@ const CHARACTERS_MAX = 1_024;
 /** Bytes that are looked at. */
 const BYTES_MAX = 4_096;
 
-/** Returns the first bytes of a Candid message as value text, else as hex; what was cut ends with `…`. */
-export function candidPreview(codec: Pick<Codec, 'previewText'>, candid: Uint8Array): string {
+/**
+ * Returns the first bytes of a Candid message as value text, else as hex; what was cut ends with `…`. `isBegin`: the
+ * message had more bytes than these.
+ */
+export function candidPreview(codec: Pick<Codec, 'previewText'>, candid: Uint8Array, isBegin = false): string {
   const shown = candid.subarray(0, BYTES_MAX);
-  const isCut = shown.length < candid.length;
+  const isCut = isBegin || shown.length < candid.length;
   const text = codec.previewText(shown, CHARACTERS_MAX, isCut);
   return text ?? `${Buffer.from(shown).toString('hex')}${isCut ? '…' : ''}`;
 }

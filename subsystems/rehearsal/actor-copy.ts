@@ -8,10 +8,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import { type Step, TAKEN_BACK, type Task, type ToldStep } from '../ic/index.ts';
 
-type CopyExecution = Pick<
-  Execution,
-  'create' | 'restore' | 'run' | 'change' | 'configure' | 'recall' | 'remove' | 'keep'
->;
+type CopyExecution = Pick<Execution, 'run' | 'change' | 'configure' | 'recall' | 'remove'>;
 
 export class ActorCopy {
   readonly #execution: CopyExecution;

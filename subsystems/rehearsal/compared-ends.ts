@@ -6,6 +6,8 @@ import type { RehearsedEnd } from './index.ts';
 
 const FAULTS: ReadonlySet<string> = new Set(['trap', 'limit', 'out_of_cycles', 'missing']);
 const LOSSLESS = { lossless: true };
+/** Bytes of an argument and of a reply that are kept for the report. */
+const SHOWN_BYTES_MAX = 4_096;
 
 export function isFault({ outcome }: RehearsedEnd): boolean {
   return FAULTS.has(outcome);
@@ -69,4 +71,13 @@ function isSameCall({ made: a }: WaitingCall, { made: b }: WaitingCall): boolean
 /** Returns a call as reports name it. */
 export function callText({ made: { callee, method } }: WaitingCall): string {
   return `${method} of ${principalToText(callee)}`;
+}
+
+/** Returns a copy of the bytes that a report has of an argument or a reply. */
+export function shownBytes(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.subarray(0, SHOWN_BYTES_MAX));
+}
+
+export function shownEnd(end: RehearsedEnd): RehearsedEnd {
+  return { ...end, reply: end.reply && shownBytes(end.reply) };
 }

@@ -1,14 +1,13 @@
 /** Asks both copies what their queries without arguments say. */
-import type { CandidInterface } from '../codec/index.ts';
+import type { AnySizeTuple, CandidInterface } from '../codec/index.ts';
 import { ANONYMOUS, FULL_LIMIT } from '../ic/index.ts';
 import type { ActorCopy } from './actor-copy.ts';
-import { isSameEnd } from './compared-ends.ts';
+import { isSameEnd, shownEnd } from './compared-ends.ts';
 import { endOf } from './copy-player.ts';
 import type { Probe, RehearsedEnd } from './index.ts';
 
 /** Methods that are asked: further ones are not. */
 const PROBES_MAX = 32;
-const SHOWN_BYTES_MAX = 4_096;
 const NO_VALUES = Buffer.from('[]');
 
 /** Resolves with what the methods of the old interface say that take no arguments. */
@@ -25,20 +24,13 @@ export async function probe(
     if (argument === undefined) continue;
     const [was, is] = [await ask(old, name, argument), await ask(fresh, name, argument)];
     const isSame = await isSameEnd(candid, name, was, is);
-    probes.push({ method: name, isSame, was: shortened(was), is: shortened(is) });
+    probes.push({ method: name, isSame, was: shownEnd(was), is: shownEnd(is) });
   }
   return probes;
 }
 
-type Args =
-  CandidInterface['methods'] extends ReadonlyMap<string, infer Method>
-    ? Method extends { readonly args: infer Tuple }
-      ? Tuple
-      : never
-    : never;
-
 /** Returns the argument without values; undefined: the method wants some. */
-async function encoded(args: Args): Promise<Uint8Array | undefined> {
+async function encoded(args: AnySizeTuple): Promise<Uint8Array | undefined> {
   try {
     return await args.encodeAnySize(NO_VALUES, { lossless: false });
   } catch {
@@ -56,8 +48,4 @@ async function ask(copy: ActorCopy, method: string, argument: Uint8Array): Promi
   const bytes = new Uint8Array(argument);
   const { step } = await copy.run({ kind: 'query', entry, argument: bytes, context, instructionsMax: FULL_LIMIT });
   return endOf(step);
-}
-
-function shortened(end: RehearsedEnd): RehearsedEnd {
-  return { ...end, reply: end.reply?.slice(0, SHOWN_BYTES_MAX) };
 }

@@ -7,13 +7,11 @@
 import type { CandidInterface } from '../codec/index.ts';
 import { REJECT_CODE } from '../ic/index.ts';
 import type { Note, TimelineEntry } from '../timeline/index.ts';
-import { callText, isFault, isOfCompiler, isSameEnd, matchCalls } from './compared-ends.ts';
+import { callText, isFault, isOfCompiler, isSameEnd, matchCalls, shownBytes, shownEnd } from './compared-ends.ts';
 import { type CopyPlayer, isPlayable, type Played, type WaitingCall } from './copy-player.ts';
 import type { Difference, InstructionFigures } from './index.ts';
 
 const DIFFERENCES_MAX = 20;
-/** Bytes of an argument and of a reply that are kept for the report. */
-const SHOWN_BYTES_MAX = 4_096;
 /** Executions of the new code for calls that the old code did not make, behind one message. */
 const OWN_STEPS_MAX = 100;
 
@@ -113,7 +111,13 @@ export class SideBySide {
     else this.different++;
     if (this.differences.length === DIFFERENCES_MAX) return;
     const calls = { notMade: notMade.map(callText), added: added.map(callText) };
-    this.differences.push({ ...shownMessage(entry, was), ...shownEnds(was, is), calls, isBehindDivergence });
+    this.differences.push({
+      ...shownMessage(entry, was),
+      was: shownEnd(was.end),
+      is: shownEnd(is.end),
+      calls,
+      isBehindDivergence,
+    });
   }
 
   /** Rejects calls that the actor did not make then, and those that their callbacks make. */
@@ -157,18 +161,7 @@ function shownMessage(
   { seq, note: { kind, caller, argument } }: TimelineEntry,
   { method }: Played,
 ): Pick<Difference, 'seq' | 'kind' | 'method' | 'caller' | 'argument'> {
-  return { seq, kind, method, caller: new Uint8Array(caller), argument: shortened(argument) };
-}
-
-function shownEnds({ end: was }: Played, { end: is }: Played): Pick<Difference, 'was' | 'is'> {
-  return {
-    was: { ...was, reply: was.reply && shortened(was.reply) },
-    is: { ...is, reply: is.reply && shortened(is.reply) },
-  };
-}
-
-function shortened(bytes: Uint8Array): Uint8Array {
-  return new Uint8Array(bytes.subarray(0, SHOWN_BYTES_MAX));
+  return { seq, kind, method, caller: new Uint8Array(caller), argument: shownBytes(argument) };
 }
 
 function figuresOf(instructions: readonly number[]): InstructionFigures {

@@ -2,14 +2,10 @@ import type { Canisters, HistoryEntry, HistoryKind, HistoryOutcome } from '../..
 import type { Codec } from '../../codec/index.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { principalToText } from '../../ic/index.ts';
+import { candidPreview } from '../candid-preview.ts';
 import { answerJsonArray } from '../json-array.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
-/**
- * Characters of an argument or a reply shown as text; its first 256 bytes may hold numbers that take ten times as many
- * letters.
- */
-const ARGUMENT_CHARACTERS_MAX = 1024;
 /** Characters that an error repeats of an id. */
 const ID_CHARACTERS_SHOWN = 40;
 /** Messages whose end is no reply of the actor's. */
@@ -81,8 +77,8 @@ export function shownEntry(entry: HistoryEntry, { codec, canisters }: EntryTexts
     kind,
     method,
     caller: principalToText(caller),
-    args: candidText(codec, entry.argument, entry.argument.length < entry.argumentBytes),
-    reply: hasReply ? candidText(codec, entry.reply, entry.isReplyCut) : null,
+    args: candidPreview(codec, entry.argument, entry.argument.length < entry.argumentBytes),
+    reply: hasReply ? candidPreview(codec, entry.reply, entry.isReplyCut) : null,
     outcome: OUTCOME_WORDS[outcome],
     code: code ?? null,
     message: message ?? null,
@@ -90,10 +86,4 @@ export function shownEntry(entry: HistoryEntry, { codec, canisters }: EntryTexts
     cycles,
     ms: Math.round(ms * 1000) / 1000,
   };
-}
-
-/** Returns Candid text where that is what the bytes are, else hex; text of bytes that were cut ends with `…`. */
-function candidText(codec: Pick<Codec, 'previewText'>, bytes: Uint8Array, isCut: boolean): string {
-  const text = codec.previewText(bytes, ARGUMENT_CHARACTERS_MAX, isCut);
-  return text ?? `${Buffer.from(bytes).toString('hex')}${isCut ? '…' : ''}`;
 }
