@@ -1,12 +1,7 @@
 import type { Codec } from '../codec/index.ts';
+import type { PlayedEnd } from '../copies/index.ts';
 import { principalToText } from '../ic/index.ts';
-import type {
-  Difference,
-  RehearsalReport,
-  RehearsedEnd,
-  RehearsedHooks,
-  ReplayedMessages,
-} from '../rehearsal/index.ts';
+import type { Difference, RehearsalReport, RehearsedHooks, ReplayedMessages } from '../rehearsal/index.ts';
 import { candidPreview } from './candid-preview.ts';
 import { shownPlace } from './routes/timeline.ts';
 
@@ -68,7 +63,7 @@ function differenceJson(difference: Difference, codec: Previews): object {
   };
 }
 
-function endJson({ outcome, reply, message, instructions }: RehearsedEnd, codec: Previews): object {
+function endJson({ outcome, reply, message, instructions }: PlayedEnd, codec: Previews): object {
   return {
     outcome,
     ...(reply !== undefined && { reply: candidPreview(codec, reply) }),

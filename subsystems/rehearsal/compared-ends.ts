@@ -1,15 +1,14 @@
 /** Compares how two codes ended the same message. */
 import type { CandidInterface } from '../codec/index.ts';
+import type { PlayedEnd, WaitingCall } from '../copies/index.ts';
 import { principalToText, sameBytes } from '../ic/index.ts';
-import type { WaitingCall } from './copy-player.ts';
-import type { RehearsedEnd } from './index.ts';
 
 const FAULTS: ReadonlySet<string> = new Set(['trap', 'limit', 'out_of_cycles', 'missing']);
 const LOSSLESS = { lossless: true };
 /** Bytes of an argument and of a reply that are kept for the report. */
 const SHOWN_BYTES_MAX = 4_096;
 
-export function isFault({ outcome }: RehearsedEnd): boolean {
+export function isFault({ outcome }: PlayedEnd): boolean {
   return FAULTS.has(outcome);
 }
 
@@ -25,8 +24,8 @@ export function isOfCompiler(method: string): boolean {
 export async function isSameEnd(
   old: CandidInterface | undefined,
   method: string,
-  was: RehearsedEnd,
-  is: RehearsedEnd,
+  was: PlayedEnd,
+  is: PlayedEnd,
 ): Promise<boolean> {
   if (was.outcome !== is.outcome) return false;
   if (was.outcome === 'reject') return was.message === is.message;
@@ -78,6 +77,6 @@ export function shownBytes(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.subarray(0, SHOWN_BYTES_MAX));
 }
 
-export function shownEnd(end: RehearsedEnd): RehearsedEnd {
+export function shownEnd(end: PlayedEnd): PlayedEnd {
   return { ...end, reply: end.reply && shownBytes(end.reply) };
 }

@@ -4,8 +4,8 @@
  */
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
-import type { CodeChange, ModuleInfo } from '../execution/index.ts';
-import type { CanisterSpec } from '../execution/index.ts';
+import type { PlayedEnd } from '../copies/index.ts';
+import type { CanisterSpec, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { MessageKind, Place } from '../timeline/index.ts';
 
 /** Code of a rehearsal; the interface is undefined where the module tells none. */
@@ -28,20 +28,8 @@ export interface RehearsedUpgrade {
   readonly copyOfNow: () => Promise<number>;
 }
 
-/** End of an execution on a copy. `missing`: the code has no such method. */
-type RehearsedOutcome = 'done' | 'reply' | 'reject' | 'trap' | 'limit' | 'out_of_cycles' | 'missing';
-
-export interface RehearsedEnd {
-  readonly outcome: RehearsedOutcome;
-  /** Bytes of a reply. */
-  readonly reply: Uint8Array | undefined;
-  /** Text of a reject or a fault. */
-  readonly message: string | undefined;
-  readonly instructions: number;
-}
-
 /** End of the hooks on a copy. */
-export interface RehearsedHooks extends Pick<RehearsedEnd, 'outcome' | 'message' | 'instructions'> {
+export interface RehearsedHooks extends Pick<PlayedEnd, 'outcome' | 'message' | 'instructions'> {
   /** Lines that the hooks printed. */
   readonly logs: readonly string[];
 }
@@ -53,8 +41,8 @@ export interface Difference {
   readonly method: string;
   readonly caller: Uint8Array;
   readonly argument: Uint8Array;
-  readonly was: RehearsedEnd;
-  readonly is: RehearsedEnd;
+  readonly was: PlayedEnd;
+  readonly is: PlayedEnd;
   /** Calls of the old code that the new one did not make, and the other way round: `method of principal`. */
   readonly calls: { readonly notMade: readonly string[]; readonly added: readonly string[] };
   /** True if the new code had made other calls by then, in this message or in one before. */
@@ -65,8 +53,8 @@ export interface Difference {
 export interface Probe {
   readonly method: string;
   readonly isSame: boolean;
-  readonly was: RehearsedEnd;
-  readonly is: RehearsedEnd;
+  readonly was: PlayedEnd;
+  readonly is: PlayedEnd;
 }
 
 /** Instructions of the compared messages. */

@@ -1,10 +1,9 @@
 /** Asks both copies what their queries without arguments say. */
 import type { AnySizeTuple, CandidInterface } from '../codec/index.ts';
+import { type ActorCopy, endOf, type PlayedEnd } from '../copies/index.ts';
 import { ANONYMOUS, FULL_LIMIT } from '../ic/index.ts';
-import type { ActorCopy } from './actor-copy.ts';
 import { isSameEnd, shownEnd } from './compared-ends.ts';
-import { endOf } from './copy-player.ts';
-import type { Probe, RehearsedEnd } from './index.ts';
+import type { Probe } from './index.ts';
 
 /** Methods that are asked: further ones are not. */
 const PROBES_MAX = 32;
@@ -38,7 +37,7 @@ async function encoded(args: AnySizeTuple): Promise<Uint8Array | undefined> {
   }
 }
 
-async function ask(copy: ActorCopy, method: string, argument: Uint8Array): Promise<RehearsedEnd> {
+async function ask(copy: ActorCopy, method: string, argument: Uint8Array): Promise<PlayedEnd> {
   const entry = copy.module.entries.get(`canister_query ${method}`);
   if (entry === undefined) {
     const message = `the code has no query ${method}`;

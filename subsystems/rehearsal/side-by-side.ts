@@ -5,10 +5,10 @@
  * Main thread.
  */
 import type { CandidInterface } from '../codec/index.ts';
+import { type CopyPlayer, isPlayable, type Played, type WaitingCall } from '../copies/index.ts';
 import { REJECT_CODE } from '../ic/index.ts';
 import type { Note, TimelineEntry } from '../timeline/index.ts';
 import { callText, isFault, isOfCompiler, isSameEnd, matchCalls, shownBytes, shownEnd } from './compared-ends.ts';
-import { type CopyPlayer, isPlayable, type Played, type WaitingCall } from './copy-player.ts';
 import type { Difference, InstructionFigures } from './index.ts';
 
 const DIFFERENCES_MAX = 20;

@@ -3,10 +3,9 @@
  * they do. Main thread.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
+import { ActorCopy, CopyPlayer, endOf } from '../copies/index.ts';
 import type { Execution } from '../execution/index.ts';
 import type { PastState, Timeline } from '../timeline/index.ts';
-import { ActorCopy } from './actor-copy.ts';
-import { CopyPlayer, endOf } from './copy-player.ts';
 import type {
   Probe,
   Rehearsal,
@@ -95,7 +94,7 @@ export class UpgradeRehearsals implements Rehearsal {
     { from, to, change, copyOfNow }: RehearsedUpgrade & { readonly from: RehearsedCode },
     signal: AbortSignal,
   ): Promise<RehearsedHooks> {
-    const copy = new ActorCopy(this.#needs.execution, await copyOfNow(), from.module, signal);
+    const copy = new ActorCopy(this.#needs.execution, await copyOfNow(), from.module, { signal, lost });
     try {
       return hooksOf(await copy.change(to.module, { ...change, argument: new Uint8Array(change.argument) }));
     } finally {
@@ -152,11 +151,12 @@ export class UpgradeRehearsals implements Rehearsal {
     copies: ActorCopy[],
   ): Promise<ActorCopy> {
     const { execution } = this.#needs;
-    const handle = execution.create({ ...specOfCopy(), balance });
-    const copy = new ActorCopy(execution, handle, from.module, signal);
+    const copy = await ActorCopy.withState(execution, { ...specOfCopy(), balance }, from.module, image, {
+      signal,
+      lost,
+    });
     copies.push(copy);
-    await execution.restore(handle, { ...image, module: from.module });
-    copy.stand(timeMs, version);
+    copy.stand(timeMs, { version });
     return copy;
   }
 }
@@ -177,6 +177,10 @@ function reasonIn(error: unknown): string {
   if (error === LATE) return TOO_LONG;
   if (error instanceof ServerError && NO_STATES.has(error.code)) return error.message;
   throw error;
+}
+
+function lost(why: string): ServerError {
+  return new ServerError('unavailable', 'rehearsal-ended', `the rehearsal was ended: ${why}`);
 }
 
 function late(): ServerError {

@@ -1,15 +1,16 @@
 /** Decisions about rehearsed upgrades. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Difference, RehearsalReport, RehearsedEnd } from '../../../subsystems/rehearsal/index.ts';
+import type { PlayedEnd } from '../../../subsystems/copies/index.ts';
+import type { Difference, RehearsalReport } from '../../../subsystems/rehearsal/index.ts';
 import { judgeRehearsal } from '../../../subsystems/rehearsal/judge-rehearsal.ts';
 
 const BYTES = new Uint8Array();
 const FIGURES = { p50: 1, most: 1 };
-const REPLY: RehearsedEnd = { outcome: 'reply', reply: BYTES, message: undefined, instructions: 1 };
-const TRAP: RehearsedEnd = { outcome: 'trap', reply: undefined, message: 'assertion failed', instructions: 1 };
+const REPLY: PlayedEnd = { outcome: 'reply', reply: BYTES, message: undefined, instructions: 1 };
+const TRAP: PlayedEnd = { outcome: 'trap', reply: undefined, message: 'assertion failed', instructions: 1 };
 
-function difference(seq: number, is: RehearsedEnd, isBehindDivergence = false): Difference {
+function difference(seq: number, is: PlayedEnd, isBehindDivergence = false): Difference {
   const message = { seq, kind: 'update', method: 'price', caller: BYTES, argument: BYTES } as const;
   return { ...message, was: REPLY, is, calls: { notMade: [], added: [] }, isBehindDivergence };
 }

@@ -7,7 +7,6 @@
 import {
   type ContextView,
   FULL_LIMIT,
-  outcomeKindOf,
   type OutgoingCall,
   principalToText,
   REJECT_CODE,
@@ -20,7 +19,7 @@ import {
 } from '../ic/index.ts';
 import type { MessageKind, Note, NotedAnswer } from '../timeline/index.ts';
 import type { ActorCopy } from './actor-copy.ts';
-import type { RehearsedEnd } from './index.ts';
+import { endOf, type PlayedEnd } from './played-end.ts';
 
 /** A call that somebody made of the copy, or a system task: what callbacks need of it. */
 interface Context {
@@ -50,7 +49,7 @@ export interface WaitingCall {
 
 /** Message on a copy that has ended. */
 export interface Played {
-  readonly end: RehearsedEnd;
+  readonly end: PlayedEnd;
   /** Method whose call the message works for; empty for system tasks. */
   readonly method: string;
   readonly calls: readonly WaitingCall[];
@@ -215,16 +214,6 @@ function didNotReply(callee: Uint8Array): Pick<StepFault, 'code' | 'message'> {
 function deadlineOf({ made: { timeoutSeconds } }: WaitingCall, instantMs: number): bigint {
   return timeoutSeconds === undefined ? 0n : BigInt(Math.round(instantMs + timeoutSeconds * 1_000)) * 1_000_000n;
 }
-
-/** Returns the end of an execution as reports have it. */
-export function endOf({ fault, answer, instructions }: Step): RehearsedEnd {
-  if (fault !== undefined)
-    return { outcome: FAULTS[outcomeKindOf(fault.kind)], reply: undefined, message: fault.message, instructions };
-  if (answer?.kind === 'reply') return { outcome: 'reply', reply: answer.data, message: undefined, instructions };
-  if (answer !== undefined) return { outcome: 'reject', reply: undefined, message: answer.message, instructions };
-  return { outcome: 'done', reply: undefined, message: undefined, instructions };
-}
-const FAULTS = { trap: 'trap', limit: 'limit', outOfCycles: 'out_of_cycles', unavailable: 'trap' } as const;
 
 function missing(context: Context, message: string): Played {
   context.fault = { kind: 'unavailable', code: REJECT_CODE.CANISTER_ERROR, message };
