@@ -1,13 +1,14 @@
-import type { ServerResponse } from 'node:http';
 import { ServerError } from '../../../kernel/index.ts';
 import { accessWithToken } from '../access.ts';
 import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
+import { goneSignal } from '../gone-client.ts';
 import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { reportJson, reportOf } from '../upgrade-report.ts';
 
 /** Messages of a rehearsal. */
 const REPLAYED_MAX = 10_000;
+const GONE = new ServerError('unavailable', 'rehearsal-ended', 'the rehearsal was ended: its client has gone away');
 
 /**
  * `POST /upgrade/<ACTOR>`: the body is a module, raw or gzip, or a form with one, or nothing to read the manifest's
@@ -41,7 +42,7 @@ export function upgradeHandlers(host: RouteHost): Pick<Handlers, 'POST /upgrade/
           ...factsIn(query),
           isForced: query.has('force'),
           isDry,
-          isUnwanted: unwantedSignal(response),
+          isUnwanted: goneSignal(response, GONE),
           ...(rehearse !== undefined && { rehearse }),
         };
         const report = await canisters.upgrade(canister, upload.module, options);
@@ -68,12 +69,4 @@ function messagesIn(query: ReadonlyMap<string, string>): number | undefined {
     'bad-replay',
     `replay is a whole number from 1 to ${REPLAYED_MAX}, as in replay=500`,
   );
-}
-
-/** Returns a signal that is aborted when the client has gone away. */
-function unwantedSignal(response: ServerResponse): AbortSignal {
-  const unwanted = new AbortController();
-  const text = 'the rehearsal was ended: its client has gone away';
-  response.once('close', () => unwanted.abort(new ServerError('unavailable', 'rehearsal-ended', text)));
-  return unwanted.signal;
 }

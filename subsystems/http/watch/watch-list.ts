@@ -3,6 +3,7 @@
  * again; of a body, `{"queries":[{"id","actor","method","args"}]}`. What a query asks for is not looked at here.
  */
 import { ServerError } from '../../../kernel/index.ts';
+import { objectOf, parsedBody, refuseOthers } from '../lossless-json.ts';
 
 /** Queries of one stream. */
 const WATCHES_MAX = 100;
@@ -40,13 +41,13 @@ function decoded(segment: string, at: number): string {
 
 /** Reads a body. Throws ServerError `invalid`, which names the place. */
 export function watchesOfBody(body: Uint8Array): readonly ListedWatch[] {
-  const { queries, ...others } = objectOf(parsed(body), 'the body');
-  refuseOthers(others, 'the body', 'queries');
+  const { queries, ...others } = objectOf(parsedBody(body, bad), 'the body', bad);
+  refuseOthers(others, 'the body', 'queries', bad);
   if (!Array.isArray(queries)) throw bad('the body: expected {"queries":[{"id","actor","method","args"}]}');
   const watches = queries.map((query: unknown, at) => {
     const place = `queries[${at}]`;
-    const { id, actor, method, args = [], ...rest } = objectOf(query, place);
-    refuseOthers(rest, place, 'id, actor, method, args');
+    const { id, actor, method, args = [], ...rest } = objectOf(query, place, bad);
+    refuseOthers(rest, place, 'id, actor, method, args', bad);
     if (typeof id !== 'string') throw bad(`${place}.id: expected a string`);
     if (typeof actor !== 'string') throw bad(`${place}.actor: expected a name, id or principal`);
     if (typeof method !== 'string') throw bad(`${place}.method: expected a name`);
@@ -74,35 +75,6 @@ export function seenAnswers(lastEventId: string | undefined): ReadonlyMap<string
   const seen = new Map<string, string>();
   for (const [, query = '', answer = ''] of lastEventId?.matchAll(SEEN) ?? []) seen.set(query, answer);
   return seen;
-}
-
-/** Not in the types of TypeScript yet. */
-const RawJson = JSON as typeof JSON & { rawJSON(source: string): unknown; isRawJSON(value: unknown): boolean };
-
-/** Numbers stay as they were written: an argument may be larger than a double holds. */
-function parsed(body: Uint8Array): unknown {
-  const reviver = (_key: string, value: unknown, { source }: { readonly source?: string }): unknown =>
-    typeof value === 'number' && source !== undefined ? RawJson.rawJSON(source) : value;
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
-    return (JSON.parse as (text: string, reviver: unknown) => unknown)(text, reviver);
-  } catch (error) {
-    const isDeep = error instanceof RangeError;
-    throw bad(
-      `the body: ${isDeep ? 'it nests too deeply' : `expected JSON (${(error as Error).message.slice(0, 80)})`}`,
-    );
-  }
-}
-
-function objectOf(value: unknown, place: string): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || RawJson.isRawJSON(value))
-    throw bad(`${place}: expected an object`);
-  return value as Readonly<Record<string, unknown>>;
-}
-
-function refuseOthers(others: object, place: string, known: string): void {
-  const [other] = Object.keys(others);
-  if (other !== undefined) throw bad(`${place}: unknown key ${shown(other)}; the keys are ${known}`);
 }
 
 function shown(text: string): string {
