@@ -6,7 +6,7 @@
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
-import { FULL_LIMIT, NS_PER_MS, type Outcome, outcomeKindOf, REJECT_CODE, type Step } from '../ic/index.ts';
+import { FULL_LIMIT, type Outcome, outcomeKindOf, REJECT_CODE, type Step, timerNsOf } from '../ic/index.ts';
 import type { RestoredState } from '../management/index.ts';
 import type { CodeLocks } from '../scheduler/index.ts';
 import type { PastState } from '../timeline/index.ts';
@@ -25,8 +25,6 @@ const COPY_IDLE_MS = 30_000;
 const QUERIES_MAX = 16;
 /** Time that one may take. */
 const QUERY_MS_MAX = 10_000;
-/** The largest instant that a timer takes. */
-const TIMER_NS_MAX = 2n ** 64n - 1n;
 
 interface PastActorsNeeds {
   readonly execution: Execution;
@@ -273,10 +271,4 @@ function openNow({ name }: CanisterRecord): ServerError {
     'past-open-calls',
     `${name} waits for calls now: try again when they have ended, or with calls=wait, which waits for that`,
   );
-}
-
-function timerNsOf(timerMs: number): bigint {
-  if (timerMs === Number.POSITIVE_INFINITY) return 0n;
-  const ns = BigInt(Math.round(timerMs * NS_PER_MS));
-  return ns > TIMER_NS_MAX ? TIMER_NS_MAX : ns;
 }

@@ -4,3 +4,13 @@ export const NS_PER_MS = 1_000_000;
 export const WASM_PAGE_BYTES = 65_536;
 /** Smaller heaps count less than their size where memory for several is held at once. */
 export const LARGE_HEAP_BYTES = 16 * 2 ** 20;
+
+/** The largest instant that a timer takes. */
+const TIMER_NS_MAX = 2n ** 64n - 1n;
+
+/** Returns a timer, ms since 1970 or Infinity, in ns; 0: off. */
+export function timerNsOf(timerMs: number): bigint {
+  if (timerMs === Number.POSITIVE_INFINITY) return 0n;
+  const ns = BigInt(Math.round(timerMs * NS_PER_MS));
+  return ns > TIMER_NS_MAX ? TIMER_NS_MAX : ns;
+}

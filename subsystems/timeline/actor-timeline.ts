@@ -2,35 +2,20 @@
  * The timeline of one actor: its files, oldest first. Each frame has what one message changed; bases have the whole
  * state. A state is the newest base before the point with the frames between them. Timeline thread.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
 import { ServerError } from '../../kernel/index.ts';
+import { AboutActor } from './about-actor.ts';
 import { FRAME, encodeFrame, FRAME_HEAD_BYTES, type FrameHead } from './frame-format.ts';
 import type { PageAsked, Place, TimelineEntry, TimelinePage } from './index.ts';
 import { decodeNote } from './note.ts';
 import { PastRows } from './past-rows.ts';
 import type { UnitPart } from './split-unit.ts';
-import { checkLabel, type TimePoint } from './time-point.ts';
+import type { TimePoint } from './time-point.ts';
 import { type AppendBytes, damaged, type PlacedFrame, TimelineFile } from './timeline-file.ts';
 
-const PRIVATE = { mode: 0o600 };
-const LABELS_MAX = 64;
 const FILE = /^(\d{8})[.]tl$/;
-const ABOUT = 'about.json';
-
-/** A label: its place, and the files that its state is read from. */
-interface Label extends Place {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** Facts that are kept of an actor besides its files. */
-interface About {
-  seq: number;
-  unit: number;
-  labels: Record<string, Label>;
-}
 
 /** A place in the files: behind the frame that ends there. */
 interface Position extends Place {
@@ -46,6 +31,12 @@ interface PlacedBase {
   readonly offset: number;
 }
 
+/** An actor's rows at a place. */
+interface RowsAt {
+  readonly rows: PastRows;
+  readonly place: Place;
+}
+
 interface Pending {
   readonly frames: PlacedFrame[];
   readonly bytes: Buffer[];
@@ -57,7 +48,7 @@ export class ActorTimeline {
   readonly directory: string;
   readonly #append: AppendBytes;
   readonly files: TimelineFile[] = [];
-  #about: About = { seq: 0, unit: 0, labels: {} };
+  readonly #about: AboutActor;
   #seq = 0;
   #lastUnit = 0;
   /** Time of that unit: times of frames do not go back. */
@@ -72,13 +63,12 @@ export class ActorTimeline {
     this.id = id;
     this.directory = join(root, Buffer.from(id).toString('hex'));
     this.#append = append;
+    this.#about = new AboutActor(this.directory);
     if (existsSync(this.directory)) this.#takeUp();
   }
 
   #takeUp(): void {
-    const about = join(this.directory, ABOUT);
-    if (existsSync(about)) this.#about = JSON.parse(readFileSync(about, 'utf8')) as About;
-    this.#seq = this.#about.seq;
+    const about = this.#about.read();
     const names = readdirSync(this.directory).filter((name) => FILE.test(name));
     for (const name of names.toSorted())
       this.files.push(new TimelineFile(join(this.directory, name), Number.parseInt(name, 10)));
@@ -89,8 +79,8 @@ export class ActorTimeline {
       this.files.pop();
     }
     const last = this.files.toReversed().find((file) => file.known.last !== undefined)?.known.last;
-    this.#seq = Math.max(this.#seq, last?.seq ?? 0);
-    this.#lastUnit = Math.max(this.#about.unit, last?.unit ?? 0);
+    this.#seq = Math.max(about.seq, last?.seq ?? 0);
+    this.#lastUnit = Math.max(about.unit, last?.unit ?? 0);
     this.#lastMs = last?.timeMs ?? 0;
   }
 
@@ -202,14 +192,14 @@ export class ActorTimeline {
   forgetOldest(): void {
     const file = this.files.shift();
     if (file === undefined) return;
-    if (this.files.length === 0) this.#keepAbout();
+    if (this.files.length === 0) this.#about.keep(this.#lastPlace);
     file.rest(false);
     rmSync(file.path, { force: true });
   }
 
   /** Returns true if a label needs the file. */
   isPinned({ number }: TimelineFile): boolean {
-    return Object.values(this.#about.labels).some(({ from, to }) => from <= number && number <= to);
+    return this.#about.isPinned(number);
   }
 
   /** Deletes everything: the actor is gone. */
@@ -217,15 +207,6 @@ export class ActorTimeline {
     for (const file of this.files.splice(0)) file.rest(false);
     this.drop();
     rmSync(this.directory, { recursive: true, force: true });
-  }
-
-  #keepAbout(): void {
-    this.#about.seq = this.#seq;
-    this.#about.unit = this.#lastUnit;
-    mkdirSync(this.directory, { recursive: true, mode: 0o700 });
-    const path = join(this.directory, ABOUT);
-    writeFileSync(`${path}.new`, JSON.stringify(this.#about), PRIVATE);
-    renameSync(`${path}.new`, path);
   }
 
   // ---- points
@@ -266,9 +247,7 @@ export class ActorTimeline {
       case 'place':
         return this.#last(({ unit, seq }) => unit <= point.unit && seq <= point.seq);
       case 'label': {
-        const label = this.#about.labels[point.label];
-        if (label === undefined)
-          throw new ServerError('missing', 'label-missing', `there is no label ${point.label}; ${this.#labelsText()}`);
+        const label = this.#about.placeOf(point.label);
         return this.#last(({ unit, seq }) => unit <= label.unit && seq <= label.seq);
       }
     }
@@ -398,8 +377,23 @@ export class ActorTimeline {
   // ---- states and pages
 
   /** Returns the rows at a point. */
-  rowsAt(point: TimePoint, nowMs: number): { readonly rows: PastRows; readonly place: Place } {
-    const position = this.#positionOf(point, nowMs);
+  rowsAt(point: TimePoint, nowMs: number): RowsAt {
+    return this.#rowsTo(this.#positionOf(point, nowMs));
+  }
+
+  /** Returns the rows before a message, and the message's frame. */
+  before(seq: number): RowsAt & { readonly frame: PlacedFrame } {
+    if (seq > this.#seq) throw this.#missing(`its newest message is seq:${this.#seq}`);
+    const position = this.#last((place) => place.seq < seq);
+    for (const { frame } of position === undefined ? [] : this.#following(position)) {
+      // Behind a gap messages are missing: they have made the state that this one found.
+      if (frame.kind === FRAME.gap || frame.seq > seq || position === undefined) break;
+      if (frame.kind === FRAME.message) return { ...this.#rowsTo(this.#behindBases(position)), frame };
+    }
+    throw this.#missing(`the state before seq:${seq} is not kept`);
+  }
+
+  #rowsTo(position: Position): RowsAt {
     const base = this.#baseFor(position);
     const rows = new PastRows();
     let isFirst = true;
@@ -449,35 +443,16 @@ export class ActorTimeline {
 
   /** Names a point. Throws ServerError `label-exists`, `label-bad`, `labels-full`, `point-missing`. */
   label(name: string, point: TimePoint, nowMs: number): Place {
-    checkLabel(name);
-    const { labels } = this.#about;
-    if (Object.hasOwn(labels, name))
-      throw new ServerError('invalid', 'label-exists', `there is a label ${name} already: DELETE it first`);
-    if (Object.keys(labels).length >= LABELS_MAX)
-      throw new ServerError('invalid', 'labels-full', `an actor has at most ${LABELS_MAX} labels: DELETE one first`);
+    this.#about.checkNew(name);
     const position = this.#positionOf(point, nowMs);
     const numbers = [this.#baseFor(position).file, position.file].map((file) => this.#file(file).number);
     const [from = 0, to = 0] = numbers;
-    labels[name] = { ...placeIn(position), from, to };
-    this.#keepAbout();
+    this.#about.give(name, { ...placeIn(position), from, to }, this.#lastPlace);
     return placeIn(position);
   }
 
   unlabel(name: string): void {
-    const { labels } = this.#about;
-    if (!Object.hasOwn(labels, name))
-      throw new ServerError(
-        'missing',
-        'label-missing',
-        `there is no label ${name.slice(0, 64)}; ${this.#labelsText()}`,
-      );
-    this.#about.labels = Object.fromEntries(Object.entries(labels).filter(([each]) => each !== name));
-    this.#keepAbout();
-  }
-
-  #labelsText(): string {
-    const names = Object.keys(this.#about.labels);
-    return names.length === 0 ? 'this actor has none' : `this actor has ${names.join(', ')}`;
+    this.#about.free(name, this.#lastPlace);
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { defineCapability } from '../../kernel/index.ts';
 import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
-import type { Callbacks } from '../ic/index.ts';
+import type { Callbacks, CanisterStatus, GivenFacts } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
 import type { TimePoint } from './time-point.ts';
@@ -60,6 +60,12 @@ export interface NotedAnswer {
   readonly refunded: bigint;
 }
 
+/** Ways of an upgrade. */
+export interface NotedUpgrade {
+  readonly keepsHeap: boolean;
+  readonly skipsPreUpgrade: boolean;
+}
+
 /** A message as its executor told of it. */
 export interface Note {
   readonly kind: MessageKind;
@@ -84,6 +90,8 @@ export interface Note {
   readonly argument: Uint8Array;
   /** Undefined: of a system task, a change of code, or in a note of an earlier version. */
   readonly call: NotedCall | undefined;
+  /** Left out where the message is no upgrade, and in notes of earlier versions. */
+  readonly upgrade?: NotedUpgrade;
 }
 
 /** A message of a timeline. */
@@ -108,6 +116,17 @@ export interface PageAsked {
   readonly limit: number;
 }
 
+/** Settings of an actor as they were. */
+interface PastSettings {
+  readonly controllers: readonly Uint8Array[];
+  readonly environment: ReadonlyMap<string, string>;
+  readonly facts: GivenFacts;
+  /** Infinity: the module's own maximum. */
+  readonly heapBytesMax: number;
+  /** Interface text that was given for the module; undefined: none was. */
+  readonly givenCandid: string | undefined;
+}
+
 /** An actor as it was. */
 export interface PastState extends Place {
   /** The image without its module. Memories are shared between threads. */
@@ -117,7 +136,8 @@ export interface PastState extends Place {
   readonly wasm: Uint8Array | undefined;
   readonly balance: bigint;
   readonly version: number;
-  readonly status: string;
+  readonly status: CanisterStatus;
+  readonly settings: PastSettings;
   /** When the timer was due, ms since 1970; Infinity: off. */
   readonly timerMs: number;
   readonly openCalls: number;
@@ -125,6 +145,17 @@ export interface PastState extends Place {
   readonly stableBytes: number;
   /** SHA-256 of the heap, and of the stable memory as one string of bytes, hex. */
   readonly sha256: { readonly heap: string; readonly stable: string };
+}
+
+/** An actor around one of its messages. */
+export interface PastMessage {
+  readonly entry: TimelineEntry;
+  /** The state that the message found. */
+  readonly before: Omit<PastState, 'sha256'>;
+  /** The state that the message left. */
+  readonly after: Omit<PastState, 'sha256'>;
+  /** False if settings, or the whole state, were changed in the unit of the message as well: the states have that. */
+  readonly isAlone: boolean;
 }
 
 /** An actor, as the scheduler knows it. */
@@ -153,6 +184,8 @@ export interface Timeline extends MessageNotes {
   entries(id: Uint8Array, asked: PageAsked): Promise<TimelinePage>;
   placeOf(id: Uint8Array, point: TimePoint): Promise<Place>;
   stateAt(id: Uint8Array, point: TimePoint): Promise<PastState>;
+  /** Resolves with a message and the states around it. */
+  messageAt(id: Uint8Array, seq: number): Promise<PastMessage>;
   /** Gives a point a name. Rejects with ServerError `label-exists`, `label-bad`, `labels-full`. */
   label(id: Uint8Array, label: string, point: TimePoint): Promise<Place>;
   /** Frees a name. Rejects with ServerError `label-missing`. */

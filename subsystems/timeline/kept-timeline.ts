@@ -10,7 +10,7 @@ import type { ShownNumber } from '../metrics/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
 import type { ActorUnits, CommitPort } from '../storage/index.ts';
 import { JobThread } from '../threads/index.ts';
-import type { Note, NotedActor, PageAsked, PastState, Place, Timeline, TimelinePage } from './index.ts';
+import type { Note, NotedActor, PageAsked, PastMessage, PastState, Place, Timeline, TimelinePage } from './index.ts';
 import { encodeNote, NOTE_KEY } from './note.ts';
 import { NotingExecution } from './noting-execution.ts';
 import type { TimePoint } from './time-point.ts';
@@ -221,6 +221,11 @@ export class KeptTimeline implements Timeline {
   async stateAt(id: Uint8Array, point: TimePoint): Promise<PastState> {
     await this.#caughtUp();
     return await this.#ask('stateAt', { id, point });
+  }
+
+  async messageAt(id: Uint8Array, seq: number): Promise<PastMessage> {
+    await this.#caughtUp();
+    return await this.#ask('messageAt', { id, seq });
   }
 
   async label(id: Uint8Array, label: string, point: TimePoint): Promise<Place> {

@@ -29,6 +29,10 @@ export class NoTimeline implements Timeline {
     return this.#refused();
   }
 
+  messageAt(): Promise<never> {
+    return this.#refused();
+  }
+
   label(): Promise<never> {
     return this.#refused();
   }

@@ -9,17 +9,27 @@
  *     u8 length · caller · u16 length · method · argument
  *
  * Flags: 1 balance, 2 timer, 4 a call, 8 the call can be answered, 16 cycles or deadline, 32 an answer. Notes of
- * version 1 have the first two flags alone. Numbers are little-endian and unaligned.
+ * version 1 have the first two flags alone. Notes of upgrades are of version 3: 64 the heap is kept, 128 without
+ * `canister_pre_upgrade`. Numbers are little-endian and unaligned.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { CALLBACK_BYTES } from '../ic/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
-import { MESSAGE_KINDS, MESSAGE_OUTCOMES, type Note, type NotedAnswer, type NotedCall } from './index.ts';
+import {
+  MESSAGE_KINDS,
+  MESSAGE_OUTCOMES,
+  type Note,
+  type NotedAnswer,
+  type NotedCall,
+  type NotedUpgrade,
+} from './index.ts';
 
 /** Key in `meta`; all keys of canisters are longer. */
 export const NOTE_KEY: Uint8Array = Buffer.from('T');
 
 const VERSION = 2;
+/** Notes that tell how an upgrade was done. */
+const VERSION_OF_UPGRADES = 3;
 /** Notes that told nothing of the call. */
 const VERSION_WITHOUT_CALLS = 1;
 const HAS_BALANCE = 1;
@@ -30,6 +40,8 @@ const CAN_ANSWER = 8;
 const HAS_TERMS = 16;
 const TERMS_BYTES = 24;
 const HAS_ANSWER = 32;
+const KEEPS_HEAP = 64;
+const SKIPS_PRE_UPGRADE = 128;
 const ANSWER_BYTES = CALLBACK_BYTES + 17;
 const FLOATS = ['instantMs', 'instructions', 'charge', 'version', 'heapBytes', 'stableBytes'] as const;
 const FIXED_BYTES = ID_BYTES + 4 + FLOATS.length * 8 + 4;
@@ -43,7 +55,7 @@ export function encodeNote(id: Uint8Array, note: Note): Uint8Array {
   const length = FIXED_BYTES + optionalBytes(flags) + 1 + caller.length + 2 + method.length + argument.length;
   const bytes = Buffer.allocUnsafe(length);
   bytes.set(id);
-  let at = bytes.writeUInt8(VERSION, ID_BYTES);
+  let at = bytes.writeUInt8(note.upgrade === undefined ? VERSION : VERSION_OF_UPGRADES, ID_BYTES);
   at = bytes.writeUInt8(MESSAGE_KINDS.indexOf(note.kind), at);
   at = bytes.writeUInt8(MESSAGE_OUTCOMES.indexOf(note.outcome), at);
   at = bytes.writeUInt8(flags, at);
@@ -69,8 +81,9 @@ export function encodeNote(id: Uint8Array, note: Note): Uint8Array {
   return bytes;
 }
 
-function flagsOf({ balance, timerNs, call }: Note): number {
-  const own = (balance === undefined ? 0 : HAS_BALANCE) | (timerNs === undefined ? 0 : HAS_TIMER);
+function flagsOf({ balance, timerNs, call, upgrade }: Note): number {
+  const how = (upgrade?.keepsHeap ? KEEPS_HEAP : 0) | (upgrade?.skipsPreUpgrade ? SKIPS_PRE_UPGRADE : 0);
+  const own = how | (balance === undefined ? 0 : HAS_BALANCE) | (timerNs === undefined ? 0 : HAS_TIMER);
   if (call === undefined) return own;
   const { canAnswer, cyclesAvailable, deadlineNs, answered } = call;
   const hasTerms = cyclesAvailable !== 0n || deadlineNs !== 0n;
@@ -103,7 +116,7 @@ export function decodeNote(note: Uint8Array): Note {
   const bytes = Buffer.from(note.buffer, note.byteOffset, note.length);
   try {
     const version = bytes[ID_BYTES];
-    if (version !== VERSION && version !== VERSION_WITHOUT_CALLS) throw damagedNote();
+    if (version === undefined || version < VERSION_WITHOUT_CALLS || version > VERSION_OF_UPGRADES) throw damagedNote();
     const kind = MESSAGE_KINDS[bytes.readUInt8(ID_BYTES + 1)];
     const outcome = MESSAGE_OUTCOMES[bytes.readUInt8(ID_BYTES + 2)];
     const flags = bytes.readUInt8(ID_BYTES + 3);
@@ -126,11 +139,16 @@ export function decodeNote(note: Uint8Array): Note {
     const method = bytes.toString('utf8', at + 2, methodEnd);
     const argument = bytes.subarray(methodEnd);
     const numbers = { instantMs, instructions, charge, version: noted, heapBytes, stableBytes };
-    return { kind, outcome, ...numbers, openCalls, balance, timerNs, caller, method, argument, call };
+    const told = { kind, outcome, ...numbers, openCalls, balance, timerNs, caller, method, argument, call };
+    return version === VERSION_OF_UPGRADES ? { ...told, upgrade: readUpgrade(flags) } : told;
   } catch (error) {
     if (error instanceof RangeError) throw damagedNote();
     throw error;
   }
+}
+
+function readUpgrade(flags: number): NotedUpgrade {
+  return { keepsHeap: (flags & KEEPS_HEAP) !== 0, skipsPreUpgrade: (flags & SKIPS_PRE_UPGRADE) !== 0 };
 }
 
 function readCall(bytes: Buffer, flags: number, from: number): NotedCall | undefined {

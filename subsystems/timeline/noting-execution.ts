@@ -16,9 +16,9 @@ import type {
 import type { MemoryFigures } from '../execution/index.ts';
 import type { ContextView, EndedStep, StepFault, Task, ToldStep } from '../ic/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
-import type { MessageKind, MessageOutcome, Note, NotedActor, NotedAnswer, NotedCall } from './index.ts';
+import type { MessageKind, MessageOutcome, Note, NotedActor, NotedAnswer, NotedCall, NotedUpgrade } from './index.ts';
 
-type Told = Pick<Note, 'kind' | 'caller' | 'method' | 'argument' | 'call'>;
+type Told = Pick<Note, 'kind' | 'caller' | 'method' | 'argument' | 'call' | 'upgrade'>;
 type ActorOf = (handle: number) => NotedActor | undefined;
 
 export class NotingExecution implements ScheduledExecution {
@@ -49,7 +49,14 @@ export class NotingExecution implements ScheduledExecution {
 
   change(handle: number, module: ModuleInfo, change: CodeChange, ended: (ended: EndedStep) => void): void {
     const { mode: kind, caller } = change;
-    const told = { kind, caller, method: '', argument: new Uint8Array(change.argument), call: undefined };
+    const told: Told = {
+      kind,
+      caller,
+      method: '',
+      argument: new Uint8Array(change.argument),
+      call: undefined,
+      ...(change.mode === 'upgrade' && { upgrade: upgradeOf(change) }),
+    };
     this.#execution.change(handle, module, change, (step) => {
       ended(step);
       if (!step.isReturned) this.#ended(handle, told, step);
@@ -182,6 +189,10 @@ export class NotingExecution implements ScheduledExecution {
   trim(): Promise<void> {
     return this.#execution.trim();
   }
+}
+
+function upgradeOf({ keepsHeap, skipsPreUpgrade }: NotedUpgrade): NotedUpgrade {
+  return { keepsHeap, skipsPreUpgrade };
 }
 
 function callOf({ canAnswer, cyclesAvailable, deadlineNs }: ContextView, answered: NotedAnswer | undefined): NotedCall {

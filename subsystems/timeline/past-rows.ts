@@ -1,8 +1,8 @@
 /** An actor's rows as frames of its timeline leave them, and the image that they come to. */
 import { createHash } from 'node:crypto';
 import { PAGE_BYTES, sharedBytes } from '../bytes/index.ts';
-import { readIdentity, readNumbers, type StoredNumbers } from '../canisters/stored/index.ts';
-import { NS_PER_MS, WASM_PAGE_BYTES } from '../ic/index.ts';
+import { readIdentity, readNumbers, type StoredIdentity, type StoredNumbers } from '../canisters/stored/index.ts';
+import { factsAmong, NO_FACTS, NS_PER_MS, WASM_PAGE_BYTES } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import { applyWriteBatch, type Family, ID_BYTES, META, type WriteBatchVisitor } from '../storage/index.ts';
 import type { Note, PastState, Place } from './index.ts';
@@ -10,6 +10,13 @@ import type { Note, PastState, Place } from './index.ts';
 type PageFamily = 'heap' | 'stable';
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 const NONE = new Uint8Array(0);
+/** Identity of an actor whose row is not there. */
+const NOBODY: Omit<StoredIdentity, 'name' | 'moduleHash'> = {
+  controllers: [],
+  environment: new Map(),
+  settings: {},
+  givenCandid: undefined,
+};
 
 export class PastRows implements WriteBatchVisitor {
   readonly #meta = new Map<string, Uint8Array>();
@@ -22,10 +29,13 @@ export class PastRows implements WriteBatchVisitor {
   #numbers: StoredNumbers | undefined;
   #haveNumbersCome = false;
   #openCalls = 0;
+  /** True if the last operations had more than what a message changes: settings, or a memory as a whole. */
+  isReplaced = false;
 
   /** Applies the operations of a frame. `note`: of the message that it tells of. */
   apply(operations: Uint8Array, note?: Note): void {
     this.#haveNumbersCome = false;
+    this.isReplaced = false;
     applyWriteBatch(operations, this);
     if (note === undefined) return;
     this.#openCalls = note.openCalls;
@@ -47,6 +57,7 @@ export class PastRows implements WriteBatchVisitor {
     const letter = String.fromCharCode(key[0] ?? 0);
     if (family !== 'meta') this.#pageOf(family, key, pageNumberOf(key))?.set(value);
     else this.#meta.set(letter, value.slice());
+    if (family === 'meta' && letter === META.identity) this.isReplaced = true;
     if (family !== 'meta' || letter !== META.numbers) return;
     this.#numbers = readNumbers(value, key);
     this.#haveNumbersCome = true;
@@ -58,6 +69,7 @@ export class PastRows implements WriteBatchVisitor {
   }
 
   clear(family: Family, prefix: Uint8Array): void {
+    this.isReplaced = true;
     if (isPages(family)) this.#pages[family][copyOf(prefix)]?.clear();
   }
 
@@ -75,15 +87,14 @@ export class PastRows implements WriteBatchVisitor {
 
   /** SHA-256 of the module, hex; undefined: the actor is empty. */
   get moduleHash(): string | undefined {
-    const identity = this.#meta.get(META.identity);
-    return identity && readIdentity(identity, Buffer.from(META.identity)).moduleHash;
+    return this.#identity?.moduleHash;
   }
 
   /**
    * Returns the state at a place. Throws ServerError `timeline-logged` for a heap that is kept by its log, and
    * `timeline-damaged` where rows are missing.
    */
-  state(place: Place): Omit<PastState, 'wasm'> {
+  state(place: Place): Omit<PastState, 'wasm' | 'sha256'> {
     const numbers = this.#numbers;
     if (this.#meta.has(META.checkpoint)) throw keptByLog();
     if (numbers === undefined)
@@ -93,15 +104,12 @@ export class PastRows implements WriteBatchVisitor {
     const heap = sharedBytes(heapBytes);
     for (const [number, page] of this.#pages.heap[copy] ?? [])
       if ((number + 1) * PAGE_BYTES <= heapBytes) heap.set(page, number * PAGE_BYTES);
-    const pages = [...(this.#pages.stable[copy] ?? [])]
-      .filter(([number]) => (number + 1) * PAGE_BYTES <= stableBytes)
-      .toSorted(([a], [b]) => a - b);
     return {
       ...place,
       image: {
         heap,
         globals: this.#meta.get(META.globals) ?? NONE,
-        stable: piecesOf(pages),
+        stable: piecesOf(this.#stablePages(copy, stableBytes)),
         stablePages: stableBytes / WASM_PAGE_BYTES,
         certifiedData: this.#meta.get(META.certifiedData) ?? NONE,
       },
@@ -113,8 +121,30 @@ export class PastRows implements WriteBatchVisitor {
       stableBytes,
       version: numbers.ofMessages.version,
       openCalls: this.#openCalls,
-      sha256: { heap: createHash('sha256').update(heap).digest('hex'), stable: hashOf(pages, stableBytes) },
+      settings: this.#settings,
     };
+  }
+
+  /** Returns the hashes of the memories, as `PastState` has them. */
+  hashes({ image: { heap, stable }, stableBytes }: Pick<PastState, 'image' | 'stableBytes'>): PastState['sha256'] {
+    return { heap: createHash('sha256').update(heap).digest('hex'), stable: hashOf(stable, stableBytes) };
+  }
+
+  #stablePages(copy: number, stableBytes: number): (readonly [number, Buffer])[] {
+    return [...(this.#pages.stable[copy] ?? [])]
+      .filter(([number]) => (number + 1) * PAGE_BYTES <= stableBytes)
+      .toSorted(([a], [b]) => a - b);
+  }
+
+  get #settings(): PastState['settings'] {
+    const { controllers, environment, settings, givenCandid, ...facts } = this.#identity ?? NOBODY;
+    const heapBytesMax = settings.wasmMemoryLimit || Number.POSITIVE_INFINITY;
+    return { controllers, environment, facts: factsAmong(facts) ?? NO_FACTS, heapBytesMax, givenCandid };
+  }
+
+  get #identity(): StoredIdentity | undefined {
+    const identity = this.#meta.get(META.identity);
+    return identity && readIdentity(identity, Buffer.from(META.identity));
   }
 }
 
@@ -138,9 +168,9 @@ function piecesOf(pages: readonly (readonly [number, Buffer])[]): { offset: numb
   return pieces;
 }
 
-function hashOf(pages: readonly (readonly [number, Buffer])[], bytes: number): string {
+function hashOf(pages: PastState['image']['stable'], bytes: number): string {
   const hash = createHash('sha256');
-  const byNumber = new Map(pages);
+  const byNumber = new Map(pages.map((page) => [page.offset / PAGE_BYTES, page.bytes]));
   for (let number = 0; number * PAGE_BYTES < bytes; number++) hash.update(byNumber.get(number) ?? ZERO_PAGE);
   return hash.digest('hex');
 }

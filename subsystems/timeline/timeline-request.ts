@@ -1,6 +1,6 @@
 /** Requests to the timeline thread, and its answers. */
 import type { StoredImage } from '../storage/index.ts';
-import type { PageAsked, PastState, Place, TimelinePage } from './index.ts';
+import type { PageAsked, PastMessage, PastState, Place, TimelinePage } from './index.ts';
 import type { TimePoint } from './time-point.ts';
 import type { Taken, TimelineBounds, TimelineFigures } from './timeline-store.ts';
 
@@ -27,6 +27,7 @@ export interface TimelineRequests {
   figures: { readonly asked: object; readonly answer: TimelineFigures };
   page: { readonly asked: { readonly id: Uint8Array; readonly page: PageAsked }; readonly answer: TimelinePage };
   placeOf: { readonly asked: AskedOf; readonly answer: Place };
+  messageAt: { readonly asked: { readonly id: Uint8Array; readonly seq: number }; readonly answer: PastMessage };
   stateAt: { readonly asked: AskedOf; readonly answer: PastState };
   label: { readonly asked: AskedOf & { readonly label: string }; readonly answer: Place };
   unlabel: { readonly asked: { readonly id: Uint8Array; readonly label: string }; readonly answer: undefined };

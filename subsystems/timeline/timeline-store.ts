@@ -19,7 +19,8 @@ import { PAGE_BYTES, PageEntries } from '../bytes/index.ts';
 import { readIdentity } from '../canisters/stored/index.ts';
 import { memoryId, META, metaKey, type StoredImage, type StoredPages, WriteBatch } from '../storage/index.ts';
 import { ActorTimeline } from './actor-timeline.ts';
-import type { PageAsked, PastState, Place, TimelinePage } from './index.ts';
+import type { PageAsked, PastMessage, PastState, Place, TimelinePage } from './index.ts';
+import { decodeNote } from './note.ts';
 import { splitUnit, type SplitUnit } from './split-unit.ts';
 import type { TimePoint } from './time-point.ts';
 import { appendAll, type AppendBytes, type TimelineFile } from './timeline-file.ts';
@@ -308,11 +309,31 @@ export class TimelineStore {
 
   stateAt(id: Uint8Array, point: TimePoint, nowMs: number): PastState {
     const { rows, place } = this.#known(id).rowsAt(point, nowMs);
-    const { moduleHash, ...state } = rows.state(place);
-    if (moduleHash !== undefined && !this.#modules.has(moduleHash))
+    const state = rows.state(place);
+    return { ...state, wasm: this.#wasmOf(state.moduleHash), sha256: rows.hashes(state) };
+  }
+
+  messageAt(id: Uint8Array, seq: number): PastMessage {
+    const { rows, place, frame } = this.#known(id).before(seq);
+    const was = rows.state(place);
+    const note = decodeNote(frame.note);
+    rows.apply(frame.operations, note);
+    const { unit, timeMs } = frame;
+    const is = rows.state({ seq, unit, timeMs });
+    const wasm = this.#wasmOf(was.moduleHash);
+    return {
+      entry: { seq, unit, timeMs, note, bytes: frame.operations.length },
+      before: { ...was, wasm },
+      after: { ...is, wasm: is.moduleHash === was.moduleHash ? wasm : this.#wasmOf(is.moduleHash) },
+      isAlone: !rows.isReplaced,
+    };
+  }
+
+  #wasmOf(moduleHash: string | undefined): Uint8Array | undefined {
+    if (moduleHash === undefined) return undefined;
+    if (!this.#modules.has(moduleHash))
       throw new ServerError('unavailable', 'timeline-damaged', `the timeline lacks the module ${moduleHash}`);
-    const wasm = moduleHash === undefined ? undefined : readFileSync(this.#modulePath(moduleHash));
-    return { ...state, moduleHash, wasm };
+    return readFileSync(this.#modulePath(moduleHash));
   }
 
   label(id: Uint8Array, label: string, point: TimePoint, nowMs: number): Place {

@@ -32,6 +32,8 @@ serveJobs((request: TimelineRequest): unknown => {
       return store.placeOf(request.id, request.point, nowMs);
     case 'stateAt':
       return store.stateAt(request.id, request.point, nowMs);
+    case 'messageAt':
+      return store.messageAt(request.id, request.seq);
     case 'label':
       return store.label(request.id, request.label, request.point, nowMs);
     case 'unlabel':

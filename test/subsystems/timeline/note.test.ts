@@ -37,6 +37,8 @@ test('a note is read as it was written, with and without each optional part', ()
     { ...NOTE, ...BARE, call: SHORT },
     { ...NOTE, timerNs: undefined, call: { ...SHORT, canAnswer: true, deadlineNs: 1n } },
     { ...NOTE, balance: undefined, call: { ...SHORT, answered: NOTE.call?.answered } },
+    { ...NOTE, kind: 'upgrade', call: undefined, upgrade: { keepsHeap: true, skipsPreUpgrade: false } },
+    { ...NOTE, ...BARE, kind: 'upgrade', call: undefined, upgrade: { keepsHeap: false, skipsPreUpgrade: true } },
   ];
   for (const note of notes) {
     const bytes = encodeNote(ID, note);
@@ -57,10 +59,16 @@ test('a note of version 1 is read, without the call', () => {
   assert.deepEqual([method, call, balance], ['größe', undefined, NOTE.balance]);
 });
 
+test('a note of version 2 does not say how an upgrade was done', () => {
+  const bytes = encodeNote(ID, { ...NOTE, kind: 'upgrade', call: undefined });
+  assert.equal(bytes[10], 2);
+  assert.ok(!('upgrade' in decodeNote(bytes)));
+});
+
 test('a note that is cut, or of a later version, is told', () => {
   const bytes = encodeNote(ID, NOTE);
   const later = Buffer.from(bytes);
-  later[10] = 3;
+  later[10] = 4;
   const isTold = (error: unknown): boolean => error instanceof ServerError && error.code === 'timeline-damaged';
   assert.throws(() => decodeNote(later), isTold);
   for (let length = 0; length < bytes.length - NOTE.argument.length; length++)
