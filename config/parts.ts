@@ -24,6 +24,7 @@ export const PARTS: readonly PartName[] = [
   optional('compiler'),
   needed('compatibility'),
   optional('rehearsal'),
+  optional('replay'),
   needed('canisters'),
   optional('outcalls'),
   needed('management'),

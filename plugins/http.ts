@@ -12,6 +12,7 @@ import { Metering } from '../subsystems/metering/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
 import { MopsClosures } from '../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../subsystems/openapi/index.ts';
+import { Replay } from '../subsystems/replay/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import { Timeline } from '../subsystems/timeline/index.ts';
 import { Variables } from '../subsystems/variables/index.ts';
@@ -33,6 +34,7 @@ export const httpPlugin = definePlugin({
     variables: Variables,
     timeline: Timeline,
     past: PastActors,
+    replay: Replay,
     mopsClosures: MopsClosures,
     inspector: Inspector,
     clock: Clock,

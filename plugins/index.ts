@@ -19,6 +19,7 @@ import { mopsClosurePlugin } from './mops-closure.ts';
 import { openApiPlugin } from './openapi.ts';
 import { outcallsPlugin } from './outcalls.ts';
 import { rehearsalPlugin } from './rehearsal.ts';
+import { replayPlugin } from './replay.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
 import { timelinePlugin } from './timeline.ts';
@@ -37,6 +38,7 @@ export const builtinPlugins: readonly Plugin[] = [
   compilerPlugin,
   compatibilityPlugin,
   rehearsalPlugin,
+  replayPlugin,
   canistersPlugin,
   outcallsPlugin,
   managementPlugin,

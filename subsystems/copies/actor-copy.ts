@@ -16,12 +16,12 @@ import type {
 import { type Step, TAKEN_BACK, type Task, type ToldStep } from '../ic/index.ts';
 
 /** The part of Execution that copies use. */
-export type CopyExecution = Pick<
+type CopyExecution = Pick<
   Execution,
   'create' | 'restore' | 'capture' | 'run' | 'change' | 'configure' | 'recall' | 'remove'
 >;
 
-export interface CopyTerms {
+interface CopyTerms {
   /** When that is aborted, what the copy runs is taken back. */
   readonly signal: AbortSignal;
   /** Returns the error for a copy that runs nothing any more, for that reason. */

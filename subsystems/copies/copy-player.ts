@@ -4,6 +4,7 @@
  *
  * Main thread.
  */
+import { NO_BYTES } from '../bytes/index.ts';
 import {
   type ContextView,
   FULL_LIMIT,
@@ -13,9 +14,9 @@ import {
   type RejectCode,
   type Response,
   sameBytes,
-  type Step,
   type StepFault,
   type Task,
+  type ToldStep,
 } from '../ic/index.ts';
 import type { MessageKind, Note, NotedAnswer } from '../timeline/index.ts';
 import type { ActorCopy } from './actor-copy.ts';
@@ -53,6 +54,8 @@ export interface Played {
   /** Method whose call the message works for; empty for system tasks. */
   readonly method: string;
   readonly calls: readonly WaitingCall[];
+  /** Undefined: the code has no such method. */
+  readonly told: ToldStep | undefined;
 }
 
 const SYSTEM_EXPORTS = {
@@ -180,7 +183,8 @@ export class CopyPlayer {
 
   async #run(context: Context, task: Task, instantMs: number): Promise<Played> {
     this.copy.stand(instantMs);
-    const { step } = await this.copy.run(task);
+    const told = await this.copy.run(task);
+    const { step } = told;
     const { fault, answer, cyclesAccepted, instructions } = step;
     context.instructions += instructions;
     if (fault === undefined) context.cyclesAvailable -= cyclesAccepted;
@@ -190,7 +194,7 @@ export class CopyPlayer {
     context.open += calls.length;
     context.fault = fault ?? context.fault;
     answerOwn(context, answer);
-    return { end: endOf(step), method: context.method, calls };
+    return { end: endOf(step), method: context.method, calls, told };
   }
 }
 
@@ -215,6 +219,18 @@ function deadlineOf({ made: { timeoutSeconds } }: WaitingCall, instantMs: number
   return timeoutSeconds === undefined ? 0n : BigInt(Math.round(instantMs + timeoutSeconds * 1_000)) * 1_000_000n;
 }
 
+/**
+ * Returns a waiting call with the context that a note has of its callback, for a copy that has not made the call. The
+ * instructions of the call's context so far are not noted: 0.
+ */
+export function notedCall({ caller, call }: Note, { callbacks }: NotedAnswer): WaitingCall {
+  const { deadlineNs = 0n, canAnswer = false, cyclesAvailable = 0n } = call ?? {};
+  const told = { method: '', caller, deadlineNs, canAnswer, cyclesAvailable };
+  const context = { ...told, answers: undefined, instructions: 0, open: 1, fault: undefined };
+  const sent = { callee: NO_BYTES, method: '', payload: NO_BYTES, cycles: 0n, timeoutSeconds: undefined };
+  return { context, made: { ...sent, callbacks }, isPlayed: true, answer: undefined };
+}
+
 function missing(context: Context, message: string): Played {
   context.fault = { kind: 'unavailable', code: REJECT_CODE.CANISTER_ERROR, message };
   answerOwn(context, undefined);
@@ -222,6 +238,7 @@ function missing(context: Context, message: string): Played {
     end: { outcome: 'missing', reply: undefined, message, instructions: 0 },
     method: context.method,
     calls: [],
+    told: undefined,
   };
 }
 

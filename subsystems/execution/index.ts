@@ -123,10 +123,12 @@ export interface CanisterSettings {
    * For copies that nobody stores.
    */
   readonly standsAtMs?: number;
+  /** When the global timer is due, ns since 1970; 0: off. For copies that nobody stores: they have no timers. */
+  readonly timerNs?: bigint;
 }
 
 /** All settings of a canister, and its numbers with the version. */
-export type StandingSettings = Required<Omit<CanisterSettings, 'standsAtMs'>> & MessageNumbers;
+export type StandingSettings = Required<Omit<CanisterSettings, 'standsAtMs' | 'timerNs'>> & MessageNumbers;
 
 /** A canister's whole state in an executor. Buffers are the image's own: they may be kept. */
 export interface CanisterImage {

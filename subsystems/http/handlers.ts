@@ -24,6 +24,7 @@ import { openApiHandlers } from './routes/openapi.ts';
 import { outputHandlers } from './routes/output.ts';
 import { pastHandlers } from './routes/past.ts';
 import { publicHandlers } from './routes/public.ts';
+import { replayHandlers } from './routes/replay.ts';
 import { settingsHandlers } from './routes/settings.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
@@ -62,6 +63,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...variablesHandlers(host),
     ...timelineHandlers(host),
     ...pastHandlers(host),
+    ...replayHandlers(host),
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));

@@ -36,6 +36,7 @@ export type JobKind =
   | 'fork'
   | 'past-query'
   | 'rehearsal'
+  | 'replay'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

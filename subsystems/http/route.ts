@@ -9,6 +9,7 @@ import type { Metering } from '../metering/index.ts';
 import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
+import type { Replay } from '../replay/index.ts';
 import type { Storage } from '../storage/index.ts';
 import type { Timeline } from '../timeline/index.ts';
 import type { Variables } from '../variables/index.ts';
@@ -82,6 +83,7 @@ export type ServedCanisters = Pick<
 export interface PastServices {
   readonly timeline: Timeline;
   readonly past: PastActors;
+  readonly replay: Replay;
 }
 
 /** Services that routes work with. */

@@ -1,6 +1,9 @@
 /** Rows of the route table for the past of actors (`docs/time-travel.md`). */
 import type { RouteSpec } from './route-spec.ts';
 
+/** Bytes of the changes that a replay is asked for. */
+export const WHAT_IF_BYTES_MAX = 256 * 1024;
+
 export const TIME_ROUTES = [
   {
     method: 'GET',
@@ -68,5 +71,17 @@ export const TIME_ROUTES = [
     job: 'fork',
     request: '`at`: a point; without it, now',
     answer: "the new actor's id in hex: it is stopped, and has no timer",
+  },
+  {
+    method: 'POST',
+    path: '/x/time/replay/:actor',
+    isAudited: true,
+    access: 'token',
+    scope: 'time',
+    query: { seq: undefined },
+    bodyBytesMax: WHAT_IF_BYTES_MAX,
+    job: 'replay',
+    request: '`seq`: the number of a message; nothing, or `{"args","caller"}` in place of those of then',
+    answer: 'how the message ends on a copy of the actor as it was, and `exact`, JSON (`docs/time-travel.md`)',
   },
 ] as const satisfies readonly RouteSpec[];

@@ -29,6 +29,8 @@ const GONE: Readonly<Record<string, readonly [path: string, status: number, reas
   timeline: ['/x/time/timeline/off', 400, /--no-timeline/],
   // A module has to be sent: test/e2e/rehearsal.test.ts.
   rehearsal: undefined,
+  // The route is a POST: test/e2e/replay.test.ts.
+  replay: undefined,
   // Without it nobody answers for its canisters: test/subsystems/ic-facade/facade.test.ts.
   'ic-facade': undefined,
   agents: ['/api/v2/status', 404, /the agent interface is off/],

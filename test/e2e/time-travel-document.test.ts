@@ -35,6 +35,14 @@ test('each command of the page is answered as the page says', async (t) => {
   assert.deepEqual([hooks?.['outcome'], replayed?.['inexact'], replayed?.['differences']], ['done', 0, []]);
   assert.equal(replayed?.['same'], replayed?.['count']);
   assert.ok(Number(replayed?.['count']) >= 3);
+  const [exact, other] = (answers.get('Replay') ?? []).map((text) => JSON.parse(text) as Record<string, unknown>);
+  assert.deepEqual([exact?.['exact'], exact?.['reply'], exact?.['method']], [true, '(1 : nat)', 'inc']);
+  assert.deepEqual(Object.keys(exact ?? {}).slice(1), Object.keys(other ?? {}));
+  const [shown = '{}'] = (listings.find(([title]) => title === 'Replay')?.[1] ?? [])
+    .filter(({ language }) => language === 'json')
+    .map(({ text }) => text);
+  assert.deepEqual(Object.keys(JSON.parse(shown) as object), Object.keys(exact ?? {}), 'the page shows these keys');
+  assert.equal(other?.['caller'], 'aaaaa-aa');
   const [restored = '{}'] = answers.get('Restore') ?? [];
   const { undo, ...told } = JSON.parse(restored) as Record<string, unknown>;
   assert.equal(undo, 'seq:4');

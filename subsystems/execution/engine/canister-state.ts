@@ -130,7 +130,7 @@ export class CanisterState implements MessageNumbers {
   }
 
   /** Takes over the given settings; settings that are left out stay. */
-  configure({ controllers, env, status, version, heapBytesMax, standsAtMs }: CanisterSettings): void {
+  configure({ controllers, env, status, version, heapBytesMax, standsAtMs, timerNs }: CanisterSettings): void {
     if (controllers !== undefined) this.controllers = controllers;
     if (env !== undefined) {
       this.#env = env;
@@ -141,6 +141,7 @@ export class CanisterState implements MessageNumbers {
     if (version !== undefined) this.version = Math.max(this.version, version);
     if (heapBytesMax !== undefined) this.heapBytesMax = heapBytesMax;
     if (standsAtMs !== undefined) this.#standsAtMs = standsAtMs;
+    if (timerNs !== undefined) this.timerNs = timerNs;
   }
 
   /**

@@ -2,6 +2,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import type { Codec } from '../../codec/index.ts';
 import { principalToText } from '../../ic/index.ts';
 import {
+  type Note,
   parseTimePoint,
   type PastState,
   type Place,
@@ -78,15 +79,20 @@ export function shownPlace({ seq, unit, timeMs }: Place): Readonly<Record<string
   return { seq, unit, time: new Date(timeMs).toISOString() };
 }
 
+/** Returns the argument of a message as clients see it: of a callback, the reply, or the text of the reject. */
+export function argumentText({ kind, argument, call }: Note, codec: Pick<Codec, 'previewText'>): string {
+  const isText = kind === 'restore' || kind === 'fork' || (call?.answered?.rejectCode ?? 0) !== 0;
+  return isText ? Buffer.from(argument).toString() : candidPreview(codec, argument);
+}
+
 function shownMessage(entry: TimelineEntry, codec: Pick<Codec, 'previewText'>): Readonly<Record<string, unknown>> {
-  const { kind, method, caller, argument, outcome, instructions, charge, openCalls } = entry.note;
-  const text = kind === 'restore' || kind === 'fork' ? Buffer.from(argument).toString() : undefined;
+  const { kind, method, caller, outcome, instructions, charge, openCalls } = entry.note;
   return {
     ...shownPlace(entry),
     kind,
     method,
     caller: principalToText(caller),
-    args: text ?? candidPreview(codec, argument),
+    args: argumentText(entry.note, codec),
     outcome,
     instructions,
     cycles: charge,

@@ -25,6 +25,8 @@ import { OpenApi } from '../../../subsystems/openapi/index.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
 import { Timeline } from '../../../subsystems/timeline/index.ts';
 import { PastActors } from '../../../subsystems/canisters/past/index.ts';
+import { Replay } from '../../../subsystems/replay/index.ts';
+import { NoReplay } from '../../../subsystems/replay/no-replay.ts';
 import { NoTimeline } from '../../../subsystems/timeline/no-timeline.ts';
 import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
@@ -67,6 +69,7 @@ suite('opening and closing', () => {
         variables: new NoVariables(),
         timeline: new NoTimeline(),
         past: NO_PAST,
+        replay: new NoReplay(),
         mopsClosures: new NoMopsClosures(),
         clock: systemClock,
         log: new RecordingLog(),
@@ -231,6 +234,7 @@ suite('opening and closing', () => {
       given<unknown>(Variables, new NoVariables()),
       given<unknown>(Timeline, new NoTimeline()),
       given<unknown>(PastActors, NO_PAST),
+      given<unknown>(Replay, new NoReplay()),
       scheduler,
       httpPlugin,
     ];

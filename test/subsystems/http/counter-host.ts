@@ -39,6 +39,7 @@ import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { createMetering } from '../../../subsystems/metering/create-metering.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
+import { NoReplay } from '../../../subsystems/replay/no-replay.ts';
 import { NoTimeline } from '../../../subsystems/timeline/no-timeline.ts';
 import { NoVariables } from '../../../subsystems/variables/no-variables.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
@@ -506,6 +507,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       variables: new NoVariables(),
       timeline: new NoTimeline(),
       past: NO_PAST,
+      replay: new NoReplay(),
       mopsClosures,
       inspector,
       clock,

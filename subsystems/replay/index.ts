@@ -1,0 +1,69 @@
+/**
+ * The face of replays: one recorded message is executed again on a copy of its actor, and compared with what the
+ * timeline says of it (docs/time-travel.md, "Replay"). Types and tokens alone.
+ */
+import { defineCapability } from '../../kernel/index.ts';
+import type { PlayedEnd } from '../copies/index.ts';
+import type { OutgoingCall } from '../ic/index.ts';
+import type { ShownNumber } from '../metrics/index.ts';
+import type { TimelineEntry } from '../timeline/index.ts';
+
+/** Changes of a message before it is executed again. */
+export interface WhatIf {
+  /** An argument in UTF-8: a JSON array, or Candid value text; undefined: the recorded one. */
+  readonly args: { readonly form: 'json' | 'candid'; readonly bytes: Uint8Array } | undefined;
+  /** Undefined: the recorded one. */
+  readonly caller: Uint8Array | undefined;
+}
+
+/** A message that is to be executed again. */
+export interface ReplayAsked {
+  readonly id: Uint8Array;
+  /** Name of the actor, for errors. */
+  readonly name: string;
+  readonly seq: number;
+  /** Undefined: as it was, and compared with what was recorded. */
+  readonly whatIf: WhatIf | undefined;
+}
+
+/** The first thing that came out otherwise than it was recorded. */
+export interface ReplayDifference {
+  readonly what: string;
+  readonly was: string | number | null;
+  readonly is: string | number | null;
+}
+
+/** Result of the comparison with what was recorded. `unsure`: it cannot be told what a difference comes from. */
+export type ReplayVerdict =
+  | { readonly kind: 'exact' }
+  | { readonly kind: 'different'; readonly difference: ReplayDifference }
+  | { readonly kind: 'unsure'; readonly difference: ReplayDifference; readonly why: string };
+
+export interface ReplayReport {
+  /** The message with the argument and the caller that it was given. */
+  readonly entry: TimelineEntry;
+  readonly end: PlayedEnd;
+  /** Calls that the message made; none was sent. */
+  readonly calls: readonly OutgoingCall[];
+  /** The timer that it set (ns since 1970, 0: off); undefined: it set none. */
+  readonly timerNs: bigint | undefined;
+  /** Bytes of both memories that are others than before. */
+  readonly changedBytes: number;
+  /** Lines that it printed. */
+  readonly lines: readonly string[];
+  /** Undefined: the message was changed, so there is nothing to compare with. */
+  readonly verdict: ReplayVerdict | undefined;
+}
+
+/** Executes recorded messages again: nothing of that stays, and no message of the actor waits for it. */
+export interface Replay {
+  /**
+   * Takes a minute at most. Rejects with ServerError `replay-busy`, `replay-off`, `replay-late`, `replay-ended`,
+   * `replay-none` for a message that cannot be executed again, `memory-full`, what an argument is refused with, what
+   * the timeline rejects with, and the reason of `signal`.
+   */
+  replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport>;
+  /** Numbers for operators. */
+  readonly numbers: readonly ShownNumber[];
+}
+export const Replay = defineCapability<Replay>('replay');

@@ -1,0 +1,117 @@
+/**
+ * Replays messages on copies that nobody can address, in the executors of the other actors: a copy takes its turns as
+ * they do. The copy has the state, the settings, the cycles, the version and the time of then. Main thread.
+ */
+import { type Clock, ServerError } from '../../kernel/index.ts';
+import type { Codec } from '../codec/index.ts';
+import { ActorCopy } from '../copies/index.ts';
+import type { CanisterSettings, CanisterSpec, Execution, ModuleInfo } from '../execution/index.ts';
+import { timerNsOf } from '../ic/index.ts';
+import type { ShownNumber } from '../metrics/index.ts';
+import type { PastMessage, Timeline } from '../timeline/index.ts';
+import { changedNote } from './changed-note.ts';
+import { compareMessage } from './compared-message.ts';
+import type { Replay, ReplayAsked, ReplayReport } from './index.ts';
+import { playNoted, refuseUnplayable } from './played-message.ts';
+
+interface ReplayNeeds {
+  readonly execution: Execution;
+  readonly timeline: Pick<Timeline, 'messageAt'>;
+  readonly codec: Pick<Codec, 'untyped' | 'parseInterfaceAnySize'>;
+  readonly clock: Clock;
+}
+
+/** Replays at once: each has the memory of an actor, and three states of it on the main thread. */
+const REPLAYS_MAX = 2;
+const REPLAY_MS_MAX = 60_000;
+
+export class MessageReplays implements Replay {
+  readonly #needs: ReplayNeeds;
+  #underWay = 0;
+  #replays = 0;
+  #mismatches = 0;
+  readonly numbers: readonly ShownNumber[] = [
+    counter('svc_replays_total', 'Messages that were executed again.', () => this.#replays),
+    counter(
+      'svc_replay_mismatch_total',
+      'Messages that did not end as they had been recorded.',
+      () => this.#mismatches,
+    ),
+  ];
+
+  constructor(needs: ReplayNeeds) {
+    this.#needs = needs;
+  }
+
+  async replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport> {
+    if (this.#underWay >= REPLAYS_MAX)
+      throw new ServerError('unavailable', 'replay-busy', `${REPLAYS_MAX} replays are under way: try again`);
+    this.#underWay++;
+    try {
+      const limit = new AbortController();
+      using _limit = this.#needs.clock.after(REPLAY_MS_MAX, () => limit.abort(late(asked.seq)));
+      const report = await this.#replay(asked, AbortSignal.any([signal, limit.signal]));
+      this.#replays++;
+      if (report.verdict?.kind === 'different') this.#mismatches++;
+      return report;
+    } finally {
+      this.#underWay--;
+    }
+  }
+
+  async #replay({ id, seq, whatIf }: ReplayAsked, signal: AbortSignal): Promise<ReplayReport> {
+    const { execution, timeline, codec } = this.#needs;
+    const message = await timeline.messageAt(id, seq);
+    refuseUnplayable(message);
+    const { from, to } = await this.#modulesOf(message);
+    using _from = execution.keep(from);
+    using _to = execution.keep(to);
+    const note = whatIf === undefined ? message.entry.note : await changedNote(codec, message, to, whatIf);
+    const { before, entry } = message;
+    const image = before.moduleHash === undefined ? undefined : before.image;
+    const copy = await ActorCopy.withState(execution, specOf(id, before), from, image, { signal, lost });
+    try {
+      copy.stand(note.instantMs, settingsOf(before));
+      const { end, told } = await playNoted(copy, id, note, to);
+      const { changedBytes, verdict } = await compareMessage(message, { end, told, state: await copy.capture() });
+      const { calls, timerNs } = told.step;
+      const lines = told.lines.map(({ text }) => text);
+      const report = { entry: { ...entry, note }, end, calls, timerNs, changedBytes, lines };
+      return { ...report, verdict: whatIf === undefined ? verdict : undefined };
+    } finally {
+      copy.end();
+    }
+  }
+
+  /** Returns the code before the message, and that behind it; of a first installation, the new code twice. */
+  async #modulesOf({ before, after }: PastMessage): Promise<{ readonly from: ModuleInfo; readonly to: ModuleInfo }> {
+    const { execution } = this.#needs;
+    const from = before.wasm && (await execution.prepare(before.wasm));
+    const to = after.wasm && (await execution.prepare(after.wasm));
+    const [first, second] = [from ?? to, to ?? from];
+    if (first === undefined || second === undefined) throw new Error('a message was executed without code');
+    return { from: first, to: second };
+  }
+}
+
+function specOf(id: Uint8Array, { balance, settings }: PastMessage['before']): CanisterSpec {
+  const { controllers, environment: env, facts } = settings;
+  return { id, balance, controllers, env, facts };
+}
+
+function settingsOf({ version, timerMs, status, settings }: PastMessage['before']): CanisterSettings {
+  return { version, timerNs: timerNsOf(timerMs), status, heapBytesMax: settings.heapBytesMax };
+}
+
+function lost(why: string): ServerError {
+  return new ServerError('unavailable', 'replay-ended', `the replay was ended: ${why}`);
+}
+
+function late(seq: number): ServerError {
+  const text = `seq:${seq} took longer than ${REPLAY_MS_MAX / 1000} s on a copy`;
+  return new ServerError('unavailable', 'replay-late', text);
+}
+
+function counter(name: ShownNumber['name'], help: string, read: () => number): ShownNumber {
+  return { name, type: 'counter', help, read };
+}

@@ -1,0 +1,286 @@
+/** Real servers: messages of the past are executed again on copies, and are told to be what was recorded, or not. */
+import assert from 'node:assert/strict';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, test, type TestContext } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { FILE_HEAD, FRAME, readTimelineFrame } from '../../subsystems/timeline/frame-format.ts';
+import { decodeNote, encodeNote, idOfNote } from '../../subsystems/timeline/note.ts';
+import type { Note } from '../../subsystems/timeline/index.ts';
+import { compileMotoko } from '../support/motoko.ts';
+import { Deployment } from './durability/deployment.ts';
+import { type Host, STRANGER } from './semantics/host.ts';
+import { begun, call, FLAGS, HOLDER, PEER, SHOP, traffic } from './shop.ts';
+
+let shop: Uint8Array;
+let peer: Uint8Array;
+let holder: Uint8Array;
+before(async () => {
+  shop = (await compileMotoko(SHOP)).wasm;
+  peer = (await compileMotoko(PEER)).wasm;
+  holder = (await compileMotoko(HOLDER)).wasm;
+});
+
+interface Listed {
+  readonly seq: number;
+  readonly kind: string;
+  readonly method: string;
+  readonly args: string;
+  readonly outcome: string;
+  readonly instructions: number;
+  readonly openCalls: number;
+}
+
+interface Replayed extends Listed {
+  readonly exact?: boolean | null;
+  readonly difference?: { readonly what: string; readonly was: unknown; readonly is: unknown };
+  readonly caller: string;
+  readonly reply?: string;
+  readonly message?: string;
+  readonly effects: {
+    readonly calls: readonly { readonly callee: string; readonly method: string; readonly args: string }[];
+    readonly timer: string | null;
+    readonly bytes: number;
+  };
+  readonly debug: readonly string[];
+  readonly code?: number;
+}
+
+async function started(t: TestContext): Promise<{ deployment: Deployment; host: Host; principal: string }> {
+  const deployment = await Deployment.create(t, { args: FLAGS, modules: { shop, peer, holder } });
+  await deployment.start();
+  const { host } = deployment;
+  await begun(host);
+  return { deployment, host, principal: (await host.find('peer')).principal };
+}
+
+async function listed({ server }: Host, name = 'shop'): Promise<readonly Listed[]> {
+  return JSON.parse((await server.get(`/x/time/timeline/${name}?limit=1000`)).body) as Listed[];
+}
+
+async function replay(
+  { server }: Host,
+  seq: number | string,
+  whatIf?: object,
+): Promise<{ status: number; answer: Replayed }> {
+  const body = whatIf === undefined ? '' : JSON.stringify(whatIf);
+  const { status, body: answer } = await server.post(`/x/time/replay/shop?seq=${seq}`, body);
+  return { status, answer: JSON.parse(answer) as Replayed };
+}
+
+async function newest(host: Host): Promise<number> {
+  return (await listed(host)).at(-1)?.seq ?? 0;
+}
+
+/** Resolves with the number of a message that was sent last, and answered. */
+async function sent(host: Host, method: string, args: unknown): Promise<number> {
+  await call(host, method, args);
+  return await newest(host);
+}
+
+/** Returns a metric of the server. */
+async function metric({ server }: Host, name: string): Promise<number> {
+  const [, value] = new RegExp(`^${name} (\\d+)$`, 'm').exec((await server.get('/metrics')).body) ?? [];
+  assert.ok(value !== undefined, name);
+  return Number(value);
+}
+
+/** Replays every message whose state before is kept; returns the kinds. */
+async function allExact(host: Host): Promise<ReadonlySet<string>> {
+  const kinds = new Set<string>();
+  for (const was of await listed(host)) {
+    const { status, answer } = await replay(host, was.seq);
+    if (status === 404) {
+      // The timeline begins behind the first messages.
+      assert.equal(kinds.size, 0, `${was.seq}: ${JSON.stringify(answer)}`);
+      continue;
+    }
+    assert.deepEqual([status, answer.exact], [200, true], `${was.seq} ${was.kind}: ${JSON.stringify(answer)}`);
+    const { seq, kind, method, args, outcome, instructions } = answer;
+    assert.deepEqual(
+      { seq, kind, method, args, outcome, instructions },
+      {
+        seq: was.seq,
+        kind: was.kind,
+        method: was.method,
+        args: was.args,
+        outcome: was.outcome,
+        instructions: was.instructions,
+      },
+    );
+    kinds.add(`${kind} ${outcome}`);
+  }
+  return kinds;
+}
+
+test('every message replays exactly: answers, traps, callbacks, timers, upgrades, also after a start', async (t) => {
+  const { deployment, host, principal } = await started(t);
+  await traffic(host, principal);
+  assert.equal((await host.server.post('/upgrade/shop', shop)).body, 'upgraded');
+  await call(host, 'add', [{ book: '8' }]);
+  assert.equal((await host.server.post('/install/shop?mode=reinstall', shop)).status, 200);
+  await call(host, 'add', [{ book: '9' }]);
+  const state = (await host.server.get('/x/time/state/shop')).body;
+  const kinds = await allExact(host);
+  for (const kind of ['update reply', 'update trap', 'callback reply', 'timer done', 'upgrade done', 'reinstall done'])
+    assert.ok(kinds.has(kind), `${kind} is not among ${[...kinds].join(', ')}`);
+  assert.equal((await host.server.get('/x/time/state/shop')).body, state, 'nothing has changed');
+  const count = (await listed(host)).length;
+  assert.ok((await metric(host, 'svc_replays_total')) >= count - 3);
+  assert.equal(await metric(host, 'svc_replay_mismatch_total'), 0);
+  await deployment.kill();
+  await deployment.start();
+  await allExact(deployment.host);
+});
+
+test('a replay tells the reply, calls that were not sent, timers, and why a message trapped', async (t) => {
+  const { host, principal } = await started(t);
+  const added = await sent(host, 'add', [{ book: '3' }]);
+  const { answer: addition } = await replay(host, added);
+  assert.match(addition.reply ?? '', /^\(\d+ : nat\)$/);
+  assert.ok(addition.effects.bytes > 0);
+  const told = async (): Promise<string> => (await host.server.post('/query-json/peer/count', '[]')).body;
+  await call(host, 'tell', [principal, '5']);
+  const telling = (await listed(host)).findLast(({ method }) => method === 'tell')?.seq ?? 0;
+  const earlier = await told();
+  const { answer: teller } = await replay(host, telling);
+  assert.deepEqual(
+    [teller.exact, teller.outcome, teller.effects.calls.map(({ callee, method, args }) => [callee, method, args])],
+    [true, 'done', [[principal, 'tell', '(5 : nat)']]],
+  );
+  assert.equal(await told(), earlier, 'the call was not sent');
+  const { answer: failed } = await replay(host, await sent(host, 'fail', []));
+  assert.deepEqual([failed.exact, failed.outcome, failed.effects.bytes], [true, 'trap', 0]);
+  assert.match(failed.message ?? '', /assertion failed at Main\.mo/);
+  const { answer: later } = await replay(host, await sent(host, 'later', []));
+  assert.match(later.effects.timer ?? '', /^20\d\d-/);
+});
+
+test('messages replay exactly while calls of the actor are open', async (t) => {
+  const { host } = await started(t);
+  const held = call(host, 'hold', [(await host.find('holder')).principal]);
+  await host.until(async () => assert.equal((await listed(host)).at(-1)?.openCalls, 1));
+  const between = await sent(host, 'add', [{ book: '4' }]);
+  assert.equal((await replay(host, between)).answer.exact, true);
+  await host.server.post('/call-json/holder/release', '[]');
+  assert.equal(await held, '[5]');
+  const { answer } = await replay(host, await newest(host));
+  assert.deepEqual([answer.exact, answer.kind, answer.reply], [true, 'callback', '(5 : nat)']);
+});
+
+test('what if: another argument or caller, as Candid text or JSON, without a word about exactness', async (t) => {
+  const { host } = await started(t);
+  const added = await sent(host, 'add', [{ book: '3' }]);
+  const was = (await replay(host, added)).answer;
+  for (const args of ['(variant { voucher = 12345678901234567890 : nat })', [{ voucher: '12345678901234567890' }]]) {
+    const { status, answer } = await replay(host, added, { args });
+    assert.deepEqual([status, 'exact' in answer, answer.reply], [200, false, was.reply], JSON.stringify(answer));
+    assert.match(answer.args, /= 12345678901234567890 : nat/);
+  }
+  const told = await sent(host, 'now', []);
+  const { answer: other } = await replay(host, told, { caller: STRANGER });
+  assert.ok(other.reply?.includes(STRANGER), other.reply ?? 'no reply');
+  assert.deepEqual([other.caller, 'exact' in other], [STRANGER, false]);
+  assert.equal((await replay(host, told, {})).answer.exact, true, 'an empty object changes nothing');
+  const refused: readonly (readonly [object, RegExp])[] = [
+    [{ module: '00' }, /tried by a rehearsal/],
+    [{ arguments: [] }, /unknown key "arguments"/],
+    [{ args: 5 }, /args: expected Candid text/],
+    [{ args: ['x'] }, /args/],
+    [{ args: '(' }, /./],
+    [{ caller: 'nobody' }, /caller: /],
+    [[], /expected an object/],
+  ];
+  for (const [body, reason] of refused) {
+    const { status, answer } = await replay(host, added, body);
+    assert.equal(status, 400, JSON.stringify(body));
+    assert.match(answer.message ?? '', reason);
+  }
+  assert.equal(await metric(host, 'svc_replay_mismatch_total'), 0);
+});
+
+test('numbers of no message, and messages that execute nothing, are refused with the reason', async (t) => {
+  const { host } = await started(t);
+  const at = await newest(host);
+  await host.server.post('/query-json/shop/sum', '[]');
+  for (const seq of ['', '0', '-1', 'x', '1e3', '1.5', '9999999999999999'])
+    assert.equal((await replay(host, seq)).status, 400, seq);
+  for (const seq of ['1&seq=2', '1&at=now']) assert.equal((await replay(host, seq)).status, 404, `seq=${seq}`);
+  assert.equal((await host.server.post('/x/time/replay/shop', '')).status, 400);
+  for (const seq of [at + 1, 1e9]) {
+    const { status, answer } = await replay(host, seq);
+    assert.equal(status, 404);
+    assert.match(answer.message ?? '', new RegExp(`its newest message is seq:${at}$`));
+  }
+  const first = await replay(host, 1);
+  assert.equal(first.status, 404);
+  assert.match(first.answer.message ?? '', /begins with seq:\d+.*the state before seq:1 is not kept/);
+  assert.equal((await host.server.post(`/x/time/restore/shop?to=seq:${at}`, '')).status, 200);
+  const restored = await replay(host, await newest(host));
+  assert.deepEqual(
+    [restored.status, restored.answer.message],
+    [400, `seq:${at + 1} cannot be replayed: a restore puts a state in place, and executes nothing`],
+  );
+  assert.equal((await replay(host, await sent(host, 'add', [{ book: '1' }]))).answer.exact, true);
+  const deleted = await host.server.fetch('/actors/shop?force=true', { method: 'DELETE' });
+  assert.equal(deleted.status, 200);
+  assert.equal((await replay(host, at)).status, 404);
+});
+
+/** Changes the note of the newest message in the files of a server that does not run. */
+async function mutate(deployment: Deployment, id: Uint8Array, change: (note: Note) => Note): Promise<void> {
+  const folder = join(deployment.folder, 'state', 'timeline', Buffer.from(id).toString('hex'));
+  const [name = ''] = (await readdir(folder))
+    .filter((each) => each.endsWith('.tl'))
+    .toSorted()
+    .slice(-1);
+  const bytes = await readFile(join(folder, name));
+  let at = FILE_HEAD.length;
+  let last: number | undefined;
+  while (at < bytes.length) {
+    const frame = readTimelineFrame(bytes, at);
+    assert.ok(typeof frame !== 'string');
+    if (frame.kind === FRAME.message) last = at;
+    at = frame.end;
+  }
+  assert.ok(last !== undefined);
+  const frame = readTimelineFrame(bytes, last);
+  assert.ok(typeof frame !== 'string');
+  const note = encodeNote(idOfNote(frame.note), change(decodeNote(frame.note)));
+  assert.equal(note.length, frame.note.length);
+  bytes.set(note, last + 36);
+  bytes.writeUInt32LE(crc32(bytes.subarray(last + 8, frame.end)), last + 4);
+  await writeFile(join(folder, name), bytes);
+}
+
+test('a record that is not what happened is told with the first difference, and counted', async (t) => {
+  const { deployment } = await started(t);
+  const changes: readonly (readonly [what: RegExp, change: (note: Note) => Note])[] = [
+    [/^instructions$/, (note) => ({ ...note, instructions: note.instructions + 1 })],
+    [/^cycles$/, (note) => ({ ...note, charge: note.charge - 1 })],
+    [/^outcome$/, (note) => ({ ...note, outcome: 'trap' })],
+    // Another argument of the same length: the heap has what was added.
+    [/^(heap at byte \d+|instructions)$/, (note) => ({ ...note, argument: flipped(note.argument) })],
+    // Same length, but another method.
+    [/^(outcome|instructions)$/, (note) => ({ ...note, method: 'now' })],
+  ];
+  for (const [what, change] of changes) {
+    const at = await sent(deployment.host, 'add', [{ book: '3' }]);
+    const { id } = await deployment.host.find('shop');
+    assert.equal((await replay(deployment.host, at)).answer.exact, true);
+    await deployment.stop();
+    await mutate(deployment, id, change);
+    await deployment.start();
+    const { status, answer } = await replay(deployment.host, at);
+    assert.deepEqual([status, answer.exact], [200, false], JSON.stringify(answer));
+    assert.match(answer.difference?.what ?? '', what);
+    assert.notEqual(answer.difference?.was, answer.difference?.is);
+    assert.equal(await metric(deployment.host, 'svc_replay_mismatch_total'), 1);
+  }
+});
+
+function flipped(argument: Uint8Array): Uint8Array {
+  const other = new Uint8Array(argument);
+  other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
+  return other;
+}
