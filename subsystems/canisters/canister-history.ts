@@ -3,7 +3,7 @@
  *
  * An entry is made for every message, so making it must cost next to nothing, and there may be 10,000 canisters.
  * Numbers go into a row of a Float64Array, the bytes of caller, argument and reply into a slot of a Uint8Array; of
- * objects only the method's name (shared by all messages of that method) and the words of a failure are referred to.
+ * objects only the method's name (shared by all messages of that method) and what is told of a failure are referred to.
  * Nothing is allocated once the ring has its size. Texts are made when somebody reads: about 110 bytes an entry until
  * then, instead of 700.
  *
@@ -19,6 +19,8 @@ import { NO_BYTES } from '../bytes/index.ts';
 
 /** Characters of a failure's message that are kept. */
 const MESSAGE_CHARACTERS_MAX = 500;
+/** More than 32 names have. */
+const STACK_CHARACTERS_MAX = 8_192;
 const PRINCIPAL_BYTES_MAX = 29;
 const SLOT_BYTES_MIN = 32;
 /** Bytes of a reply that are kept. */
@@ -68,6 +70,11 @@ export interface EndedMessage {
   readonly trace: MessageTrace;
 }
 
+interface Failure {
+  readonly message: string;
+  readonly stack: string | undefined;
+}
+
 export class CanisterHistory implements BudgetMember {
   readonly #entriesMax: number;
   readonly #budget: SharedBudget;
@@ -76,9 +83,9 @@ export class CanisterHistory implements BudgetMember {
   #slots = NO_BYTES;
   #slotBytes = SLOT_BYTES_MIN;
   #methods: string[] = [];
-  #messages: (string | undefined)[] = [];
-  /** Characters of all messages. */
-  #messageCharacters = 0;
+  #failures: (Failure | undefined)[] = [];
+  /** Characters of all failures. */
+  #failureCharacters = 0;
   /** Index of the oldest entry. */
   #oldest = 0;
   #count = 0;
@@ -140,17 +147,16 @@ export class CanisterHistory implements BudgetMember {
     const toReply = toArgument + kept;
     for (let from = 0; from < replyBytes; from++) slots[toReply + from] = reply[from] ?? 0;
     this.#methods[place] = method;
-    const hasMessage = !isReply || this.#messages[place] !== undefined;
-    if (hasMessage) this.#putMessage(place, isReply ? undefined : outcome.message);
+    const hasFailure = !isReply || this.#failures[place] !== undefined;
+    if (hasFailure) this.#putFailure(place, isReply ? undefined : failureOf(outcome));
     // Last: if this is too much for all together, it may be this one that has to give something up.
-    if (isTight || hasMessage) this.#tell();
+    if (isTight || hasFailure) this.#tell();
     return seq;
   }
 
-  #putMessage(place: number, message: string | undefined): void {
-    const kept = message === undefined ? undefined : withoutParent(message, MESSAGE_CHARACTERS_MAX);
-    this.#messageCharacters += (kept?.length ?? 0) - (this.#messages[place]?.length ?? 0);
-    this.#messages[place] = kept;
+  #putFailure(place: number, failure: Failure | undefined): void {
+    this.#failureCharacters += charactersOf(failure) - charactersOf(this.#failures[place]);
+    this.#failures[place] = failure;
   }
 
   /** Yields the entries behind `after` that there are now; one that goes while somebody reads is left out. */
@@ -174,6 +180,7 @@ export class CanisterHistory implements BudgetMember {
     const argumentFrom = from + callerBytes;
     const replyFrom = argumentFrom + Math.min(argumentBytes, NOTED_ARGUMENT_BYTES_MAX);
     const replyNumber = packed >> 20;
+    const failure = this.#failures[place];
     return {
       seq,
       timeMs: number(ROW.timeMs),
@@ -184,7 +191,8 @@ export class CanisterHistory implements BudgetMember {
       argumentBytes,
       outcome: at(OUTCOMES, (packed >> 5) & 31, 'outcome'),
       code: code === 0 ? undefined : (code as RejectCode),
-      message: this.#messages[place],
+      message: failure?.message,
+      stack: failure?.stack,
       instructions: number(ROW.instructions),
       cycles: number(ROW.cycles),
       ms: number(ROW.ms),
@@ -243,7 +251,7 @@ export class CanisterHistory implements BudgetMember {
   /** Moves the newest entries to a ring of another size, whose slots take what they have. */
   #layOut(capacity: number, slotBytesMin: number, kept: number): void {
     const from = { rows: this.#rows, slots: this.#slots, slotBytes: this.#slotBytes, methods: this.#methods };
-    const messages = this.#messages;
+    const failures = this.#failures;
     const fromAt = (index: number): number =>
       (this.#oldest + this.#count - kept + index) % Math.max(1, from.methods.length);
     const usedOf = (place: number): number => {
@@ -259,16 +267,15 @@ export class CanisterHistory implements BudgetMember {
     this.#rows = capacity === 0 ? NO_ROWS : new Float64Array(capacity * ROW_LENGTH);
     this.#slots = capacity === 0 ? NO_BYTES : new Uint8Array(capacity * slotBytes);
     this.#methods = Array.from({ length: capacity }, () => '');
-    this.#messages = Array.from({ length: capacity });
-    this.#messageCharacters = 0;
+    this.#failures = Array.from({ length: capacity });
+    this.#failureCharacters = 0;
     for (let index = 0; index < kept; index++) {
       const place = fromAt(index);
       this.#rows.set(from.rows.subarray(place * ROW_LENGTH, (place + 1) * ROW_LENGTH), index * ROW_LENGTH);
       const slot = place * from.slotBytes;
       this.#slots.set(from.slots.subarray(slot, slot + usedOf(place)), index * slotBytes);
       this.#methods[index] = at(from.methods, place, 'method');
-      this.#messages[index] = messages[place];
-      this.#messageCharacters += messages[place]?.length ?? 0;
+      this.#putFailure(index, failures[place]);
     }
     this.#slotBytes = slotBytes;
     this.#oldest = 0;
@@ -281,7 +288,7 @@ export class CanisterHistory implements BudgetMember {
       this.#rows.byteLength +
       this.#slots.byteLength +
       this.#capacity * 16 +
-      this.#messageCharacters * 2;
+      this.#failureCharacters * 2;
     const more = bytes - this.#bytesTold;
     this.#bytesTold = bytes;
     if (more !== 0) this.#budget.changed(more);
@@ -299,6 +306,17 @@ function ancestryOf({ number, cause, root }: MessageTrace): number {
 function traceOf(number: number, ancestry: number): MessageTrace {
   if (ancestry === 0) return { number, cause: 0, root: number };
   return { number, cause: number - Math.floor(ancestry / DISTANCE_MAX), root: number - (ancestry % DISTANCE_MAX) };
+}
+
+function failureOf({ message, stack }: Exclude<Outcome, { readonly kind: 'reply' }>): Failure {
+  return {
+    message: withoutParent(message, MESSAGE_CHARACTERS_MAX),
+    stack: stack && withoutParent(stack, STACK_CHARACTERS_MAX),
+  };
+}
+
+function charactersOf(failure: Failure | undefined): number {
+  return failure === undefined ? 0 : failure.message.length + (failure.stack?.length ?? 0);
 }
 
 /** The text, or its beginning, as a string of its own: a part of one refers to the whole. */

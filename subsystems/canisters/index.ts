@@ -109,9 +109,10 @@ export interface HistoryEntry {
   readonly argument: Uint8Array;
   readonly argumentBytes: number;
   readonly outcome: HistoryOutcome;
-  /** Undefined for a reply. */
+  /** Undefined for a reply; the stack is as `StepFault` has it. */
   readonly code: RejectCode | undefined;
   readonly message: string | undefined;
+  readonly stack: string | undefined;
   readonly instructions: number;
   readonly cycles: number;
   /** From its coming to its end. */
@@ -258,7 +259,6 @@ export interface CanisterWatcher {
    * A message has been executed and kept, or the status or the balance is another: queries may answer something else.
    */
   changed(): void;
-  /** Called when the canister has other code. */
   codeChanged(): void;
   /** Called when other methods are open than before. */
   openMethodsChanged?(): void;

@@ -19,6 +19,8 @@ export type Outcome = {
       readonly kind: 'reject' | 'trap' | 'limit' | 'noReply' | 'outOfCycles' | 'unavailable';
       readonly code: RejectCode;
       readonly message: string;
+      /** As `StepFault` has it. */
+      readonly stack?: string | undefined;
     }
 );
 

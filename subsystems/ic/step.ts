@@ -110,6 +110,8 @@ export interface StepFault {
   readonly kind: 'trap' | 'calledTrap' | 'noCallback' | 'limit' | 'outOfCycles' | 'unavailable';
   readonly code: RejectCode;
   readonly message: string;
+  /** Functions of the canister that were open, innermost first, one a line, at most 32; undefined: none was. */
+  readonly stack?: string | undefined;
 }
 
 /** Returns the kind of outcome that the fault has for the caller. */

@@ -13,6 +13,7 @@ import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL } from './abi/index.ts';
 import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import { unsigned } from './assembler.ts';
+import { functionNames } from './function-names.ts';
 import type { FuelGlobals } from './metering/fuel.ts';
 import type { FunctionTypes } from './function-types.ts';
 import { roomType } from './journal/growth.ts';
@@ -83,6 +84,7 @@ export function encodeModule(input: EncodeInput): Uint8Array {
   if (input.hints.length > 0) section(out, SECTION.CUSTOM, branchHints(input.hints));
   code(out, input);
   if (module.hasDataCount) section(out, SECTION.DATA, data(module));
+  section(out, SECTION.CUSTOM, functionNames(module, input.callable));
   return out.written().slice();
 }
 

@@ -28,6 +28,7 @@ import {
   type RejectCode,
   type Response,
   type Step,
+  type StepFault,
   principalToText,
   TurnOfCalls,
   THREAD_STOPPED_TEXT,
@@ -230,16 +231,22 @@ export class Calls {
     }
   }
 
-  #answer(context: CallContext, response: Response, kind: Outcome['kind'] | undefined): void {
+  #answer(
+    context: CallContext,
+    response: Response,
+    kind: Outcome['kind'] | undefined,
+    stack?: StepFault['stack'],
+  ): void {
     context.hasAnswered = true;
     const refunded = context.cyclesAvailable;
     context.cyclesAvailable = 0n;
     const { origin } = context;
-    if (origin.kind === 'ingress') this.#needs.intake.answer(context, origin, outcomeOf(context, response, kind));
+    if (origin.kind === 'ingress')
+      this.#needs.intake.answer(context, origin, outcomeOf(context, response, kind, stack));
     else if (origin.kind === 'canister') {
       const { canister, note } = context;
       if (note !== undefined)
-        this.#needs.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind));
+        this.#needs.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind, stack));
       this.#respond(origin.call, response, refunded);
     }
     // A query has no business left; what it still waits for is dropped.
@@ -266,8 +273,8 @@ export class Calls {
   #answerFor(context: CallContext): void {
     const { fault } = context;
     if (fault !== undefined) {
-      const { code, message, kind } = fault;
-      this.#answer(context, { kind: 'reject', code, message }, outcomeKindOf(kind));
+      const { code, message } = fault;
+      this.#answer(context, { kind: 'reject', code, message }, outcomeKindOf(fault.kind), fault.stack);
       return;
     }
     const message = `Canister ${principalToText(context.canister.id)} did not reply to the call`;
@@ -462,9 +469,13 @@ export function standingRefusal(canister: ScheduledCanister, isTransform = false
   return undefined;
 }
 
-function outcomeOf(context: CallContext, response: Response, kind: Outcome['kind'] | undefined): Outcome {
-  const { instructions, charge } = context;
+function outcomeOf(
+  { instructions, charge }: CallContext,
+  response: Response,
+  kind: Outcome['kind'] | undefined,
+  stack: StepFault['stack'],
+): Outcome {
   if (response.kind === 'reply') return { kind: 'reply', data: response.data, instructions, charge };
   const { code, message } = response;
-  return { kind: kind === undefined || kind === 'reply' ? 'reject' : kind, code, message, instructions, charge };
+  return { kind: kind === undefined || kind === 'reply' ? 'reject' : kind, code, message, stack, instructions, charge };
 }

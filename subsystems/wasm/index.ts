@@ -8,7 +8,7 @@ export { BLOCK_TYPE_EMPTY, decodeBody, InstructionBuffer } from './instructions.
 export { typeOfFunction, VALUE_TYPE } from './module.ts';
 export type { ConstantExpression, ElementSegment, FunctionType, Global, ValueType, WasmModule } from './module.ts';
 export { MISC, OP, OPCODE_COUNT, opcodeName, POPS, PUSHES, SIMD, STORE_BYTES } from './opcodes.ts';
-export { describeFunction } from './names.ts';
+export { describeFunction, namesInSection } from './names.ts';
 export { hex, refusal } from './refusal.ts';
 export { dataFits, elementsFit, segmentTraps } from './segment-bounds.ts';
 export type { SegmentTraps } from './segment-bounds.ts';

@@ -33,6 +33,21 @@ function nameInSection(module: WasmModule, functionIndex: number): string | unde
   return undefined;
 }
 
+/** Returns what the name section tells by function index, up to the first entry that is malformed. */
+export function namesInSection(module: WasmModule): ReadonlyMap<number, string> {
+  const names = new Map<number, string>();
+  try {
+    const r = functionNames(module);
+    for (let count = r?.u32() ?? 0; r !== undefined && count > 0; count--) {
+      const index = r.u32();
+      names.set(index, r.name());
+    }
+  } catch {
+    // The entries before it are as good as they were.
+  }
+  return names;
+}
+
 /** Size of the functions' names in the name section. */
 export function functionNameBytes(module: WasmModule): number {
   try {

@@ -414,6 +414,13 @@ function wire(): string[] {
   written['call without limit'] = () => writeCall(producer, port, { ...call, timeoutSeconds: undefined });
   written['step with an answer'] = () => writeStep(producer, port, { ...about, step, balance: undefined });
   written['step with a fault'] = () => writeStep(producer, port, { ...about, step: faulty, balance: LARGE });
+  const { fault } = faulty;
+  written['step with a fault and its stack'] = () =>
+    writeStep(producer, port, {
+      ...about,
+      step: { ...faulty, fault: { ...fault, stack: 'inner\nouter' } },
+      balance: LARGE,
+    });
   written['task: update of a canister'] = () =>
     writeTask(producer, port, {
       nowMs: 1.5,

@@ -265,22 +265,27 @@ export class EngineRuntime {
    * is the execution's limit; `isPoor` is true if the balance paid for no more.
    */
   explain(fault: Fault, instructionLimit: number, isPoor: boolean): StepFault {
-    const { debug } = this.execution;
+    const { stack } = fault;
     if (fault.kind === 'limit' && isPoor) {
       const message = `the canister is out of cycles: its balance paid for ${instructionLimit} instructions, which the message used up`;
-      debug.conclude(message);
-      return { kind: 'outOfCycles', code: REJECT_CODE.SYS_TRANSIENT, message };
+      return this.#concluded({ kind: 'outOfCycles', code: REJECT_CODE.SYS_TRANSIENT, message, stack });
     }
     if (fault.kind === 'limit') {
       const message = `Canister exceeded the limit of ${instructionLimit} instructions for single message execution.`;
-      debug.conclude(message);
-      return { kind: 'limit', code: REJECT_CODE.CANISTER_ERROR, message };
+      return this.#concluded({ kind: 'limit', code: REJECT_CODE.CANISTER_ERROR, message, stack });
     }
     const { kind, message } = fault;
     if (kind === 'noCallback') return { kind, code: REJECT_CODE.CANISTER_ERROR, message };
     if (kind === 'host') this.#reportBug(message, fault.cause);
-    debug.conclude(message, fault.record);
-    return { kind: kind === 'calledTrap' ? kind : 'trap', code: REJECT_CODE.CANISTER_ERROR, message };
+    const told = kind === 'calledTrap' ? kind : 'trap';
+    return this.#concluded({ kind: told, code: REJECT_CODE.CANISTER_ERROR, message, stack }, fault.record);
+  }
+
+  #concluded(fault: StepFault, record?: string): StepFault {
+    const { message, stack } = fault;
+    // The words of the Internet Computer.
+    this.execution.debug.conclude(stack === undefined ? message : `${message}\nCanister Backtrace:\n${stack}`, record);
+    return fault;
   }
 
   /** Ends an execution that has been undone and will begin again elsewhere: nothing is told of it. */

@@ -4,6 +4,7 @@
  */
 import { messageOf } from '../../../kernel/index.ts';
 import { STOP } from '../../instrument/abi/index.ts';
+import { openFunctions } from './wasm-stack.ts';
 
 /** Reason why an execution ended without returning. A value: nobody has to catch it. */
 export interface Fault {
@@ -19,6 +20,8 @@ export interface Fault {
    * Text for the canister's log; undefined: none. The replica has records of traps alone, not of limits and contracts.
    */
   readonly record?: string;
+  /** Functions of the guest that were open, innermost first, one a line; undefined: none of its code was to blame. */
+  readonly stack?: string | undefined;
   /** For `host`: the error that was thrown. */
   readonly cause?: unknown;
 }
@@ -101,4 +104,11 @@ export function faultOf(error: unknown, stop: number): Fault {
   // V8 ran out of its own stack. The budget should have tripped first, but it is the canister's recursion all the same.
   if (error instanceof RangeError && /call stack/.test(error.message)) return STACK_OVERFLOW;
   return { kind: 'host', message: `internal error: ${messageOf(error)}`, cause: error };
+}
+
+/** Returns the fault with what the host adds to its message, and with the guest's stack. */
+export function toldFault(fault: Fault, error: unknown, note: string): Fault {
+  const told = note === '' ? fault : { ...fault, message: fault.message + note };
+  const stack = told.kind === 'long' || told.kind === 'host' ? undefined : openFunctions(error);
+  return stack === undefined ? told : { ...told, stack };
 }

@@ -32,7 +32,7 @@ import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, release, type StoredPages } from '../../storage/index.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
 import type { PageSet } from '../memory/page-set.ts';
-import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.ts';
+import { type Fault, faultOf, type HostTrap, OutOfInstructions, toldFault } from './fault.ts';
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
@@ -452,8 +452,7 @@ export class Instance {
     this.#wasm.settle();
     const fault = faultOf(error, this.#control.stop);
     if (fault.kind === 'limit') this.#isExhausted = true;
-    const note = this.#control.message.faulted(this.instructionsUsed());
-    return note === '' ? fault : { ...fault, message: fault.message + note };
+    return toldFault(fault, error, this.#control.message.faulted(this.instructionsUsed()));
   }
 
   /** Ends the message as in its first execution, when there was no memory left for it. */

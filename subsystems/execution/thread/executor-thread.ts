@@ -40,6 +40,7 @@ import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-bo
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapPoolLimits } from '../memory/heap-pool.ts';
 import { heapsMade } from '../engine/instance.ts';
+import { allowStacks } from '../engine/wasm-stack.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
@@ -265,6 +266,7 @@ export class ExecutorThread {
       }
     }
     this.#lookedMs = nowMs;
+    allowStacks(nowMs);
   }
 
   /** Writes down the thread's memory by kind. */

@@ -138,6 +138,9 @@ const IS_ACCEPTED = 4;
 const HAS_ACCEPTED_CYCLES = 8;
 /** Before the reply stands where it is stored. */
 const IS_REPLY_STORED = 16;
+/** Behind a fault's message stand a NUL and its stack. */
+const HAS_STACK = 32;
+const STACK_BEGIN = '\0';
 const FAULTS = [
   undefined,
   'trap',
@@ -169,7 +172,7 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: Written
   const { step, balance } = record;
   const { fault, answer } = step;
   let data: Uint8Array = NO_BYTES;
-  if (fault !== undefined) data = encoder.encode(fault.message);
+  if (fault !== undefined) data = encoder.encode(faultText(fault));
   else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
   const storedAs = (answer?.kind === 'reply' && answer.storedAs) || NO_BYTES;
   const at = ring.reserve(STEP, S.DATA + storedAs.length + inlineBytes(data));
@@ -183,6 +186,7 @@ export function writeStep(ring: RingProducer, port: MessagePort, record: Written
   floats[(at + S.INSTANT) >> 3] = record.instantMs;
   floats[(at + S.LOGGED) >> 3] = record.loggedInstructions;
   let flags = step.isAccepted ? IS_ACCEPTED : 0;
+  if (fault?.stack !== undefined) flags |= HAS_STACK;
   if (storedAs.length > 0) {
     flags |= IS_REPLY_STORED;
     copyInto(ring.bytes, at + S.DATA, storedAs);
@@ -224,7 +228,9 @@ export function readStep(ring: RingConsumer, port: MessagePort, at: number, befo
   const answerKind = ANSWERS[word(S.ANSWER)];
   const code = rejectCodeOf(word(S.CODE));
   const fault: StepFault | undefined =
-    faultKind === undefined ? undefined : { kind: faultKind, code, message: decoder.decode(data) };
+    faultKind === undefined
+      ? undefined
+      : { kind: faultKind, code, ...faultTexts(decoder.decode(data), (flags & HAS_STACK) !== 0) };
   let answer: Response | undefined;
   if (answerKind === 'reply' && storedBytes > 0)
     answer = { kind: 'reply', data, storedAs: ring.bytes.slice(at + S.DATA, dataAt) };
@@ -254,4 +260,15 @@ export function readStep(ring: RingConsumer, port: MessagePort, at: number, befo
       charge: float(S.CHARGE),
     },
   };
+}
+
+function faultText({ message, stack }: StepFault): string {
+  return stack === undefined ? message : `${message}${STACK_BEGIN}${stack}`;
+}
+
+/** A message may have a NUL of its own, and the name of a function has none. */
+function faultTexts(text: string, hasStack: boolean): Pick<StepFault, 'message' | 'stack'> {
+  if (!hasStack) return { message: text };
+  const at = text.lastIndexOf(STACK_BEGIN);
+  return { message: text.slice(0, at), stack: text.slice(at + 1) };
 }

@@ -65,7 +65,7 @@ interface EntryTexts {
 
 /** Returns an entry as clients see it. */
 export function shownEntry(entry: HistoryEntry, { codec, canisters }: EntryTexts): Readonly<Record<string, unknown>> {
-  const { seq, timeMs, kind, method, caller, outcome, code, message, instructions, cycles, ms } = entry;
+  const { seq, timeMs, kind, method, caller, outcome, code, message, stack, instructions, cycles, ms } = entry;
   const { number, cause, root } = entry.trace;
   const hasReply = outcome === 'reply' && !REPLY_LESS.has(kind);
   return {
@@ -82,6 +82,7 @@ export function shownEntry(entry: HistoryEntry, { codec, canisters }: EntryTexts
     outcome: OUTCOME_WORDS[outcome],
     code: code ?? null,
     message: message ?? null,
+    stack: stack?.split('\n') ?? null,
     instructions,
     cycles,
     ms: Math.round(ms * 1000) / 1000,

@@ -51,6 +51,8 @@ export interface HistoryEntry {
   readonly outcome: string;
   readonly code?: number | null;
   readonly message?: string | null;
+  /** Functions that were open when a message failed, innermost first. */
+  readonly stack?: readonly string[] | null;
   readonly instructions: number | string;
   readonly cycles: number | string;
   readonly ms: number;

@@ -211,6 +211,12 @@ function Details({ entry, names, nameOf, actor, api, types }: Omit<EntryProps, '
             <dd>{inertText(entry.message, { hasLines: true })}</dd>
           </>
         )}
+        {entry.stack?.length && (
+          <>
+            <dt>Stack</dt>
+            <dd class="mono">{inertText(entry.stack.join('\n'), { hasLines: true })}</dd>
+          </>
+        )}
         <dt>Caller</dt>
         <dd class="mono">
           {caller !== undefined && (

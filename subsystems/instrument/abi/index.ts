@@ -44,7 +44,7 @@ import type { SegmentTraps } from '../../wasm/index.ts';
 export { messageStackBytes, threadStackMb } from './stack-bytes.ts';
 
 /** Increased whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 119;
+export const INSTRUMENTER_VERSION = 120;
 
 /**
  * Bytes saved beyond the end of a touched page, so that one test covers stores up to this distance after the tested

@@ -85,7 +85,7 @@ for (const persistence of PERSISTENCE) {
       assert.equal(await trapsOf(host, a), 0);
       assert.match(
         (await host.server.get(`/logs/${b.name}`)).body,
-        /^Canister called `ic0.trap` with message: 'boom'\n$/,
+        /^Canister called `ic0.trap` with message: 'boom'\nCanister Backtrace:\n(ic_trap\n)?trap\n\$lambda\nnotifyBoom\n$/,
       );
       assert.equal(await trapsOf(host, b), 1);
     });

@@ -269,13 +269,14 @@ for (const storage of ['in memory', 'with --state', 'with --state, of its log al
     await expectLines((lines) => {
       assert.equal(lines[0], 'unread', 'what was unread is still there');
       const rest = lines.slice(1).filter((line) => !line.startsWith('murmur'));
-      assert.deepEqual(rest, ['packing', 'falling', logs[2]]);
+      // The last entry has the stack in lines of its own.
+      assert.equal(rest.join('\n'), logs.join('\n'));
     });
 
     await host.call(actor, 'say', ['unread again']);
     const reinstalled = logsOf(await host.server.post(`/install/${actor.name}?mode=reinstall`, dies));
     assert.deepEqual([reinstalled.length, reinstalled[0]], [2, 'born']);
-    await expectLines((lines) => assert.deepEqual(lines, ['unread again', ...reinstalled]));
+    await expectLines((lines) => assert.equal(lines.join('\n'), ['unread again', ...reinstalled].join('\n')));
 
     // No hook has run.
     await host.call(actor, 'say', ['and again']);

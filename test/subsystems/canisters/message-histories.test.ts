@@ -36,7 +36,7 @@ suite('histories', () => {
     histories.add(
       7,
       { ...ended('greet', argument.slice(0, 256), caller), argumentBytes: 1000, kind: 'call' },
-      { kind: 'trap', code: 5, message: 'boom', instructions: 2 ** 40, charge: 2 ** 45 },
+      { kind: 'trap', code: 5, message: 'boom', stack: 'inner\nouter', instructions: 2 ** 40, charge: 2 ** 45 },
       1001.5,
     );
     assert.deepEqual(entriesOf(histories, 7), [
@@ -51,6 +51,7 @@ suite('histories', () => {
         outcome: 'trap',
         code: 5,
         message: 'boom',
+        stack: 'inner\nouter',
         instructions: 2 ** 40,
         cycles: 2 ** 45,
         ms: 1.5,

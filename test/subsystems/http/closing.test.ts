@@ -153,6 +153,7 @@ suite('opening and closing', () => {
       outcome: 'reject',
       code: 4,
       message: 'x'.repeat(10_000),
+      stack: undefined,
       instructions: 0,
       cycles: 0,
       ms: 0,

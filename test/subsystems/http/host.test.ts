@@ -35,6 +35,7 @@ function failed(seq: number, method: string): HistoryEntry {
     outcome: 'trap',
     code: 5,
     message: 'boom',
+    stack: 'inner\nouter',
     instructions: 1,
     cycles: 1,
     ms: 1,

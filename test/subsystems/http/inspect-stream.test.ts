@@ -58,6 +58,7 @@ function entry(seq: number): HistoryEntry {
     outcome: 'reply',
     code: undefined,
     message: undefined,
+    stack: undefined,
     instructions: 1,
     cycles: 1,
     ms: 1,

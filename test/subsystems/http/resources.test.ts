@@ -262,6 +262,7 @@ suite('resources', () => {
       outcome: 'reply' as const,
       code: undefined,
       message: undefined,
+      stack: undefined,
       instructions: 10,
       cycles: 590_004,
       ms: 1.23456,
@@ -272,7 +273,16 @@ suite('resources', () => {
     const argument = Buffer.from([0xff, 0]);
     canisters.resolve('counter').history = [
       entry,
-      { ...entry, seq: 9, argument, argumentBytes: 2, outcome: 'outOfCycles', code: 2, message: 'dry' },
+      {
+        ...entry,
+        seq: 9,
+        argument,
+        argumentBytes: 2,
+        outcome: 'outOfCycles',
+        code: 2,
+        message: 'dry',
+        stack: 'inner\nouter',
+      },
       { ...entry, seq: 10, argument, argumentBytes: 300, outcome: 'noReply', code: 5, message: 'silent' },
     ];
     const answer = await send(origin, 'GET', '/history/counter');
@@ -289,6 +299,7 @@ suite('resources', () => {
         outcome: 'reply',
         code: null,
         message: null,
+        stack: null,
         ...numbers,
       },
       {
@@ -300,6 +311,7 @@ suite('resources', () => {
         outcome: 'out_of_cycles',
         code: 2,
         message: 'dry',
+        stack: ['inner', 'outer'],
         ...numbers,
       },
       {
@@ -311,6 +323,7 @@ suite('resources', () => {
         outcome: 'reject',
         code: 5,
         message: 'silent',
+        stack: null,
         ...numbers,
       },
     ]);
