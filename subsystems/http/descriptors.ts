@@ -47,12 +47,15 @@ export function connectionBound(descriptors: Descriptors, connections: number): 
   };
 }
 
+/** Read once a process: the system's report takes milliseconds. */
+let knownLimit: number | undefined;
+
 /**
  * Returns the descriptors as the system tells them. The limit is the one in force: Node raises the soft limit to the
  * hard one when it starts, so `ulimit -n` of the shell may say less.
  */
 export function systemDescriptors(): Descriptors {
-  return { limit: limitInForce(), inUse: countOpen };
+  return { limit: (knownLimit ??= limitInForce()), inUse: countOpen };
 }
 
 function limitInForce(): number {
