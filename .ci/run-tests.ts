@@ -16,7 +16,11 @@ import type { FailedTest } from './failed-tests.ts';
 const FILES_MAX = 3;
 /** Files at once: on two cores, with two, a third of the time was spent waiting. */
 const CONCURRENCY = 3;
-const OPTIONS = ['--test', '--test-reporter=spec'];
+const OPTIONS = [
+  `--import=${new URL('./untracked-promises.js', import.meta.url).href}`,
+  '--test',
+  '--test-reporter=spec',
+];
 const REPORTER = fileURLToPath(new URL('./failed-tests.ts', import.meta.url));
 
 /** Runs the tests with at most that many files at once; tells exit code and failed tests. */

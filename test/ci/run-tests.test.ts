@@ -15,6 +15,7 @@ const BODIES = {
   passes: '',
   'fails at first': `assert.ok(ran > 0, 'the first time');`,
   fails: `assert.fail('each time');`,
+  'leaves an error behind': `void Promise.resolve().then(() => { throw new Error('nobody awaits this'); });`,
 } as const;
 
 /** Runs such files; returns how often each ran, the exit code and what was printed. */
@@ -67,6 +68,12 @@ test('a test that fails beside others and passes alone is told, and only its fil
 test('a test that fails alone as well fails the run', async () => {
   const { code, runs } = await runFiles([passes, atFirst, fails]);
   assert.deepEqual([code, runs], [1, [1, 2, 2]]);
+});
+
+test('an error that nobody awaits fails its file', async () => {
+  const { code, printed, runs } = await runFiles([passes, BODIES['leaves an error behind']]);
+  assert.deepEqual([code, runs, printed.includes(TOLD)], [1, [1, 2], true]);
+  assert.match(printed, /nobody awaits this/);
 });
 
 test('a file that cannot be loaded is one that fails', async () => {
