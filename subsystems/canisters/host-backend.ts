@@ -3,7 +3,7 @@
  * The management canister decides who may ask.
  */
 import { recordOf, type CanisterRecord } from './canister-record.ts';
-import { WASM_PAGE_BYTES, NS_PER_MS, type Outcome, type StepFault, hexOf } from '../ic/index.ts';
+import { WASM_PAGE_BYTES, timerMsOf, type Outcome, type StepFault, hexOf } from '../ic/index.ts';
 import { NEVER_ABORTED, ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type {
@@ -257,8 +257,4 @@ export class HostBackend implements ManagementBackend {
   logs(canister: HostedCanister): readonly CanisterLogRecord[] {
     return recordOf(canister).outputIfAny?.log.records ?? [];
   }
-}
-
-function timerMsOf(timerNs: bigint): number {
-  return timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS;
 }

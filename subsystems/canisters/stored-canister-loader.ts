@@ -1,5 +1,5 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
-import { areNumbersReached, LARGE_HEAP_BYTES, NS_PER_MS, WASM_PAGE_BYTES, hexOf } from '../ic/index.ts';
+import { areNumbersReached, LARGE_HEAP_BYTES, timerNsOf, WASM_PAGE_BYTES, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type {
   CanisterLifecycle,
@@ -16,8 +16,6 @@ import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
 import type { MessageHistories } from './message-histories.ts';
 import { NO_BYTES } from '../bytes/index.ts';
-
-const TIMER_NS_MAX = 2n ** 64n - 1n;
 
 /** A canister that is put to sleep and woken. */
 type StoredRecord = SpecifiedCanister &
@@ -171,7 +169,7 @@ export class StoredCanisterLoader implements Loader {
         status,
         heapBytesMax: settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
       },
-      timerNs: timerMs === undefined ? 0n : timerNsOf(timerMs),
+      timerNs: timerNsOf(timerMs ?? Number.POSITIVE_INFINITY),
       instantMs,
       heapBytes,
       stablePages: stableBytes / WASM_PAGE_BYTES,
@@ -179,12 +177,6 @@ export class StoredCanisterLoader implements Loader {
       openCalls: openCounts,
     };
   }
-}
-
-/** A deadline has 64 bits, and a double near the largest is one more. */
-function timerNsOf(timerMs: number): bigint {
-  const ns = BigInt(Math.round(timerMs * NS_PER_MS));
-  return ns > TIMER_NS_MAX ? TIMER_NS_MAX : ns;
 }
 
 function asStored(

@@ -220,13 +220,13 @@ function deadlineOf({ made: { timeoutSeconds } }: WaitingCall, instantMs: number
 }
 
 /**
- * Returns a waiting call with the context that a note has of its callback, for a copy that has not made the call. The
- * instructions of the call's context so far are not noted: 0.
+ * Returns a waiting call with the context that a note has of its callback, for a copy that has not made the call.
+ * `instructions`: those of the context so far, which are not noted.
  */
-export function notedCall({ caller, call }: Note, { callbacks }: NotedAnswer): WaitingCall {
+export function notedCall({ caller, call }: Note, { callbacks }: NotedAnswer, instructions: number): WaitingCall {
   const { deadlineNs = 0n, canAnswer = false, cyclesAvailable = 0n } = call ?? {};
   const told = { method: '', caller, deadlineNs, canAnswer, cyclesAvailable };
-  const context = { ...told, answers: undefined, instructions: 0, open: 1, fault: undefined };
+  const context = { ...told, answers: undefined, instructions, open: 1, fault: undefined };
   const sent = { callee: NO_BYTES, method: '', payload: NO_BYTES, cycles: 0n, timeoutSeconds: undefined };
   return { context, made: { ...sent, callbacks }, isPlayed: true, answer: undefined };
 }

@@ -4,4 +4,5 @@
  */
 export { ActorCopy } from './actor-copy.ts';
 export { CopyPlayer, isPlayable, notedCall, type Played, type WaitingCall } from './copy-player.ts';
+export { entriesFrom } from './recorded-messages.ts';
 export { endOf, type PlayedEnd } from './played-end.ts';

@@ -13,7 +13,7 @@ const LINES_MAX = 1_000;
 
 /** Returns a replay as clients get it (docs/time-travel.md, "Replay"). */
 export function replayJson(report: ReplayReport, codec: Previews): object {
-  const { entry, end, calls, timerNs, changedBytes, lines, verdict } = report;
+  const { entry, end, calls, timerNs, changedBytes, lines, verdict, earlier } = report;
   const { kind, method, caller } = entry.note;
   return {
     ...(verdict !== undefined && verdictJson(verdict)),
@@ -30,6 +30,7 @@ export function replayJson(report: ReplayReport, codec: Previews): object {
       bytes: changedBytes,
     },
     debug: lines.slice(0, LINES_MAX),
+    ...(earlier > 0 && { earlier }),
   };
 }
 

@@ -1,9 +1,9 @@
 /** The messages of a rehearsal: the last ones behind a state in which no call was open, all of the present code. */
-import type { Place, Timeline, TimelineEntry } from '../timeline/index.ts';
+import { entriesFrom } from '../copies/index.ts';
+import type { Place, Timeline } from '../timeline/index.ts';
 
 /** Messages that are looked through before the wanted ones, for a state without open calls. */
 const LOOKED_BACK_MAX = 1_000;
-const PAGE = 50;
 const ENDS_OF_CODE: ReadonlySet<string> = new Set(['install', 'reinstall', 'upgrade', 'restore', 'fork']);
 
 interface MessageSpan {
@@ -47,18 +47,4 @@ export async function spanOf(timeline: Entries, id: Uint8Array, messages: number
       ? `the timeline of the actor begins with seq:${reach.from.seq}`
       : `calls were open behind the messages before seq:${from}`;
   return { from, to, why };
-}
-
-/** Yields messages in order, from one number to another, both within. */
-export async function* entriesFrom(
-  timeline: Entries,
-  id: Uint8Array,
-  from: number,
-  to: number,
-): AsyncGenerator<TimelineEntry> {
-  for (let seq: number | undefined = from; seq !== undefined && seq <= to;) {
-    const page = await timeline.entries(id, { from: { kind: 'seq', seq }, to: undefined, limit: PAGE });
-    for (const entry of page.entries) if (entry.seq <= to) yield entry;
-    seq = page.next;
-  }
 }

@@ -3,7 +3,7 @@
  * they do. Main thread.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
-import { ActorCopy, CopyPlayer, endOf } from '../copies/index.ts';
+import { ActorCopy, CopyPlayer, endOf, entriesFrom } from '../copies/index.ts';
 import type { Execution } from '../execution/index.ts';
 import type { PastState, Timeline } from '../timeline/index.ts';
 import type {
@@ -17,7 +17,7 @@ import type {
   ReplayedMessages,
 } from './index.ts';
 import { judgeRehearsal, type RehearsalPolicy } from './judge-rehearsal.ts';
-import { entriesFrom, spanOf } from './message-span.ts';
+import { spanOf } from './message-span.ts';
 import { probe } from './probes.ts';
 import { SideBySide } from './side-by-side.ts';
 

@@ -51,6 +51,8 @@ export interface ReplayReport {
   readonly changedBytes: number;
   /** Lines that it printed. */
   readonly lines: readonly string[];
+  /** Messages before it that were played as well, for what is not recorded of a callback's call. */
+  readonly earlier: number;
   /** Undefined: the message was changed, so there is nothing to compare with. */
   readonly verdict: ReplayVerdict | undefined;
 }

@@ -21,12 +21,13 @@ export function refuseUnplayable({ entry: { note, seq }, after }: PastMessage): 
     throw none(`the ${kind} failed, and the module that was tried is not kept`);
 }
 
-/** Resolves as `ActorCopy` does. `to`: the code of a change. */
+/** Resolves as `ActorCopy` does. `to`: the code of a change; `instructions`: those of a callback's call before it. */
 export async function playNoted(
   copy: ActorCopy,
   id: Uint8Array,
   note: Note,
   to: ModuleInfo,
+  instructions: number,
 ): Promise<{ readonly end: PlayedEnd; readonly told: ToldStep }> {
   const change = changeOf(note, copy.module, to);
   if (change !== undefined) {
@@ -37,7 +38,7 @@ export async function playNoted(
   const answered = note.call?.answered;
   const { end, told } = await (answered === undefined
     ? player.play(note)
-    : player.answer(notedCall(note, answered), note, answered));
+    : player.answer(notedCall(note, answered, instructions), note, answered));
   if (told === undefined) throw new ServerError('invalid', 'replay-none', `nothing was executed: ${end.message ?? ''}`);
   return { end, told };
 }

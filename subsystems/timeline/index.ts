@@ -140,6 +140,11 @@ export interface PastState extends Place {
   readonly settings: PastSettings;
   /** When the timer was due, ms since 1970; Infinity: off. */
   readonly timerMs: number;
+  /**
+   * The same in ns, 0: off. What a message has set is some hundred ns off where it is stored, and an actor that has
+   * slept since knows what is stored: then both are there, the one that was set first.
+   */
+  readonly timersNs: readonly bigint[];
   readonly openCalls: number;
   readonly heapBytes: number;
   readonly stableBytes: number;

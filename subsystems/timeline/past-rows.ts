@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { PAGE_BYTES, sharedBytes } from '../bytes/index.ts';
 import { readIdentity, readNumbers, type StoredIdentity, type StoredNumbers } from '../canisters/stored/index.ts';
-import { factsAmong, NO_FACTS, NS_PER_MS, WASM_PAGE_BYTES } from '../ic/index.ts';
+import { factsAmong, NO_FACTS, timerMsOf, timerNsOf, WASM_PAGE_BYTES } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import { applyWriteBatch, type Family, ID_BYTES, META, type WriteBatchVisitor } from '../storage/index.ts';
 import type { Note, PastState, Place } from './index.ts';
@@ -29,6 +29,8 @@ export class PastRows implements WriteBatchVisitor {
   #numbers: StoredNumbers | undefined;
   #haveNumbersCome = false;
   #openCalls = 0;
+  /** The timer as the last note that has one says it; undefined: none has. */
+  #timerNs: bigint | undefined;
   /** True if the last operations had more than what a message changes: settings, or a memory as a whole. */
   isReplaced = false;
 
@@ -39,9 +41,12 @@ export class PastRows implements WriteBatchVisitor {
     applyWriteBatch(operations, this);
     if (note === undefined) return;
     this.#openCalls = note.openCalls;
+    // The timer is off before its hook begins.
+    const timerNs = note.timerNs ?? (note.kind === 'timer' ? 0n : undefined);
+    this.#timerNs = timerNs ?? this.#timerNs;
     const before = this.#numbers;
     if (this.#haveNumbersCome || before === undefined) return;
-    const { balance = before.balance - BigInt(Math.round(note.charge)), timerNs } = note;
+    const { balance = before.balance - BigInt(Math.round(note.charge)) } = note;
     this.#numbers = {
       ...before,
       balance,
@@ -120,6 +125,7 @@ export class PastRows implements WriteBatchVisitor {
       heapBytes,
       stableBytes,
       version: numbers.ofMessages.version,
+      timersNs: this.#timersNs(timerMs),
       openCalls: this.#openCalls,
       settings: this.#settings,
     };
@@ -134,6 +140,12 @@ export class PastRows implements WriteBatchVisitor {
     return [...(this.#pages.stable[copy] ?? [])]
       .filter(([number]) => (number + 1) * PAGE_BYTES <= stableBytes)
       .toSorted(([a], [b]) => a - b);
+  }
+
+  #timersNs(timerMs: number): readonly bigint[] {
+    const [told, stored] = [this.#timerNs, timerNsOf(timerMs)];
+    const isTold = told !== undefined && told !== stored && timerMsOf(told) === timerMs;
+    return isTold ? [told, stored] : [stored];
   }
 
   get #settings(): PastState['settings'] {
@@ -186,8 +198,4 @@ function copyOf(key: Uint8Array): 0 | 1 {
 
 function pageNumberOf(key: Uint8Array): number {
   return key.length < ID_BYTES + 4 ? 0 : Buffer.from(key.buffer, key.byteOffset).readUInt32BE(ID_BYTES);
-}
-
-function timerMsOf(timerNs: bigint): number {
-  return timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS;
 }
