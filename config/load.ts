@@ -292,9 +292,10 @@ function keptOf(
 ): Pick<ServerConfig, 'storage' | 'timeline'> {
   const isSynced = flags.fsync === 'always';
   const isTimed = flags.timeline > 0 && !disabled.has('timeline');
+  const version = `${options.version} (${options.build})`;
   return {
     storage: { directory, tables: flags.tables, isSynced, archive: archiveOf(flags, options), isTimed },
-    timeline: { seconds: flags.timeline, bytes: flags['timeline-bytes'], isSynced },
+    timeline: { seconds: flags.timeline, bytes: flags['timeline-bytes'], isSynced, version },
   };
 }
 

@@ -128,6 +128,8 @@ interface TimelineSection {
   readonly bytes: number;
   /** True if what the step log gives up has to be on the disk before. */
   readonly isSynced: boolean;
+  /** The server's version and build. */
+  readonly version: string;
 }
 
 interface SchedulerSection {

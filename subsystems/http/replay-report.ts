@@ -30,6 +30,7 @@ export function replayJson(report: ReplayReport, codec: Previews): object {
       bytes: changedBytes,
     },
     debug: lines.slice(0, LINES_MAX),
+    ...(lines.length > LINES_MAX && { moreLines: lines.length - LINES_MAX }),
     ...(earlier > 0 && { earlier }),
   };
 }

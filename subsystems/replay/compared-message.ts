@@ -71,9 +71,10 @@ function first(compared: readonly Compared[]): ReplayDifference | undefined {
 }
 
 /** Returns the reason why a difference may come from something else than the message; undefined: there is none. */
-function whyUnsure({ entry, before, after, isAlone }: PastMessage, what: string): string | undefined {
+function whyUnsure({ entry, before, after, isAlone, otherServer }: PastMessage, what: string): string | undefined {
   const { kind, upgrade, charge, balance } = entry.note;
   const isChangeOfCode = kind === 'install' || kind === 'reinstall' || kind === 'upgrade';
+  if (otherServer !== undefined) return `another server executed the message: ${otherServer}`;
   if (kind === 'upgrade' && upgrade === undefined)
     return 'an earlier version of svc noted the upgrade, and not whether the heap was kept';
   if (!isAlone && !isChangeOfCode)

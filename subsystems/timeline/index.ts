@@ -161,6 +161,8 @@ export interface PastMessage {
   readonly after: Omit<PastState, 'sha256'>;
   /** False if settings, or the whole state, were changed in the unit of the message as well: the states have that. */
   readonly isAlone: boolean;
+  /** Facts of the server that were others when the message was executed; undefined: it was one like this. */
+  readonly otherServer: string | undefined;
 }
 
 /** An actor, as the scheduler knows it. */

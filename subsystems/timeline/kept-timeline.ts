@@ -12,6 +12,7 @@ import type { ActorUnits, CommitPort } from '../storage/index.ts';
 import { JobThread } from '../threads/index.ts';
 import type { Note, NotedActor, PageAsked, PastMessage, PastState, Place, Timeline, TimelinePage } from './index.ts';
 import { encodeNote, NOTE_KEY } from './note.ts';
+import type { ServerFacts } from './known-servers.ts';
 import { NotingExecution } from './noting-execution.ts';
 import type { TimePoint } from './time-point.ts';
 import type { TimelineRequest, TimelineRequestKind, TimelineRequests } from './timeline-request.ts';
@@ -37,6 +38,7 @@ export class KeptTimeline implements Timeline {
   readonly isOn = true;
   readonly #needs: TimelineNeeds;
   readonly #bounds: TimelineBounds;
+  readonly #facts: ServerFacts;
   readonly #thread: JobThread<TimelineRequest, unknown>;
   #hasNoted = false;
   #moving: Promise<void> = Promise.resolve();
@@ -49,9 +51,11 @@ export class KeptTimeline implements Timeline {
   #figures: TimelineFigures = { bytes: 0, actors: 0, gaps: 0, oldestMs: Infinity };
   #timer: Disposable | undefined;
 
-  constructor(needs: TimelineNeeds, bounds: TimelineBounds) {
+  /** `facts`: those of this server. */
+  constructor(needs: TimelineNeeds, bounds: TimelineBounds, facts: ServerFacts) {
     this.#needs = needs;
     this.#bounds = bounds;
+    this.#facts = facts;
     this.#thread = new JobThread({
       name: 'timeline',
       script: new URL('./timeline-thread.ts', import.meta.url),
@@ -99,6 +103,8 @@ export class KeptTimeline implements Timeline {
   /** Begins, when the state is open. */
   start(): void {
     const { units, clock } = this.#needs;
+    const begin = { unit: units.durable, facts: this.#facts };
+    this.#moving = this.#guarded(() => this.#ask('begin', begin));
     units.onWaiting(() => void this.#move());
     units.onClosing(() => this.#close());
     this.#timer = clock.every(LOOK_MS, () => this.#look());

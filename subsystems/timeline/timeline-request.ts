@@ -1,6 +1,7 @@
 /** Requests to the timeline thread, and its answers. */
 import type { StoredImage } from '../storage/index.ts';
 import type { PageAsked, PastMessage, PastState, Place, TimelinePage } from './index.ts';
+import type { ServerFacts } from './known-servers.ts';
 import type { TimePoint } from './time-point.ts';
 import type { Taken, TimelineBounds, TimelineFigures } from './timeline-store.ts';
 
@@ -11,6 +12,8 @@ interface AskedOf {
 
 /** Each with its answer. */
 export interface TimelineRequests {
+  /** A server with these facts executes what comes behind the unit. */
+  begin: { readonly asked: { readonly unit: number; readonly facts: ServerFacts }; readonly answer: undefined };
   take: {
     readonly asked: { readonly frames: readonly Uint8Array[] };
     readonly answer: Taken & { readonly last: number };

@@ -5,6 +5,7 @@
  *     <id in hex>/<number>.tl     frames of an actor (`frame-format.ts`)
  *     <id in hex>/about.json      the number of its newest message, when all files are gone, and its labels
  *     modules/<SHA-256>.wasm      modules of past states
+ *     servers.json                what has executed messages, by units
  *     last                        the newest unit that is on the disk here, and the one before which units are missing
  *
  * Units that come twice are known by their numbers. A unit that is missing is a gap: timelines begin anew behind it.
@@ -20,6 +21,7 @@ import { readIdentity } from '../canisters/stored/index.ts';
 import { memoryId, META, metaKey, type StoredImage, type StoredPages, WriteBatch } from '../storage/index.ts';
 import { ActorTimeline } from './actor-timeline.ts';
 import type { PageAsked, PastMessage, PastState, Place, TimelinePage } from './index.ts';
+import { KnownServers } from './known-servers.ts';
 import { decodeNote } from './note.ts';
 import { splitUnit, type SplitUnit } from './split-unit.ts';
 import type { TimePoint } from './time-point.ts';
@@ -65,6 +67,7 @@ export class TimelineStore {
   readonly #root: string;
   readonly #bounds: TimelineBounds;
   readonly #append: AppendBytes;
+  readonly servers: KnownServers;
   readonly #actors = new Map<string, ActorTimeline>();
   /** Actors with a directory that nobody has looked into yet. */
   readonly #unread: Set<string>;
@@ -82,6 +85,7 @@ export class TimelineStore {
     this.#bounds = bounds;
     this.#append = append;
     mkdirSync(join(this.#root, 'modules'), { recursive: true, mode: 0o700 });
+    this.servers = new KnownServers(this.#root);
     this.#unread = new Set(readdirSync(this.#root).filter((name) => ID.test(name)));
     const modules = readdirSync(join(this.#root, 'modules')).filter((name) => name.endsWith('.wasm'));
     this.#modules = new Set(modules.map((name) => name.slice(0, -'.wasm'.length)));
@@ -326,6 +330,7 @@ export class TimelineStore {
       before: { ...was, wasm },
       after: { ...is, wasm: is.moduleHash === was.moduleHash ? wasm : this.#wasmOf(is.moduleHash) },
       isAlone: !rows.isReplaced,
+      otherServer: this.servers.otherAt(unit),
     };
   }
 

@@ -10,6 +10,9 @@ serveJobs((request: TimelineRequest): unknown => {
   const store = (opened ??= new TimelineStore(host.directory, host.bounds));
   const { nowMs } = host;
   switch (request.kind) {
+    case 'begin':
+      store.servers.begin(request.unit, request.facts);
+      return undefined;
     case 'take':
       return { ...store.take(Buffer.concat(request.frames), nowMs), last: store.last };
     case 'gap':

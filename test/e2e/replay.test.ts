@@ -8,6 +8,7 @@ import { FILE_HEAD, FRAME, readTimelineFrame } from '../../subsystems/timeline/f
 import { decodeNote, encodeNote, idOfNote } from '../../subsystems/timeline/note.ts';
 import type { Note } from '../../subsystems/timeline/index.ts';
 import { compileMotoko } from '../support/motoko.ts';
+import { wat } from '../support/wat.ts';
 import { Deployment } from './durability/deployment.ts';
 import { type Host, STRANGER } from './semantics/host.ts';
 import { begun, call, FLAGS, HOLDER, PEER, SHOP, traffic } from './shop.ts';
@@ -43,7 +44,8 @@ interface Replayed extends Listed {
     readonly bytes: number;
   };
   readonly debug: readonly string[];
-  readonly code?: number;
+  readonly why?: string;
+  readonly moreLines?: number;
 }
 
 async function started(t: TestContext): Promise<{ deployment: Deployment; host: Host; principal: string }> {
@@ -284,3 +286,113 @@ function flipped(argument: Uint8Array): Uint8Array {
   other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
   return other;
 }
+
+test('a message that another server executed is exact, or nobody can tell why it is not', async (t) => {
+  const { deployment } = await started(t);
+  const at = await sent(deployment.host, 'add', [{ book: '3' }]);
+  const { id } = await deployment.host.find('shop');
+  await deployment.stop();
+  await deployment.start(['--instruction-limit', '30000000000']);
+  assert.equal((await replay(deployment.host, at)).answer.exact, true);
+  await deployment.stop();
+  await mutate(deployment, id, (note) => ({ ...note, instructions: note.instructions + 1 }));
+  await deployment.start(['--instruction-limit', '20000000000']);
+  const { answer } = await replay(deployment.host, at);
+  assert.deepEqual([answer.exact, answer.difference?.what], [null, 'instructions']);
+  assert.equal(
+    answer.why,
+    'another server executed the message: the instruction limit was 40000000000 and is 20000000000',
+  );
+  assert.equal(await metric(deployment.host, 'svc_replay_mismatch_total'), 0);
+});
+
+/** Answers with the argument's first bytes, prints, grows its memories, or never ends. */
+const RAW = wat(`(module
+  (import "ic0" "msg_arg_data_size" (func $size (result i32)))
+  (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
+  (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+  (import "ic0" "msg_reply" (func $reply))
+  (import "ic0" "debug_print" (func $print (param i32 i32)))
+  (import "ic0" "stable64_grow" (func $stable_grow (param i64) (result i64)))
+  (import "ic0" "stable64_write" (func $stable_write (param i64 i64 i64)))
+  (memory 64 200)
+  (data (i32.const 0) "line")
+  (func (export "canister_update put")
+    (call $copy (i32.const 1000) (i32.const 0) (call $size))
+    (call $append (i32.const 1000) (i32.const 8))
+    (call $reply))
+  (func (export "canister_update grow")
+    (drop (memory.grow (i32.const 20)))
+    (drop (call $stable_grow (i64.const 30)))
+    (call $stable_write (i64.const 1000000) (i64.const 0) (i64.const 4))
+    (call $reply))
+  (func (export "canister_update print") (local $n i32)
+    (loop $next
+      (call $print (i32.const 0) (i32.const 4))
+      (local.set $n (i32.add (local.get $n) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $n) (i32.const 1500))))
+    (call $reply))
+  (func (export "canister_update spin") (loop $next (br $next)))
+  (func (export "canister_query look") (call $append (i32.const 1000) (i32.const 8)) (call $reply)))`);
+
+test('large arguments, memories that grow, many lines, and queries that are called as updates', async (t) => {
+  const deployment = await Deployment.create(t, { args: FLAGS, modules: { shop: RAW } });
+  await deployment.start();
+  const { host } = deployment;
+  const { server } = host;
+  const send = async (method: string, body: Uint8Array | '' = ''): Promise<number> =>
+    (await server.post(`/call/shop/${method}`, body)).status;
+  await host.until(async () => {
+    assert.equal(await send('put', Buffer.from('begins')), 200);
+    assert.equal((await server.get('/x/time/state/shop')).status, 200);
+  });
+  assert.equal(await send('put', Buffer.alloc(2_000_000, 7)), 200);
+  const large = (await replay(host, await newest(host))).answer;
+  assert.deepEqual([large.exact, large.reply, large.effects.bytes], [true, '07'.repeat(8), 2_000_000]);
+  assert.ok(large.args.length < 10_000, 'its beginning is shown');
+  assert.equal(await send('grow'), 200);
+  const grown = (await replay(host, await newest(host))).answer;
+  assert.deepEqual([grown.exact, grown.effects.bytes], [true, 4]);
+  assert.equal(await send('look'), 200);
+  assert.deepEqual((await replay(host, await newest(host))).answer.exact, true);
+  assert.equal(await send('print'), 200);
+  const printed = (await replay(host, await newest(host))).answer;
+  assert.deepEqual([printed.exact, printed.debug.length + (printed.moreLines ?? 0)], [true, 1_500]);
+  assert.ok(printed.debug.every((line) => line === 'line'));
+});
+
+test('two replays run at once, and end with their clients', async (t) => {
+  const deployment = await Deployment.create(t, { args: FLAGS, modules: { shop: RAW } });
+  await deployment.start(['--instruction-limit', '400000000000']);
+  const { host } = deployment;
+  const { server } = host;
+  await host.until(async () => {
+    assert.equal((await server.post('/call/shop/put', Buffer.from('begins'))).status, 200);
+    assert.equal((await server.get('/x/time/state/shop')).status, 200);
+  });
+  for (let n = 0; n < 3; n++) await server.post('/call/shop/put', Buffer.from('begins'));
+  const at = await newest(host);
+  const { id } = await host.find('shop');
+  await deployment.stop();
+  // Nobody waits for a message of minutes to be recorded.
+  await mutate(deployment, id, (note) => ({ ...note, method: 'spin', argument: Buffer.from('begin') }));
+  const again = await deployment.start(['--instruction-limit', '400000000000']);
+  const gone = new AbortController();
+  const path = `${again.server.origin}/x/time/replay/shop?seq=${at}`;
+  // A question of this test may have the place of one of them for a moment.
+  const spinning = async (): Promise<Response> => {
+    const answer = await fetch(path, { method: 'POST', signal: gone.signal });
+    return answer.status === 503 ? await spinning() : answer;
+  };
+  const ended = Promise.allSettled([spinning(), spinning()]);
+  await again.until(async () => assert.equal((await replay(again, at - 1)).status, 503));
+  const busy = await replay(again, at - 1);
+  assert.equal(busy.answer.message, '2 replays are under way: try again');
+  assert.equal((await again.server.post('/call/shop/put', Buffer.from('meanwhile'))).status, 200, 'the actor goes on');
+  gone.abort();
+  assert.deepEqual(
+    (await ended).map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  await again.until(async () => assert.equal((await replay(again, at - 1)).answer.exact, true));
+});

@@ -501,7 +501,7 @@ function timelineNumbers(): readonly ShownNumber[] {
   const units = Object.assign(new NoUnits(), { image: () => assert.fail(), module: () => assert.fail() });
   const needs = { storage: { ...storage, settled: assert.fail }, units, clock: new FakeClock() };
   const log = { info: assert.fail, warn: assert.fail };
-  return new KeptTimeline({ ...needs, log }, { seconds: 60, bytes: 1, isSynced: true }).numbers;
+  return new KeptTimeline({ ...needs, log }, { seconds: 60, bytes: 1, isSynced: true }, {}).numbers;
 }
 
 test('the document lists what the page has, no more and no less', async (t) => {

@@ -60,6 +60,43 @@ test('the state after every message is found again: of messages of one unit, ove
   }
 });
 
+test('a message is told with the state before it and the state behind it', async () => {
+  const host = new TimedHost(seeded(31), 3);
+  const store = new TimelineStore(await temporaryDirectory(), BOUNDS);
+  for (let unit = 0; unit < 60; unit++) host.give(store, [host.next()]);
+  const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+  let found = 0;
+  for (const { id, seq, unit, heap, balance, version } of host.noted) {
+    const earlier = host.noted.find((noted) => noted.id === id && noted.seq === seq - 1);
+    let message: ReturnType<TimelineStore['messageAt']>;
+    try {
+      message = store.messageAt(id, seq);
+    } catch (error) {
+      assert.ok(error instanceof ServerError && error.code === 'point-missing', String(error));
+      continue;
+    }
+    const { before, after, entry } = message;
+    assert.deepEqual([entry.seq, entry.unit, before.seq, after.unit], [seq, unit, seq - 1, unit]);
+    assert.deepEqual([hashOf(before.image.heap), before.balance], [earlier?.heap, earlier?.balance]);
+    assert.deepEqual([hashOf(after.image.heap), after.balance, after.version], [heap, balance, version]);
+    found++;
+  }
+  assert.ok(found > host.noted.length - 3 * 12, `${found} of ${host.noted.length}`);
+  const [actor] = host.actors;
+  assert.ok(actor !== undefined);
+  for (const seq of [1, actor.seq + 1, 1e9])
+    assert.throws(() => store.messageAt(actor.id, seq), { code: 'point-missing' }, String(seq));
+  // Messages of a unit that never came have made the state that the next one found.
+  const seq = actor.seq;
+  host.next();
+  store.gap(host.unit);
+  while (actor.seq < seq + 20) host.give(store, [host.next()]);
+  const behind = store.page(actor.id, { from: { kind: 'seq', seq: seq + 1 }, to: undefined, limit: 1 }, host.timeMs);
+  assert.equal(behind.entries[0]?.seq, seq + 1);
+  assert.throws(() => store.messageAt(actor.id, seq + 1), { code: 'point-missing', message: /the state before/ });
+  assert.equal(store.messageAt(actor.id, seq).after.seq, seq);
+});
+
 test('points of every kind name the same message', async () => {
   const host = new TimedHost(seeded(11), 1);
   const store = new TimelineStore(await temporaryDirectory(), BOUNDS);
