@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { describeMetrics } from '../../../plugins/api/contracts/metrics.ts';
 import { systemRandom } from '../../../kernel/index.ts';
+import { MessageReplays } from '../../../subsystems/replay/message-replays.ts';
 import { KeptTimeline } from '../../../subsystems/timeline/kept-timeline.ts';
 import { ArchiveWriter } from '../../../subsystems/archive/archive-writer.ts';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
@@ -504,14 +505,19 @@ function timelineNumbers(): readonly ShownNumber[] {
   return new KeptTimeline({ ...needs, log }, { seconds: 60, bytes: 1, isSynced: true }, {}).numbers;
 }
 
+function replayNumbers(): readonly ShownNumber[] {
+  const needs = { clock: new FakeClock() } as unknown as ConstructorParameters<typeof MessageReplays>[0];
+  return new MessageReplays(needs).numbers;
+}
+
 test('the document lists what the page has, no more and no less', async (t) => {
   const document = readFileSync(new URL('../../../docs/metrics.md', import.meta.url), 'utf8');
   const listed = [...document.matchAll(/^\| `(\w+)` \| (gauge|counter|histogram) \|/gm)].map(
     ([, name, type]) => `${name} ${type}`,
   );
   const metrics = new PrometheusMetrics(new Sources(openStore()));
-  // The archive, timelines and the page show numbers of their own.
-  for (const number of [...archiveNumbers(), ...timelineNumbers()]) metrics.show(number);
+  // The archive, timelines, replays and the page show numbers of their own.
+  for (const number of [...archiveNumbers(), ...timelineNumbers(), ...replayNumbers()]) metrics.show(number);
   await startHttpHost(t, { metrics });
   const shown = [...(await read(metrics))].map(([name, { type }]) => `${name} ${type}`);
   assert.deepEqual(listed.toSorted(), shown.toSorted());
