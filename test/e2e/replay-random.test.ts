@@ -113,6 +113,15 @@ async function operate(random: Seeded, { server }: Host, subject: Subject): Prom
   await random.pick(choices)();
 }
 
+/** Resolves when the state behind the newest message is kept. */
+async function begun(host: Host, subject: Subject): Promise<void> {
+  await host.until(async () => {
+    await subject.run(replyWith(RESULTS_AT, 8));
+    const { status, body } = await host.server.get(`/x/time/state/${subject.actor.name}`);
+    assert.equal(status, 200, body);
+  });
+}
+
 async function listed({ server }: Host, { actor }: Subject): Promise<readonly Listed[]> {
   return JSON.parse((await server.get(`/x/time/timeline/${actor.name}?limit=1000`)).body) as Listed[];
 }
@@ -126,6 +135,7 @@ test('each message of a random run replays exactly, between changes of settings,
     const { host } = deployment;
     const lab = await Laboratory.open(host);
     const subjects = [await lab.subject(), await lab.subject()] as const;
+    for (const subject of subjects) await begun(host, subject);
     for (let step = 0; step < STEPS; step++) {
       const [from, to] = random.oneIn(2) ? subjects : subjects.toReversed();
       assert.ok(from !== undefined && to !== undefined);
@@ -136,16 +146,19 @@ test('each message of a random run replays exactly, between changes of settings,
     }
     for (const subject of subjects) {
       let kept = 0;
+      let shared = 0;
       for (const { seq, kind, outcome } of await listed(host, subject)) {
         const { status, body } = await host.server.post(`/x/time/replay/${subject.actor.name}?seq=${seq}`, '');
-        const answer = JSON.parse(body) as { exact?: boolean | null; earlier?: number };
+        const answer = JSON.parse(body) as { exact?: boolean | null; why?: string; earlier?: number };
         if (answer.earlier !== undefined) kinds.add('callback with its call');
         if (status === 404) assert.equal(kept, 0, body);
+        // An operator's change may come in the unit of a heartbeat, which then says so.
+        else if (answer.exact === null && /same unit/.test(answer.why ?? '')) shared++;
         else assert.deepEqual([status, answer.exact], [200, true], `seed ${seed}, ${kind} ${outcome} ${body}`);
         if (status === 200) kept++;
         kinds.add(`${kind} ${outcome}`);
       }
-      assert.ok(kept > 5, `${kept} messages`);
+      assert.ok(kept > 20 && shared < 3, `${kept} messages, ${shared} with something else in their unit`);
     }
     await deployment.stop();
   }
