@@ -9,6 +9,8 @@ export interface PlayedEnd {
   readonly reply: Uint8Array | undefined;
   /** Text of a reject or a fault. */
   readonly message: string | undefined;
+  /** As `StepFault` has it. */
+  readonly stack?: string | undefined;
   readonly instructions: number;
 }
 
@@ -16,8 +18,10 @@ const FAULTS = { trap: 'trap', limit: 'limit', outOfCycles: 'out_of_cycles', una
 
 /** Returns the end of an execution as reports have it. */
 export function endOf({ fault, answer, instructions }: Step): PlayedEnd {
-  if (fault !== undefined)
-    return { outcome: FAULTS[outcomeKindOf(fault.kind)], reply: undefined, message: fault.message, instructions };
+  if (fault !== undefined) {
+    const { message, stack } = fault;
+    return { outcome: FAULTS[outcomeKindOf(fault.kind)], reply: undefined, message, stack, instructions };
+  }
   if (answer?.kind === 'reply') return { outcome: 'reply', reply: answer.data, message: undefined, instructions };
   if (answer !== undefined) return { outcome: 'reject', reply: undefined, message: answer.message, instructions };
   return { outcome: 'done', reply: undefined, message: undefined, instructions };

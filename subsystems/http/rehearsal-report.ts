@@ -1,8 +1,8 @@
 import type { Codec } from '../codec/index.ts';
-import type { PlayedEnd } from '../copies/index.ts';
 import { principalToText } from '../ic/index.ts';
 import type { Difference, RehearsalReport, RehearsedHooks, ReplayedMessages } from '../rehearsal/index.ts';
 import { candidPreview } from './candid-preview.ts';
+import { endJson } from './played-end.ts';
 import { shownPlace } from './routes/timeline.ts';
 
 type Previews = Pick<Codec, 'previewText'>;
@@ -60,14 +60,5 @@ function differenceJson(difference: Difference, codec: Previews): object {
     is: endJson(is, codec),
     calls,
     behindDivergence: isBehindDivergence,
-  };
-}
-
-function endJson({ outcome, reply, message, instructions }: PlayedEnd, codec: Previews): object {
-  return {
-    outcome,
-    ...(reply !== undefined && { reply: candidPreview(codec, reply) }),
-    ...(message !== undefined && { message }),
-    instructions,
   };
 }

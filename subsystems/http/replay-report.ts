@@ -1,8 +1,8 @@
 import type { Codec } from '../codec/index.ts';
-import type { PlayedEnd } from '../copies/index.ts';
 import { NS_PER_MS, type OutgoingCall, principalToText } from '../ic/index.ts';
 import type { ReplayReport, ReplayVerdict } from '../replay/index.ts';
 import { candidPreview } from './candid-preview.ts';
+import { endJson } from './played-end.ts';
 import { argumentText, shownPlace } from './routes/timeline.ts';
 
 type Previews = Pick<Codec, 'previewText'>;
@@ -44,15 +44,6 @@ function verdictJson(verdict: ReplayVerdict): object {
     case 'unsure':
       return { exact: null, difference: verdict.difference, why: verdict.why };
   }
-}
-
-function endJson({ outcome, reply, message, instructions }: PlayedEnd, codec: Previews): object {
-  return {
-    outcome,
-    ...(reply !== undefined && { reply: candidPreview(codec, reply) }),
-    ...(message !== undefined && { message }),
-    instructions,
-  };
 }
 
 function callJson({ callee, method, payload, cycles }: OutgoingCall, codec: Previews): object {

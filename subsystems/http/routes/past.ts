@@ -20,6 +20,7 @@ export function pastHandlers(host: RouteHost): Pick<Handlers, PastRoute> {
         if (point === undefined) throw pointLacking('to');
         const past = await timeline.stateAt(canister.id, point);
         const from = await timeline.placeOf(canister.id, { kind: 'now' });
+        const isModuleOther = past.moduleHash !== canister.module?.hash;
         const isDry = query.has('dry');
         const undo = isDry ? undefined : await restored(host, canister, past, query.has('calls'));
         responder.json(response, 200, {
@@ -27,7 +28,7 @@ export function pastHandlers(host: RouteHost): Pick<Handlers, PastRoute> {
           to: shownPlace(past),
           ...(undo !== undefined && { undo: `seq:${undo.seq - 1}` }),
           module: past.moduleHash ?? null,
-          isModuleOther: past.moduleHash !== canister.module?.hash,
+          isModuleOther,
           openCalls: past.openCalls,
           ms: Math.round(jobs.nowMs() - startedMs),
         });
