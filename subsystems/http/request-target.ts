@@ -13,10 +13,10 @@ const OPEN_TARGETS: ReadonlySet<string> = new Set(
   SPECS.filter(({ access }) => access !== 'token').map(({ path }) => path),
 );
 const PROBES: ReadonlySet<string> = new Set(SPECS.filter(({ access }) => access === 'probe').map(({ path }) => path));
-/** Methods and first segments of the paths that take another size of body than most: `POST install`. */
+/** Paths that take another size of body than most, by `capKeyOf`. */
 const BODY_BYTES_MAX: ReadonlyMap<string, number> = new Map(
   SPECS.flatMap(({ method, path, bodyBytesMax }) =>
-    bodyBytesMax === undefined ? [] : [[`${method} ${firstSegmentOf(path)}`, bodyBytesMax]],
+    bodyBytesMax === undefined ? [] : [[capKeyOf(method, path), bodyBytesMax]],
   ),
 );
 
@@ -33,7 +33,12 @@ export function isHealthProbe(method: string | undefined, target: string): boole
 
 /** Returns the number of bytes that a body for this target may have; the target is no website's. */
 export function bodyBytesMaxOf(method: string | undefined, target: string): number {
-  return BODY_BYTES_MAX.get(`${method ?? ''} ${firstSegmentOf(target)}`) ?? GUARDED_BYTES_MAX;
+  return BODY_BYTES_MAX.get(capKeyOf(method, target)) ?? GUARDED_BYTES_MAX;
+}
+
+/** Returns method and first segment (`POST install`); of paths below `/x/`, which share theirs, the first three. */
+function capKeyOf(method: string | undefined, path: string): string {
+  return `${method ?? ''} ${/^\/x\/[^/?#]+\/[^/?#]+/.exec(path)?.[0] ?? firstSegmentOf(path)}`;
 }
 
 /**
