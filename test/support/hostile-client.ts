@@ -3,7 +3,8 @@
  *
  *     node hostile-client.ts <origin> <kind> <connections>
  *
- * Each kind keeps so many connections busy until the process is killed; a closed connection is made anew. Every second
+ * Each kind keeps so many connections busy until the process is killed; a closed connection is made anew. All begin
+ * when most of them are connected: before, the first would keep the server from the others for seconds. Again and again
  * the process prints a line of JSON: connections now, connections closed by the server, bytes received.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -16,6 +17,9 @@ const THIS_FILE = fileURLToPath(import.meta.url);
 const WRITE_BYTES = 64 * 1024;
 const AGAIN_MS = 1000;
 const DRIP_MS = 1000;
+const TELL_EVERY_MS = 50;
+/** The share of connections that have been made when all begin. */
+const MOST = 0.9;
 /**
  * Number of connections that are opened at a time: a system queues a few hundred that the server has not accepted yet.
  */
@@ -83,7 +87,7 @@ const KINDS = {
     socket.once('close', () => clearInterval(timer));
   },
   /** Connects and disconnects without end. */
-  churning: (socket: Socket) => void socket.once('connect', () => socket.destroy()),
+  churning: (socket: Socket) => void socket.destroy(),
 } satisfies Record<string, (socket: Socket) => void>;
 
 export type Hostility = keyof typeof KINDS;
@@ -119,7 +123,7 @@ export async function startHostileClient(
   child.once('exit', () => isUp.reject(new Error(`the ${kind} client ended`)));
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     said = JSON.parse(text.trim().split('\n').at(-1) ?? '') as HostileClient['said'];
-    if (said.open + said.closed >= connections * 0.9) isUp.resolve();
+    if (said.open + said.closed >= connections * MOST) isUp.resolve();
   });
   await isUp.promise;
   return {
@@ -137,24 +141,34 @@ function main(origin: string, kind: Hostility, connections: number): void {
   let open = 0;
   let closed = 0;
   let bytes = 0;
+  /** Connections that wait for the others; undefined once all have begun. */
+  let waiting: Socket[] | undefined = [];
+  const connected = (socket: Socket): void => {
+    open++;
+    socket.once('close', () => open--);
+    if (waiting === undefined) return act(socket);
+    waiting.push(socket);
+    if (open + closed < connections * MOST) return;
+    const first = waiting.filter(({ destroyed }) => !destroyed);
+    waiting = undefined;
+    for (const each of first) act(each);
+  };
   const begin = (): void => {
     const socket = connect({ host: hostname, port: Number(port) });
     socket.on('error', () => undefined);
-    socket.once('connect', () => open++);
-    socket.once('connect', () => socket.once('close', () => open--));
+    socket.once('connect', () => connected(socket));
     if (kind !== 'deaf') socket.on('data', (chunk: Buffer) => (bytes += chunk.length));
     socket.once('close', () => {
       closed++;
       setTimeout(begin, kind === 'churning' ? 0 : AGAIN_MS);
     });
-    act(socket);
   };
   let left = connections;
   const opening = setInterval(() => {
     for (let i = 0; i < OPENED_AT_ONCE && left > 0; i++, left--) begin();
     if (left === 0) clearInterval(opening);
   }, 10);
-  setInterval(() => process.stdout.write(`${JSON.stringify({ open, closed, bytes })}\n`), 250);
+  setInterval(() => process.stdout.write(`${JSON.stringify({ open, closed, bytes })}\n`), TELL_EVERY_MS);
 }
 
 if (import.meta.main) {
