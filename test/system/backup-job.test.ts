@@ -1,6 +1,6 @@
 /**
  * The shipped backup job: the command `svc-backup` against real and bad servers, and its unit and timer, which
- * systemd's own tools check. test/system/operations.test.ts runs the unit's command.
+ * systemd's own tools check. test/system/administration.test.ts runs the unit's command.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

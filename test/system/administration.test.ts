@@ -1,6 +1,9 @@
 /**
  * Follows docs/operations.md as its reader would: each section's commands, word by word and in order, on a machine of
  * its own that has the tarball and nothing else. No systemd runs there; `systemctl` is a stand-in.
+ *
+ * The longest of all files, mostly waiting: files begin in the order of their names, and the others run beside this one
+ * only if it is the first.
  */
 import assert from 'node:assert/strict';
 import { cp, writeFile } from 'node:fs/promises';
