@@ -336,8 +336,8 @@ export class ActorTimeline {
     }
   }
 
-  /** Returns the newest base that the state of a place can be made from. */
-  #baseFor(position: Position): PlacedBase {
+  /** Returns the newest base that the state of a place can be made from. Throws with the reason where there is none. */
+  #baseFor(position: Position, reason = 'that point lies before it'): PlacedBase {
     for (let file = position.file; file >= 0; file--) {
       const { known } = this.#file(file);
       for (const { offset, exact } of known.bases.toReversed()) {
@@ -348,7 +348,7 @@ export class ActorTimeline {
       }
       if (known.isBehindGap) break;
     }
-    throw this.#missing('that point lies before it');
+    throw this.#missing(reason);
   }
 
   /** Returns true if nothing was changed while the base was read. */
@@ -384,17 +384,18 @@ export class ActorTimeline {
   /** Returns the rows before a message, and the message's frame. */
   before(seq: number): RowsAt & { readonly frame: PlacedFrame } {
     if (seq > this.#seq) throw this.#missing(`its newest message is seq:${this.#seq}`);
+    const reason = `the state before seq:${seq} is not kept`;
     const position = this.#last((place) => place.seq < seq);
     for (const { frame } of position === undefined ? [] : this.#following(position)) {
       // Behind a gap messages are missing: they have made the state that this one found.
       if (frame.kind === FRAME.gap || frame.seq > seq || position === undefined) break;
-      if (frame.kind === FRAME.message) return { ...this.#rowsTo(this.#behindBases(position)), frame };
+      if (frame.kind === FRAME.message) return { ...this.#rowsTo(this.#behindBases(position), reason), frame };
     }
-    throw this.#missing(`the state before seq:${seq} is not kept`);
+    throw this.#missing(reason);
   }
 
-  #rowsTo(position: Position): RowsAt {
-    const base = this.#baseFor(position);
+  #rowsTo(position: Position, reason?: string): RowsAt {
+    const base = this.#baseFor(position, reason);
     const rows = new PastRows();
     let isFirst = true;
     for (let file = base.file; file <= position.file; file++) {

@@ -281,6 +281,26 @@ test('a record that is not what happened is told with the first difference, and 
   }
 });
 
+test('a flipped bit is told, and nothing is replayed', async (t) => {
+  const { deployment } = await started(t);
+  const at = await sent(deployment.host, 'add', [{ book: '3' }]);
+  for (let n = 0; n < 3; n++) await call(deployment.host, 'price', []);
+  const { id } = await deployment.host.find('shop');
+  await deployment.stop();
+  const folder = join(deployment.folder, 'state', 'timeline', Buffer.from(id).toString('hex'));
+  const [name = ''] = (await readdir(folder)).filter((each) => each.endsWith('.tl'));
+  const bytes = await readFile(join(folder, name));
+  const argument = bytes.lastIndexOf('add');
+  assert.ok(argument > 0);
+  bytes[argument] = (bytes[argument] ?? 0) ^ 1;
+  await writeFile(join(folder, name), bytes);
+  await deployment.start();
+  const { status, answer } = await replay(deployment.host, at);
+  // Messages from there on are none of the timeline any more.
+  assert.equal(status, 404, JSON.stringify(answer));
+  assert.match(answer.message ?? '', /its newest message is seq:\d+$/);
+});
+
 function flipped(argument: Uint8Array): Uint8Array {
   const other = new Uint8Array(argument);
   other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;

@@ -217,6 +217,13 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('../e2e/time-travel.test.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'replays',
+    claims: 'each message of a random run replays exactly, whatever an operator does between two messages',
+    unit: 'seeds',
+    count: 200,
+    runs: [{ file: new URL('../e2e/replay-random.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'any-order',
     claims: 'stop, kill, start, evict, wake, upgrade, back up, restore in any order leave every answer as before',
     unit: 'seeds',
