@@ -1,5 +1,5 @@
 /**
- * Measures how long the replay of one message takes, against executing it: a counter's `inc`, and loops of a raw module.
+ * Measures how long the replay of one message takes, against executing it: a counter's `inc`, loops of a raw module.
  *
  *   node benchmarks/macro/replay.bench.ts [--rounds 21] [--dir FOLDER] [--quick]
  *
