@@ -311,7 +311,7 @@ function traceOf(number: number, ancestry: number): MessageTrace {
 function failureOf({ message, stack }: Exclude<Outcome, { readonly kind: 'reply' }>): Failure {
   return {
     message: withoutParent(message, MESSAGE_CHARACTERS_MAX),
-    stack: stack && withoutParent(stack, STACK_CHARACTERS_MAX),
+    stack: stack ? withoutParent(stack, STACK_CHARACTERS_MAX) : undefined,
   };
 }
 

@@ -72,12 +72,14 @@ export function isPlayable(kind: MessageKind): boolean {
 export class CopyPlayer {
   readonly copy: ActorCopy;
   readonly #id: Uint8Array;
+  readonly #instructionsMax: number;
   readonly #waiting = new Set<WaitingCall>();
 
-  /** `id`: principal of the actor. */
-  constructor(copy: ActorCopy, id: Uint8Array) {
+  /** `id`: principal of the actor. `instructionsMax`: limit of each update and callback. */
+  constructor(copy: ActorCopy, id: Uint8Array, instructionsMax = FULL_LIMIT) {
     this.copy = copy;
     this.#id = id;
+    this.#instructionsMax = instructionsMax;
   }
 
   /** Returns the waiting call that left these callbacks, the one that was made first; undefined: there is none. */
@@ -142,7 +144,7 @@ export class CopyPlayer {
     return await this.#run(
       context,
       // A large argument is handed over.
-      { kind: 'update', entry, argument: bytes, context: view, instructionsMax: FULL_LIMIT },
+      { kind: 'update', entry, argument: bytes, context: view, instructionsMax: this.#instructionsMax },
       instantMs,
     );
   }
@@ -168,7 +170,7 @@ export class CopyPlayer {
     this.#waiting.delete(call);
     context.open--;
     const view = viewOf(context);
-    const rest = { context: view, frame: 0, instructionsMax: FULL_LIMIT } as const;
+    const rest = { context: view, frame: 0, instructionsMax: this.#instructionsMax } as const;
     return await this.#run(
       context,
       { kind: 'callback', callbacks: made.callbacks, response, refunded, ...rest },

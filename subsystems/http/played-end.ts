@@ -11,7 +11,7 @@ export function endJson(
     outcome,
     ...(reply !== undefined && { reply: candidPreview(codec, reply) }),
     ...(message !== undefined && { message }),
-    ...(stack !== undefined && { stack: stack.split('\n') }),
+    ...(stack && { stack: stack.split('\n') }),
     instructions,
   };
 }

@@ -3,6 +3,7 @@ import { NS_PER_MS, type OutgoingCall, principalToText } from '../ic/index.ts';
 import type { ReplayReport, ReplayVerdict } from '../replay/index.ts';
 import { candidPreview } from './candid-preview.ts';
 import { endJson } from './played-end.ts';
+import { profileJson } from './profile/profile-answer.ts';
 import { argumentText, shownPlace } from './routes/timeline.ts';
 
 type Previews = Pick<Codec, 'previewText'>;
@@ -32,6 +33,7 @@ export function replayJson(report: ReplayReport, codec: Previews): object {
     debug: lines.slice(0, LINES_MAX),
     ...(lines.length > LINES_MAX && { moreLines: lines.length - LINES_MAX }),
     ...(earlier > 0 && { earlier }),
+    ...(report.profile !== undefined && { profile: profileJson(report, report.profile) }),
   };
 }
 

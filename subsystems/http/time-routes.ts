@@ -78,10 +78,11 @@ export const TIME_ROUTES = [
     isAudited: true,
     access: 'token',
     scope: 'time',
-    query: { seq: undefined },
+    query: { seq: undefined, with: 'profile' },
     bodyBytesMax: WHAT_IF_BYTES_MAX,
     job: 'replay',
-    request: '`seq`: the number of a message; nothing, or `{"args","caller"}` in place of those of then',
+    request:
+      '`seq`: the number of a message; `with=profile`: where its instructions went; nothing, or `{"args","caller"}` in place of those of then',
     answer: 'how the message ends on a copy of the actor as it was, and `exact`, JSON (`docs/time-travel.md`)',
   },
 ] as const satisfies readonly RouteSpec[];

@@ -86,6 +86,8 @@ export type Task =
 
 /** No limit except the host's. */
 export const FULL_LIMIT = Number.POSITIVE_INFINITY;
+/** Share of a callback's instructions that is kept back for its cleanup. */
+export const CLEANUP_SHARE = 0.05;
 
 /** A call that the execution performed; sent only if the execution returned. */
 export interface OutgoingCall {
@@ -110,7 +112,7 @@ export interface StepFault {
   readonly kind: 'trap' | 'calledTrap' | 'noCallback' | 'limit' | 'outOfCycles' | 'unavailable';
   readonly code: RejectCode;
   readonly message: string;
-  /** Functions of the canister that were open, innermost first, one a line, at most 32; undefined: none was. */
+  /** Functions of the canister that were open, innermost first, one a line, at most 32; undefined: not known. */
   readonly stack?: string | undefined;
 }
 

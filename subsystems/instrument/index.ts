@@ -65,6 +65,12 @@ export interface InstrumentOptions {
   readonly depth?: boolean;
 }
 
+/**
+ * Custom section of a module that tests its fuel behind each charge. Counts are the same; a message that is cut short
+ * by a limit ends where it was used up, which profiles are made of.
+ */
+export const FUEL_TESTS_SECTION = 'svc:fuel-tests';
+
 /** Number of imported functions besides the system API: `svc.yield` and `svc.room`. */
 const HOST_FUNCTIONS = 2;
 
@@ -130,6 +136,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
     callable,
     withJournal,
     withDepth,
+    testsEachCharge: module.customSections.some(({ name }) => name === FUEL_TESTS_SECTION),
   });
   const { bodies, hints, smallBodies } = rewriteBodies(module, rewriter, buffer);
   addSmallFunctions(added, smallBodies, module.bodyStart.length);

@@ -60,6 +60,8 @@ interface RewriteContext {
   readonly callable: (functionIndex: number) => number;
   readonly withJournal: boolean;
   readonly withDepth: boolean;
+  /** True: a message out of instructions ends at the charge that was too much, and not at one of the next. */
+  readonly testsEachCharge: boolean;
 }
 
 const SET_NEEDS_FRESH_INSTANCE = writeI32(CONTROL.NEEDS_FRESH_INSTANCE, i32(1));
@@ -188,6 +190,7 @@ export class BodyRewriter {
         case OP.CALL:
         case OP.RETURN_CALL:
           if (this.#calls.call(opcode, body, first[i] ?? 0)) this.#endOfPath();
+          else this.#testSystemCall(first[i] ?? 0);
           break;
         case OP.CALL_INDIRECT:
         case OP.RETURN_CALL_INDIRECT:
@@ -378,7 +381,15 @@ export class BodyRewriter {
   /** Emits the next charge point of the analysis. */
   #charge(): void {
     const cost = this.#context.analysis.charges.costs.at(this.#nextCharge++);
-    if (cost > 0) emitCharge(this.#out, this.#output.fuel, cost);
+    if (cost === 0) return;
+    emitCharge(this.#out, this.#output.fuel, cost);
+    if (this.#context.testsEachCharge) this.#fuelTest();
+  }
+
+  /** A system call was charged for where nothing tests. */
+  #testSystemCall(functionIndex: number): void {
+    const { module, testsEachCharge } = this.#context;
+    if (testsEachCharge && functionIndex < module.importedFunctionCount) this.#fuelTest();
   }
 
   #fuelTest(): void {

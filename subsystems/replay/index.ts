@@ -24,6 +24,23 @@ export interface ReplayAsked {
   readonly seq: number;
   /** Undefined: as it was, and compared with what was recorded. */
   readonly whatIf: WhatIf | undefined;
+  /** True: the functions in which its instructions were executed are wanted. */
+  readonly isProfiled: boolean;
+}
+
+/** The functions that were open during a part of a message. */
+export interface ProfileSample {
+  /** Instructions that it stands for. */
+  readonly instructions: number;
+  /** Names, outermost first; `…` stands for those of a stack that was too deep. */
+  readonly stack: readonly string[];
+}
+
+export interface MessageProfile {
+  /** Instructions of the message, and of all samples together. */
+  readonly instructions: number;
+  /** In the order of execution. */
+  readonly samples: readonly ProfileSample[];
 }
 
 /** The first thing that came out otherwise than it was recorded. */
@@ -53,6 +70,8 @@ export interface ReplayReport {
   readonly lines: readonly string[];
   /** Messages before it that were played as well, for what is not recorded of a callback's call. */
   readonly earlier: number;
+  /** Undefined: none was wanted. */
+  readonly profile: MessageProfile | undefined;
   /** Undefined: the message was changed, so there is nothing to compare with. */
   readonly verdict: ReplayVerdict | undefined;
 }
@@ -61,8 +80,8 @@ export interface ReplayReport {
 export interface Replay {
   /**
    * Takes a minute at most. Rejects with ServerError `replay-busy`, `replay-off`, `replay-late`, `replay-ended`,
-   * `replay-none` for a message that cannot be executed again, `memory-full`, what an argument is refused with, what
-   * the timeline rejects with, and the reason of `signal`.
+   * `replay-none` for a message that cannot be executed again or has no profile, `memory-full`, what an argument is
+   * refused with, what the timeline rejects with, and the reason of `signal`.
    */
   replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport>;
   /** Numbers for operators. */

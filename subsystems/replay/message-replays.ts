@@ -6,14 +6,17 @@ import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { ActorCopy } from '../copies/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
+import { CLEANUP_SHARE } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { Note, PastMessage, Timeline } from '../timeline/index.ts';
 import { callBefore } from './call-before.ts';
 import { changedNote } from './changed-note.ts';
 import { compareMessage } from './compared-message.ts';
 import type { Replay, ReplayAsked, ReplayReport } from './index.ts';
+import { profileOf } from './message-profile.ts';
+import { profiledModule } from './profiled-module.ts';
 import { pastCopy } from './past-copy.ts';
-import { playNoted, refuseUnplayable } from './played-message.ts';
+import { playNoted, refuseUnplayable, refuseUnprofiled } from './played-message.ts';
 
 interface ReplayNeeds {
   readonly execution: Execution;
@@ -69,27 +72,45 @@ export class MessageReplays implements Replay {
     using _from = execution.keep(from);
     using _to = execution.keep(to);
     const note = whatIf === undefined ? message.entry.note : await changedNote(codec, message, to, whatIf);
+    if (asked.isProfiled) refuseUnprofiled(note, seq);
     const terms = { signal, lost };
-    const attempt = async (unknown: Unknown): Promise<ReplayReport> => {
-      const copy = await pastCopy(
-        execution,
-        { id, module: from, past: message.before, timerNs: unknown.timerNs },
-        terms,
-      );
-      return await played(copy, id, message, note, to, unknown);
+    const attempt = async (unknown: Unknown): Promise<Attempt> => {
+      const spec = { id, module: from, past: message.before, timerNs: unknown.timerNs };
+      const report = await played(await pastCopy(execution, spec, terms), id, message, note, to, unknown);
+      return { report: whatIf === undefined ? report : { ...report, verdict: undefined }, unknown };
     };
+    const { report, unknown } = await this.#best(id, message, attempt, terms);
+    const { wasm } = message.before;
+    if (!asked.isProfiled || wasm === undefined) return report;
+    const profiled = await execution.prepare(await profiledModule(wasm));
+    using _profiled = execution.keep(profiled);
+    const stackAt = async (instruction: number): Promise<string | undefined> => {
+      const spec = { id, module: profiled, past: message.before, timerNs: unknown.timerNs };
+      return await stackOf(await pastCopy(execution, spec, terms), id, note, unknown, instruction);
+    };
+    return { ...report, profile: await profileOf(report.end.instructions, stackAt, this.#needs.clock) };
+  }
+
+  /** Tries what is not recorded until the message ends as it was recorded. */
+  async #best(
+    id: Uint8Array,
+    message: PastMessage,
+    attempt: (unknown: Unknown) => Promise<Attempt>,
+    terms: ConstructorParameters<typeof ActorCopy>[3],
+  ): Promise<Attempt> {
     const [timerNs = 0n, ...otherTimers] = message.before.timersNs;
-    const report = await attempt({ timerNs, instructions: 0 });
-    if (whatIf !== undefined) return { ...report, verdict: undefined };
-    if (report.verdict?.kind === 'exact') return report;
+    const first = await attempt({ timerNs, instructions: 0 });
+    const { verdict } = first.report;
+    if (verdict === undefined || verdict.kind === 'exact') return first;
     for (const otherNs of otherTimers) {
       const other = await attempt({ timerNs: otherNs, instructions: 0 });
-      if (other.verdict?.kind === 'exact') return other;
+      if (other.report.verdict?.kind === 'exact') return other;
     }
-    if (note.kind !== 'callback') return report;
+    if (message.entry.note.kind !== 'callback') return first;
     const call = await callBefore(this.#needs, id, message, terms);
-    if (call === undefined || call.instructions === 0) return report;
-    return { ...(await attempt({ timerNs, instructions: call.instructions })), earlier: call.messages };
+    if (call === undefined || call.instructions === 0) return first;
+    const { report, unknown } = await attempt({ timerNs, instructions: call.instructions });
+    return { report: { ...report, earlier: call.messages }, unknown };
   }
 
   /** Returns the code before the message, and that behind it; of a first installation, the new code twice. */
@@ -111,6 +132,30 @@ interface Unknown {
   readonly instructions: number;
 }
 
+interface Attempt {
+  readonly report: ReplayReport;
+  readonly unknown: Unknown;
+}
+
+/** Plays the message on a copy, which ends with it, up to an instruction. Resolves with the stack at that. */
+async function stackOf(
+  copy: ActorCopy,
+  id: Uint8Array,
+  note: Note,
+  { instructions }: Unknown,
+  instruction: number,
+): Promise<string | undefined> {
+  try {
+    copy.stand(note.instantMs);
+    // A callback's limit has a part in it for the cleanup.
+    const share = note.kind === 'callback' ? 1 - CLEANUP_SHARE : 1;
+    const { end } = await playNoted(copy, id, note, copy.module, instructions, Math.ceil(instruction / share));
+    return end.stack;
+  } finally {
+    copy.end();
+  }
+}
+
 /** Plays the message on a copy, which ends with it. */
 async function played(
   copy: ActorCopy,
@@ -126,7 +171,17 @@ async function played(
     const { changedBytes, verdict } = await compareMessage(message, { end, told, state: await copy.capture() });
     const { calls, timerNs } = told.step;
     const lines = told.lines.map(({ text }) => text);
-    return { entry: { ...message.entry, note }, end, calls, timerNs, changedBytes, lines, verdict, earlier: 0 };
+    return {
+      entry: { ...message.entry, note },
+      end,
+      calls,
+      timerNs,
+      changedBytes,
+      lines,
+      verdict,
+      earlier: 0,
+      profile: undefined,
+    };
   } finally {
     copy.end();
   }

@@ -21,20 +21,31 @@ export function refuseUnplayable({ entry: { note, seq }, after }: PastMessage): 
     throw none(`the ${kind} failed, and the module that was tried is not kept`);
 }
 
-/** Resolves as `ActorCopy` does. `to`: the code of a change; `instructions`: those of a callback's call before it. */
+/** Throws ServerError `replay-none` for a message whose instructions cannot be cut short. */
+export function refuseUnprofiled({ kind }: Note, seq: number): void {
+  if (kind === 'update' || kind === 'callback') return;
+  const why = `it is of the kind ${kind}, and updates and callbacks have one`;
+  throw new ServerError('invalid', 'replay-none', `seq:${seq} has no profile: ${why}`);
+}
+
+/**
+ * Resolves as `ActorCopy` does. `to`: the code of a change; `instructions`: those of a callback's call before it;
+ * `instructionsMax`: limit of an update or a callback.
+ */
 export async function playNoted(
   copy: ActorCopy,
   id: Uint8Array,
   note: Note,
   to: ModuleInfo,
   instructions: number,
+  instructionsMax?: number,
 ): Promise<{ readonly end: PlayedEnd; readonly told: ToldStep }> {
   const change = changeOf(note, copy.module, to);
   if (change !== undefined) {
     const told = await copy.change(to, change);
     return { end: endOf(told.step), told };
   }
-  const player = new CopyPlayer(copy, id);
+  const player = new CopyPlayer(copy, id, instructionsMax);
   const answered = note.call?.answered;
   const { end, told } = await (answered === undefined
     ? player.play(note)

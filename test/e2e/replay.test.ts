@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
-import { crc32 } from 'node:zlib';
+import { crc32, gzipSync } from 'node:zlib';
 import { FILE_HEAD, FRAME, readTimelineFrame } from '../../subsystems/timeline/frame-format.ts';
 import { decodeNote, encodeNote, idOfNote } from '../../subsystems/timeline/note.ts';
 import type { Note } from '../../subsystems/timeline/index.ts';
@@ -415,4 +415,71 @@ test('two replays run at once, and end with their clients', async (t) => {
     ['rejected', 'rejected'],
   );
   await again.until(async () => assert.equal((await replay(again, at - 1)).answer.exact, true));
+});
+
+/** Node of a profile's tree. */
+interface ProfileTree {
+  readonly name: string;
+  readonly self: number;
+  readonly total: number;
+  readonly children: readonly ProfileTree[];
+}
+
+function selfSum({ self, children }: ProfileTree): number {
+  return children.reduce((sum, child) => sum + selfSum(child), self);
+}
+
+function namesIn({ name, children }: ProfileTree): readonly string[] {
+  return [name, ...children.flatMap(namesIn)];
+}
+
+test('a profile has all instructions of an update or a callback, by functions, in each form', async (t) => {
+  const { host, principal } = await started(t);
+  // A packed module is unpacked for it.
+  assert.equal((await host.server.post('/upgrade/shop', gzipSync(shop))).body, 'upgraded');
+  await sent(host, 'add', [{ book: '4' }]);
+  await sent(host, 'tell', [principal, '5']);
+  const entries = await listed(host);
+  const profileOf = async (seq: number, accept = '*/*', body = ''): Promise<{ status: number; body: string }> => {
+    const options = { method: 'POST', headers: { accept }, body };
+    const response = await host.server.fetch(`/x/time/replay/shop?seq=${seq}&with=profile`, options);
+    return { status: response.status, body: await response.text() };
+  };
+  const numberOf = (kind: string, method: string): number =>
+    entries.findLast((entry) => entry.kind === kind && entry.method === method)?.seq ?? 0;
+  for (const [kind, method, innermost] of [
+    ['update', 'tell', 'tell'],
+    ['callback', '', '@deserialize<N>'],
+  ] as const) {
+    const { status, body } = await profileOf(numberOf(kind, method));
+    assert.equal(status, 200, body);
+    const { exact, instructions, profile } = JSON.parse(body) as Replayed & {
+      profile: { samples: number; tree: ProfileTree };
+    };
+    assert.deepEqual([exact, profile.samples], [true, 500]);
+    assert.deepEqual([profile.tree.total, selfSum(profile.tree)], [instructions, instructions]);
+    assert.ok(namesIn(profile.tree).includes(innermost), namesIn(profile.tree).join());
+    assert.ok(profile.tree.self < instructions / 100, 'nearly all of it is in functions');
+  }
+
+  const seq = numberOf('update', 'tell');
+  const [folded, again, graph, chart] = [
+    await profileOf(seq, 'text/plain'),
+    await profileOf(seq, 'text/plain'),
+    await profileOf(seq, 'image/svg+xml'),
+    await profileOf(seq, 'application/x-cpuprofile'),
+  ];
+  assert.equal(folded.body, again.body, 'the same message has the same profile');
+  assert.match(folded.body, /^tell seq:\d+;tell;\$lambda.* \d+$/m);
+  assert.match(graph.body, /^<svg .*<title>tell: [\d,]+ instructions/s);
+  const { samples, endTime } = JSON.parse(chart.body) as { samples: number[]; endTime: number };
+  assert.deepEqual([samples.length, endTime], [500, entries.find((entry) => entry.seq === seq)?.instructions]);
+
+  const other = await profileOf(numberOf('update', 'add'), 'text/plain', JSON.stringify({ args: [{ voucher: '7' }] }));
+  assert.match(other.body, /^add seq:\d+;add/m);
+  const refused = await profileOf(numberOf('upgrade', ''));
+  assert.equal(refused.status, 400);
+  assert.match(refused.body, /has no profile: it is of the kind upgrade/);
+  const path = `/x/time/replay/shop?seq=${seq}&with=trace`;
+  assert.equal((await host.server.post(path, '')).status, 404, 'there is nothing else to be had');
 });

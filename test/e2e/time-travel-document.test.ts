@@ -1,6 +1,8 @@
 /** The commands of docs/time-travel.md do what the page says. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -15,6 +17,7 @@ test('each command of the page is answered as the page says', async (t) => {
   // The first state is kept when the actor's first base has been read.
   while ((await server.get('/x/time/state/counter?at=now')).status !== 200) await nextTurn();
   for (let n = 0; n < 3; n++) assert.equal((await server.post('/call-json/counter/inc', '[]')).status, 200);
+  const folder = await temporaryDirectory();
   const listings = [...(await listingsOf('time-travel'))];
   const answers = new Map<string, string[]>();
   // That is walked through in test/system/faulty-upgrade.test.ts.
@@ -23,7 +26,9 @@ test('each command of the page is answered as the page says', async (t) => {
     for (const { text } of all.filter(({ language }) => language === 'sh'))
       for (const line of text.split('\n').filter((each) => each.startsWith('curl '))) {
         const command = line.replaceAll('http://127.0.0.1:7000', server.origin);
-        const { stdout } = await run('sh', ['-c', `${command} --silent --show-error --fail-with-body`]);
+        const { stdout } = await run('sh', ['-c', `${command} --silent --show-error --fail-with-body`], {
+          cwd: folder,
+        });
         answers.set(title, [...(answers.get(title) ?? []), stdout]);
       }
   const [messages = '[]'] = answers.get('Messages') ?? [];
@@ -45,6 +50,18 @@ test('each command of the page is answered as the page says', async (t) => {
     .map(({ text }) => text);
   assert.deepEqual(Object.keys(JSON.parse(shown) as object), Object.keys(exact ?? {}), 'the page shows these keys');
   assert.equal(other?.['caller'], 'aaaaa-aa');
+  const [profiled = '{}', , folded = ''] = answers.get('Profile') ?? [];
+  const { instructions, profile } = JSON.parse(profiled) as {
+    instructions: number;
+    profile: { samples: number; tree: { name: string; total: number; children: { name: string }[] } };
+  };
+  assert.deepEqual([profile.tree.name, profile.tree.total, profile.samples], ['inc seq:2', instructions, 500]);
+  assert.deepEqual(
+    profile.tree.children.map(({ name }) => name),
+    ['inc'],
+  );
+  assert.match(await readFile(join(folder, 'flame.svg'), 'utf8'), /^<svg .*<title>inc: /s);
+  assert.match(folded, /^inc seq:2;inc \d+$/m);
   const [restored = '{}'] = answers.get('Restore') ?? [];
   const { undo, ...told } = JSON.parse(restored) as Record<string, unknown>;
   assert.equal(undo, 'seq:4');

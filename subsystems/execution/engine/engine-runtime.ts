@@ -284,7 +284,7 @@ export class EngineRuntime {
   #concluded(fault: StepFault, record?: string): StepFault {
     const { message, stack } = fault;
     // The words of the Internet Computer.
-    this.execution.debug.conclude(stack === undefined ? message : `${message}\nCanister Backtrace:\n${stack}`, record);
+    this.execution.debug.conclude(stack ? `${message}\nCanister Backtrace:\n${stack}` : message, record);
     return fault;
   }
 

@@ -20,7 +20,7 @@ export interface Fault {
    * Text for the canister's log; undefined: none. The replica has records of traps alone, not of limits and contracts.
    */
   readonly record?: string;
-  /** Functions of the guest that were open, innermost first, one a line; undefined: none of its code was to blame. */
+  /** Functions of the guest that were open, innermost first, one a line; undefined: not known. */
   readonly stack?: string | undefined;
   /** For `host`: the error that was thrown. */
   readonly cause?: unknown;

@@ -18,6 +18,7 @@
 import {
   REJECT_CODE,
   CLEANUP,
+  CLEANUP_SHARE,
   REJECT,
   REPLY,
   type Which,
@@ -43,9 +44,6 @@ import { storePayloads } from '../persistence/store-payloads.ts';
 import { NO_BYTES } from '../../bytes/index.ts';
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
-
-/** Share of a callback's instructions that is kept back for its cleanup. */
-const CLEANUP_SHARE = 0.05;
 
 const encoder = new TextEncoder();
 

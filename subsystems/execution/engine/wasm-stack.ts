@@ -32,15 +32,15 @@ export function allowStacks(nowMs: number): void {
 }
 
 /**
- * Returns the functions that were open, innermost first, one a line; undefined: none was, or there are too many stacks.
- * The error must not have been printed before.
+ * Returns the functions that were open, innermost first, one a line, empty if none was; undefined: no stack was noted,
+ * because there are too many. The error must not have been printed before.
  */
 export function openFunctions(error: unknown): string | undefined {
   if (!(error instanceof Error) || stacksLeft === 0) return undefined;
   if (--stacksLeft === 0) Error.stackTraceLimit = 0;
   v8.prepareStackTrace = namesOf;
   try {
-    return error.stack === '' ? undefined : error.stack;
+    return error.stack;
   } finally {
     v8.prepareStackTrace = undefined;
   }

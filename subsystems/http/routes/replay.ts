@@ -1,5 +1,6 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { goneSignal } from '../gone-client.ts';
+import { profileAnswer } from '../profile/profile-answer.ts';
 import { replayJson } from '../replay-report.ts';
 import { bodyOf, bodyTooLarge } from '../request-body.ts';
 import type { Handlers, RouteHost } from '../route.ts';
@@ -22,8 +23,11 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, 'POST /x/time/re
         const body = await bodyOf(request, WHAT_IF_BYTES_MAX);
         if (body.length > WHAT_IF_BYTES_MAX) throw bodyTooLarge(WHAT_IF_BYTES_MAX);
         const { id, name } = canister;
-        const report = await replay.replay({ id, name, seq, whatIf: whatIfIn(body) }, signal);
-        responder.json(response, 200, replayJson(report, codec));
+        const isProfiled = query.has('with');
+        const report = await replay.replay({ id, name, seq, whatIf: whatIfIn(body), isProfiled }, signal);
+        const profile = profileAnswer(request.headers.accept, report);
+        if (profile === undefined) responder.json(response, 200, replayJson(report, codec));
+        else responder.bytes(response, 200, profile.type, Buffer.from(profile.text));
         jobs.done('replay', canister, report.entry.note.method, startedMs);
       } catch (error) {
         responder.error(response, error);

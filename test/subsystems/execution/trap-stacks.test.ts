@@ -9,7 +9,9 @@ import { allowStacks } from '../../../subsystems/execution/engine/wasm-stack.ts'
 import { readStep, writeStep } from '../../../subsystems/execution/wire/step-record.ts';
 import { NO_NUMBERS, NOTHING_RAN } from '../../../subsystems/ic/index.ts';
 import { createRing, RingConsumer, RingProducer } from '../../../subsystems/threads/index.ts';
+import { FUEL_TESTS_SECTION } from '../../../subsystems/instrument/index.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
+import { custom } from '../../support/module-builder.ts';
 import { wat } from '../../support/wat.ts';
 
 const MODULE = prepare(
@@ -115,6 +117,36 @@ describe('the stack of a trap', () => {
     allowStacks((nowMs += 1));
     assert.deepEqual(stackOf('few'), ['down', 'down', 'down', 'canister_update few']);
   });
+});
+
+it('names the function that a limit cuts short, if the module tests its fuel behind each charge', () => {
+  const bytes = wat(`(module
+    (import "ic0" "msg_reply" (func $reply))
+    (func $first (export "first") ${'(i32.store (i32.const 0) (i32.const 1))'.repeat(20)})
+    (func $second (export "second") ${'(i32.store (i32.const 0) (i32.const 1))'.repeat(40)})
+    (func (export "canister_update run") (call $first) (call $reply) (call $second)) (memory 1))`);
+  const sequence = (code: ReturnType<typeof prepare>): readonly string[] => {
+    const cut = Instance.create(code, { msg_reply: () => undefined }, new ControlMemory(CONTROL_OPTIONS));
+    const seen: string[] = [];
+    for (let limit = 1; ; limit++) {
+      allowStacks((nowMs += 1000));
+      cut.begin(limit);
+      const ended = cut.run(cut.entry('canister_update run') ?? -1);
+      cut.rollback();
+      if (ended === undefined) return seen;
+      assert.equal(ended.kind, 'limit');
+      const stack = ended.stack ?? 'none';
+      if (stack !== seen.at(-1)) seen.push(stack);
+    }
+  };
+  const run = 'canister_update run';
+  assert.deepEqual(sequence(prepare(Buffer.concat([bytes, custom(FUEL_TESTS_SECTION)]))), [
+    run,
+    `first\n${run}`,
+    run,
+    `second\n${run}`,
+  ]);
+  assert.deepEqual(sequence(prepare(bytes)), [''], 'other modules find out in the end');
 });
 
 it('crosses threads beside a message with any text', () => {

@@ -9,7 +9,9 @@ import { ControlMemory } from '../../../subsystems/execution/memory/control-memo
 import { faultOf } from '../../../subsystems/execution/engine/fault.ts';
 import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import type { InstrumentedCode } from '../../../subsystems/execution/wire/instrumented-code.ts';
+import { FUEL_TESTS_SECTION } from '../../../subsystems/instrument/index.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
+import { custom } from '../../support/module-builder.ts';
 import { naiveMetered } from '../../support/naive-metering.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { randomModule } from '../../support/random-module.ts';
@@ -17,6 +19,9 @@ import { wat } from '../../support/wat.ts';
 
 const SEEDS = new ProofSeeds(120);
 const AMPLE = 10_000_000;
+const TESTED_EVERY = 4;
+/** Limits below the count with which a message is cut short. */
+const CUTS = 5;
 
 interface Counted {
   readonly [name: string]: unknown;
@@ -39,11 +44,14 @@ describe('instruction counts of random modules', () => {
     const naive = new WebAssembly.Module(naiveMetered(bytes));
     const code = prepare(bytes);
     const again = prepare(bytes);
+    // Modules that test their fuel behind each charge count the same.
+    const tested = seed % TESTED_EVERY === 0 ? prepare(Buffer.concat([bytes, custom(FUEL_TESTS_SECTION)])) : undefined;
     for (const method of methods) {
       const what = `seed ${seed}, ${method}`;
       const counted = new WebAssembly.Instance(naive).exports as Counted;
       const first = run(code, method, AMPLE);
       assert.deepEqual(run(again, method, AMPLE), first, `${what}, once more`);
+      if (tested !== undefined) assertTested(tested, method, first, what);
       try {
         (counted[`canister_update ${method}`] as () => void)();
       } catch (error) {
@@ -57,6 +65,16 @@ describe('instruction counts of random modules', () => {
       assert.deepEqual(run(code, method, count), first, `${what}, with exactly enough`);
       const { kind, used } = run(again, method, count - 1);
       assert.deepEqual([kind, used], ['limit', count - 1], `${what}, with one less`);
+    }
+  }
+
+  function assertTested(tested: InstrumentedCode, method: string, first: Ended, what: string): void {
+    assert.deepEqual(run(tested, method, AMPLE), first, `${what}, with tests`);
+    if (first.kind !== undefined) return;
+    for (let cut = 1; cut <= CUTS; cut++) {
+      const limit = Math.floor((first.used * cut) / (CUTS + 1));
+      const { kind, used } = run(tested, method, limit);
+      assert.deepEqual([kind, used], ['limit', limit], `${what}, with tests and a limit of ${limit}`);
     }
   }
 
