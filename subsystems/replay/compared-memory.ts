@@ -1,19 +1,18 @@
-/** Compares memories piece by piece. Main thread: large ones in slices. */
+/** Compares memories page by page. Main thread: large ones in slices. */
 import { TimeSlices } from '../../kernel/index.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 import type { CanisterImage } from '../execution/index.ts';
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
+import type { StateBehind } from '../timeline/index.ts';
 import type { ReplayDifference } from './index.ts';
+import { PageReader } from './page-reader.ts';
 
 /** Bytes that are shown where memories begin to differ. */
 const SHOWN_BYTES = 16;
-/** Sizes of pieces: heaps are whole pages of WebAssembly, stable memory is kept by smaller ones. */
-const PIECE_BYTES = { heap: WASM_PAGE_BYTES, stable: PAGE_BYTES } as const;
+/** Pages that are compared before anybody looks at the time: some 30 µs. */
+const PAGES_A_LOOK = 64;
 
-type Memory = keyof typeof PIECE_BYTES;
-type Image = Pick<CanisterImage, 'heap' | 'stable'>;
-/** Pieces by number; those that are not there hold zeros. */
-type Pieces = ReadonlyMap<number, Buffer>;
+type Memory = 'heap' | 'stable';
+type Image = Pick<CanisterImage, Memory>;
 
 interface ComparedMemory {
   /** Bytes that are others than before. */
@@ -26,45 +25,38 @@ interface ComparedMemory {
 export async function compareMemory(
   memory: Memory,
   before: Image,
-  recorded: Image,
+  { changed, isNew }: Pick<StateBehind, 'changed' | 'isNew'>,
   played: Image,
 ): Promise<ComparedMemory> {
-  const bytes = PIECE_BYTES[memory];
-  const zeros = Buffer.alloc(bytes);
-  const [earlier, was, is] = [piecesOf(memory, before), piecesOf(memory, recorded), piecesOf(memory, played)];
-  const numbers = [...new Set([...earlier.keys(), ...was.keys(), ...is.keys()])].toSorted((a, b) => a - b);
+  const earlier = PageReader.ofPieces(piecesOf(memory, before));
+  const is = PageReader.ofPieces(piecesOf(memory, played));
+  const recorded = PageReader.ofPages(changed[memory]);
   const slices = new TimeSlices();
   let changedBytes = 0;
   let difference: ReplayDifference | undefined;
-  for (const number of numbers) {
-    const piece = is.get(number) ?? zeros;
-    const recordedPiece = was.get(number) ?? zeros;
-    if (difference === undefined && !piece.equals(recordedPiece))
-      difference = differenceIn(memory, number * bytes, recordedPiece, piece);
-    const earlierPiece = earlier.get(number) ?? zeros;
-    if (!piece.equals(earlierPiece)) changedBytes += differing(earlierPiece, piece);
-    if (slices.isOver) await slices.next();
+  const nextFrom = (number: number): number =>
+    Math.min(earlier.nextFrom(number), recorded.nextFrom(number), is.nextFrom(number));
+  for (let number = nextFrom(0), looked = 0; number < Infinity; number = nextFrom(number + 1)) {
+    const isRecorded = recorded.seek(number);
+    earlier.seek(number);
+    is.seek(number);
+    const isAsBefore = is.equals(earlier);
+    if (!isAsBefore) changedBytes += is.differing(earlier);
+    // Pages that are not there hold zeros.
+    const was = isRecorded || isNew ? recorded : earlier;
+    const isAsRecorded = was === earlier ? isAsBefore : is.equals(was);
+    if (!isAsRecorded) difference ??= differenceAt(memory, number, was.page, is.page);
+    if (++looked % PAGES_A_LOOK === 0 && slices.isOver) await slices.next();
   }
   return { changedBytes, difference };
 }
 
-function piecesOf(memory: Memory, { heap, stable }: Image): Pieces {
-  const size = PIECE_BYTES[memory];
-  const pieces = new Map<number, Buffer>();
-  for (const { offset, bytes } of memory === 'heap' ? [{ offset: 0, bytes: heap }] : stable)
-    for (let at = 0; at < bytes.length; at += size)
-      pieces.set((offset + at) / size, Buffer.from(bytes.buffer, bytes.byteOffset + at, size));
-  return pieces;
+function piecesOf(memory: Memory, { heap, stable }: Image): CanisterImage['stable'] {
+  return memory === 'heap' ? [{ offset: 0, bytes: heap }] : stable;
 }
 
-function differenceIn(memory: Memory, offset: number, was: Buffer, is: Buffer): ReplayDifference {
+function differenceAt(memory: string, number: number, was: Buffer, is: Buffer): ReplayDifference {
   const at = was.findIndex((byte, place) => byte !== is[place]);
-  const shown = (piece: Buffer): string => piece.subarray(at, at + SHOWN_BYTES).toString('hex');
-  return { what: `${memory} at byte ${offset + at}`, was: shown(was), is: shown(is) };
-}
-
-function differing(a: Buffer, b: Buffer): number {
-  let count = 0;
-  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) count++;
-  return count;
+  const shown = (page: Buffer): string => page.subarray(at, at + SHOWN_BYTES).toString('hex');
+  return { what: `${memory} at byte ${number * PAGE_BYTES + at}`, was: shown(was), is: shown(is) };
 }

@@ -5,8 +5,8 @@
  */
 import type { PlayedEnd } from '../copies/index.ts';
 import type { CanisterImage } from '../execution/index.ts';
-import { sameBytes, type ToldStep } from '../ic/index.ts';
-import type { Note, PastMessage } from '../timeline/index.ts';
+import { sameBytes, type ToldStep, WASM_PAGE_BYTES } from '../ic/index.ts';
+import type { Note, PastMessage, StateBehind } from '../timeline/index.ts';
 import type { ReplayDifference, ReplayVerdict } from './index.ts';
 import { compareMemory } from './compared-memory.ts';
 
@@ -22,15 +22,13 @@ interface ComparedMessage {
   readonly verdict: ReplayVerdict;
 }
 
-type State = Pick<CanisterImage, 'heap' | 'globals' | 'stablePages' | 'certifiedData'>;
-
 export async function compareMessage(message: PastMessage, played: PlayedMessage): Promise<ComparedMessage> {
   const { before, after, entry } = message;
   const { state } = played;
-  const heap = await compareMemory('heap', before.image, after.image, state);
-  const stable = await compareMemory('stable', before.image, after.image, state);
+  const heap = await compareMemory('heap', before.image, after, state);
+  const stable = await compareMemory('stable', before.image, after, state);
   const difference =
-    first(endsOf(entry.note, played)) ?? first(statesOf(after.image, state)) ?? heap.difference ?? stable.difference;
+    first(endsOf(entry.note, played)) ?? first(statesOf(after, state)) ?? heap.difference ?? stable.difference;
   const changedBytes = heap.changedBytes + stable.changedBytes;
   if (difference === undefined) return { changedBytes, verdict: { kind: 'exact' } };
   const why = whyUnsure(message, difference.what);
@@ -50,10 +48,10 @@ function endsOf(note: Note, { end, told: { step, version } }: PlayedMessage): re
   ];
 }
 
-function statesOf(was: State, is: State): readonly Compared[] {
+function statesOf({ heapBytes, stableBytes, image: was }: StateBehind, is: CanisterImage): readonly Compared[] {
   return [
-    ['heap bytes', was.heap.length, is.heap.length],
-    ['stable pages', was.stablePages, is.stablePages],
+    ['heap bytes', heapBytes, is.heap.length],
+    ['stable bytes', stableBytes, is.stablePages * WASM_PAGE_BYTES],
     ...(sameBytes(was.globals, is.globals) ? [] : [hexOf('globals', was.globals, is.globals)]),
     ...(sameBytes(was.certifiedData, is.certifiedData)
       ? []

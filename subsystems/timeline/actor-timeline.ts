@@ -9,7 +9,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { AboutActor } from './about-actor.ts';
 import { FRAME, encodeFrame, FRAME_HEAD_BYTES, type FrameHead } from './frame-format.ts';
 import type { PageAsked, Place, TimelineEntry, TimelinePage } from './index.ts';
-import { decodeNote } from './note.ts';
+import { decodeNote, ownNote } from './note.ts';
 import { PastRows } from './past-rows.ts';
 import type { UnitPart } from './split-unit.ts';
 import type { TimePoint } from './time-point.ts';
@@ -425,7 +425,7 @@ export class ActorTimeline {
         next = frame.seq;
         break;
       }
-      entries.push({ ...placeIn(frame), note: decodeNote(frame.note), bytes: frame.operations.length });
+      entries.push({ ...placeIn(frame), note: ownNote(decodeNote(frame.note)), bytes: frame.operations.length });
     }
     const first = this.#earliest();
     const last = this.#last(() => true);

@@ -152,13 +152,27 @@ export interface PastState extends Place {
   readonly sha256: { readonly heap: string; readonly stable: string };
 }
 
+/** Pages of a memory, of 4 KiB, in order, one behind the other in bytes that threads share. */
+export interface PastPages {
+  readonly numbers: Uint32Array;
+  readonly bytes: Uint8Array;
+}
+
+/** An actor as a message left it: memories by what is not as it was before. */
+export interface StateBehind extends Omit<PastState, 'image' | 'sha256'> {
+  readonly image: Pick<CanisterImage, 'globals' | 'certifiedData'>;
+  readonly changed: { readonly heap: PastPages; readonly stable: PastPages };
+  /** True if the memories are new: pages that are not among the changed ones hold zeros. */
+  readonly isNew: boolean;
+}
+
 /** An actor around one of its messages. */
 export interface PastMessage {
   readonly entry: TimelineEntry;
   /** The state that the message found. */
   readonly before: Omit<PastState, 'sha256'>;
   /** The state that the message left. */
-  readonly after: Omit<PastState, 'sha256'>;
+  readonly after: StateBehind;
   /** False if settings, or the whole state, were changed in the unit of the message as well: the states have that. */
   readonly isAlone: boolean;
   /** Facts of the server that were others when the message was executed; undefined: it was one like this. */

@@ -106,6 +106,15 @@ function readU128(bytes: Buffer, at: number): bigint {
   return bytes.readBigUInt64LE(at) | (bytes.readBigUInt64LE(at + 8) << 64n);
 }
 
+/** Returns a note whose bytes are its own: views would take the file that they are of along to other threads. */
+export function ownNote(note: Note): Note {
+  const { caller, argument, call } = note;
+  const answered = call?.answered;
+  const own = answered && { ...answered, callbacks: new Uint8Array(answered.callbacks) };
+  const ownCall = call && { ...call, answered: own };
+  return { ...note, caller: new Uint8Array(caller), argument: new Uint8Array(argument), call: ownCall };
+}
+
 /** Returns the id of the canister that a note tells of. */
 export function idOfNote(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(0, ID_BYTES);

@@ -5,11 +5,13 @@ import { readIdentity, readNumbers, type StoredIdentity, type StoredNumbers } fr
 import { factsAmong, NO_FACTS, timerMsOf, timerNsOf, WASM_PAGE_BYTES } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import { applyWriteBatch, type Family, ID_BYTES, META, type WriteBatchVisitor } from '../storage/index.ts';
-import type { Note, PastState, Place } from './index.ts';
+import type { Note, PastPages, PastState, Place, StateBehind } from './index.ts';
 
 type PageFamily = 'heap' | 'stable';
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 const NONE = new Uint8Array(0);
+/** Rows that messages do not change: settings, and which copy of a memory counts. */
+const REPLACING: ReadonlySet<string> = new Set([META.identity, META.copy]);
 /** Identity of an actor whose row is not there. */
 const NOBODY: Omit<StoredIdentity, 'name' | 'moduleHash'> = {
   controllers: [],
@@ -33,11 +35,15 @@ export class PastRows implements WriteBatchVisitor {
   #timerNs: bigint | undefined;
   /** True if the last operations had more than what a message changes: settings, or a memory as a whole. */
   isReplaced = false;
+  /** Numbers of pages that the last operations changed. */
+  readonly #changed: Readonly<Record<PageFamily, Set<number>>> = { heap: new Set(), stable: new Set() };
 
   /** Applies the operations of a frame. `note`: of the message that it tells of. */
   apply(operations: Uint8Array, note?: Note): void {
     this.#haveNumbersCome = false;
     this.isReplaced = false;
+    this.#changed.heap.clear();
+    this.#changed.stable.clear();
     applyWriteBatch(operations, this);
     if (note === undefined) return;
     this.#openCalls = note.openCalls;
@@ -61,8 +67,9 @@ export class PastRows implements WriteBatchVisitor {
   put(family: Family, key: Uint8Array, value: Uint8Array): void {
     const letter = String.fromCharCode(key[0] ?? 0);
     if (family !== 'meta') this.#pageOf(family, key, pageNumberOf(key))?.set(value);
-    else this.#meta.set(letter, value.slice());
-    if (family === 'meta' && letter === META.identity) this.isReplaced = true;
+    // A view of the file would take the whole file along to other threads.
+    else this.#meta.set(letter, new Uint8Array(value));
+    if (family === 'meta' && REPLACING.has(letter)) this.isReplaced = true;
     if (family !== 'meta' || letter !== META.numbers) return;
     this.#numbers = readNumbers(value, key);
     this.#haveNumbersCome = true;
@@ -70,7 +77,10 @@ export class PastRows implements WriteBatchVisitor {
 
   delete(family: Family, key: Uint8Array): void {
     if (family === 'meta') this.#meta.delete(String.fromCharCode(key[0] ?? 0));
-    else if (isPages(family)) this.#pages[family][copyOf(key)]?.delete(pageNumberOf(key));
+    else if (isPages(family)) {
+      this.#pages[family][copyOf(key)]?.delete(pageNumberOf(key));
+      this.#changed[family].add(pageNumberOf(key));
+    }
   }
 
   clear(family: Family, prefix: Uint8Array): void {
@@ -84,7 +94,8 @@ export class PastRows implements WriteBatchVisitor {
 
   #pageOf(family: Family, key: Uint8Array, number: number): Buffer | undefined {
     const pages = isPages(family) ? this.#pages[family][copyOf(key)] : undefined;
-    if (pages === undefined) return undefined;
+    if (pages === undefined || !isPages(family)) return undefined;
+    this.#changed[family].add(number);
     let page = pages.get(number);
     if (page === undefined) pages.set(number, (page = Buffer.alloc(PAGE_BYTES)));
     return page;
@@ -100,34 +111,38 @@ export class PastRows implements WriteBatchVisitor {
    * `timeline-damaged` where rows are missing.
    */
   state(place: Place): Omit<PastState, 'wasm' | 'sha256'> {
+    const facts = this.#facts(place);
+    const { heapBytes, stableBytes } = facts;
+    const heap = sharedBytes(heapBytes);
+    for (const [number, page] of this.#pagesWithin('heap', heapBytes)) heap.set(page, number * PAGE_BYTES);
+    const stable = piecesOf(this.#pagesWithin('stable', stableBytes));
+    return { ...facts, image: { heap, stable, stablePages: stableBytes / WASM_PAGE_BYTES, ...this.#values } };
+  }
+
+  /** Returns the state at a place, as what the last operations have made of it. Throws as `state` does. */
+  stateBehind(place: Place): Omit<StateBehind, 'wasm'> {
+    const facts = this.#facts(place);
+    const { heapBytes, stableBytes } = facts;
+    const changed = { heap: this.#changedOf('heap', heapBytes), stable: this.#changedOf('stable', stableBytes) };
+    return { ...facts, image: this.#values, changed, isNew: this.isReplaced };
+  }
+
+  #facts(place: Place): Omit<PastState, 'image' | 'wasm' | 'sha256'> {
     const numbers = this.#numbers;
     if (this.#meta.has(META.checkpoint)) throw keptByLog();
     if (numbers === undefined)
       throw new ServerError('unavailable', 'timeline-damaged', 'the timeline lacks the numbers of the actor');
-    const { heapBytes, stableBytes, balance, status, timerMs } = numbers;
-    const copy = this.#meta.get(META.copy)?.[0] ?? 0;
-    const heap = sharedBytes(heapBytes);
-    for (const [number, page] of this.#pages.heap[copy] ?? [])
-      if ((number + 1) * PAGE_BYTES <= heapBytes) heap.set(page, number * PAGE_BYTES);
+    const { heapBytes, stableBytes, balance, status, timerMs, ofMessages } = numbers;
+    const sizes = { heapBytes, stableBytes, balance, status, timerMs, version: ofMessages.version };
+    const { moduleHash } = this;
+    const others = { timersNs: this.#timersNs(timerMs), openCalls: this.#openCalls, settings: this.#settings };
+    return { ...place, ...sizes, ...others, moduleHash };
+  }
+
+  get #values(): StateBehind['image'] {
     return {
-      ...place,
-      image: {
-        heap,
-        globals: this.#meta.get(META.globals) ?? NONE,
-        stable: piecesOf(this.#stablePages(copy, stableBytes)),
-        stablePages: stableBytes / WASM_PAGE_BYTES,
-        certifiedData: this.#meta.get(META.certifiedData) ?? NONE,
-      },
-      moduleHash: this.moduleHash,
-      balance,
-      status,
-      timerMs,
-      heapBytes,
-      stableBytes,
-      version: numbers.ofMessages.version,
-      timersNs: this.#timersNs(timerMs),
-      openCalls: this.#openCalls,
-      settings: this.#settings,
+      globals: this.#meta.get(META.globals) ?? NONE,
+      certifiedData: this.#meta.get(META.certifiedData) ?? NONE,
     };
   }
 
@@ -136,10 +151,20 @@ export class PastRows implements WriteBatchVisitor {
     return { heap: createHash('sha256').update(heap).digest('hex'), stable: hashOf(stable, stableBytes) };
   }
 
-  #stablePages(copy: number, stableBytes: number): (readonly [number, Buffer])[] {
-    return [...(this.#pages.stable[copy] ?? [])]
-      .filter(([number]) => (number + 1) * PAGE_BYTES <= stableBytes)
+  /** Returns the pages of a memory of that size, in order. */
+  #pagesWithin(family: PageFamily, bytes: number): (readonly [number, Buffer])[] {
+    const copy = this.#meta.get(META.copy)?.[0] ?? 0;
+    return [...(this.#pages[family][copy] ?? [])]
+      .filter(([number]) => (number + 1) * PAGE_BYTES <= bytes)
       .toSorted(([a], [b]) => a - b);
+  }
+
+  #changedOf(family: PageFamily, size: number): PastPages {
+    const pages = new Map(this.#pagesWithin(family, size));
+    const numbers = Uint32Array.from(this.isReplaced ? pages.keys() : this.#changed[family]).toSorted();
+    const bytes = sharedBytes(numbers.length * PAGE_BYTES);
+    for (const [at, number] of numbers.entries()) bytes.set(pages.get(number) ?? ZERO_PAGE, at * PAGE_BYTES);
+    return { numbers, bytes };
   }
 
   #timersNs(timerMs: number): readonly bigint[] {
@@ -170,20 +195,33 @@ function keptByLog(): ServerError {
 }
 
 /** Pages that follow each other become one piece of shared bytes. */
-function piecesOf(pages: readonly (readonly [number, Buffer])[]): { offset: number; bytes: Uint8Array }[] {
+function piecesOf(pages: readonly (readonly [number, Buffer])[]): PastState['image']['stable'] {
   const all = sharedBytes(pages.length * PAGE_BYTES);
-  const pieces: { offset: number; bytes: Uint8Array }[] = [];
+  const pieces: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
+  let begun = 0;
   for (const [at, [number, page]] of pages.entries()) {
     all.set(page, at * PAGE_BYTES);
-    pieces.push({ offset: number * PAGE_BYTES, bytes: all.subarray(at * PAGE_BYTES, (at + 1) * PAGE_BYTES) });
+    const isLast = pages[at + 1]?.[0] !== number + 1;
+    if (!isLast) continue;
+    const bytes = all.subarray(begun * PAGE_BYTES, (at + 1) * PAGE_BYTES);
+    pieces.push({ offset: (number + 1) * PAGE_BYTES - bytes.length, bytes });
+    begun = at + 1;
   }
   return pieces;
 }
 
-function hashOf(pages: PastState['image']['stable'], bytes: number): string {
+function hashOf(pieces: PastState['image']['stable'], size: number): string {
   const hash = createHash('sha256');
-  const byNumber = new Map(pages.map((page) => [page.offset / PAGE_BYTES, page.bytes]));
-  for (let number = 0; number * PAGE_BYTES < bytes; number++) hash.update(byNumber.get(number) ?? ZERO_PAGE);
+  let hashed = 0;
+  const zerosTo = (offset: number): void => {
+    for (; hashed < offset; hashed += PAGE_BYTES) hash.update(ZERO_PAGE);
+  };
+  for (const { offset, bytes } of pieces) {
+    zerosTo(offset);
+    hash.update(bytes);
+    hashed += bytes.length;
+  }
+  zerosTo(size);
   return hash.digest('hex');
 }
 

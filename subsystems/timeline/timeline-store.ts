@@ -22,7 +22,7 @@ import { memoryId, META, metaKey, type StoredImage, type StoredPages, WriteBatch
 import { ActorTimeline } from './actor-timeline.ts';
 import type { PageAsked, PastMessage, PastState, Place, TimelinePage } from './index.ts';
 import { KnownServers } from './known-servers.ts';
-import { decodeNote } from './note.ts';
+import { decodeNote, ownNote } from './note.ts';
 import { splitUnit, type SplitUnit } from './split-unit.ts';
 import type { TimePoint } from './time-point.ts';
 import { appendAll, type AppendBytes, type TimelineFile } from './timeline-file.ts';
@@ -323,10 +323,10 @@ export class TimelineStore {
     const note = decodeNote(frame.note);
     rows.apply(frame.operations, note);
     const { unit, timeMs } = frame;
-    const is = rows.state({ seq, unit, timeMs });
+    const is = rows.stateBehind({ seq, unit, timeMs });
     const wasm = this.#wasmOf(was.moduleHash);
     return {
-      entry: { seq, unit, timeMs, note, bytes: frame.operations.length },
+      entry: { seq, unit, timeMs, note: ownNote(note), bytes: frame.operations.length },
       before: { ...was, wasm },
       after: { ...is, wasm: is.moduleHash === was.moduleHash ? wasm : this.#wasmOf(is.moduleHash) },
       isAlone: !rows.isReplaced,

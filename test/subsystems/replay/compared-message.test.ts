@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { NOTHING_RAN, type ToldStep } from '../../../subsystems/ic/index.ts';
 import { compareMessage } from '../../../subsystems/replay/compared-message.ts';
-import type { PastMessage } from '../../../subsystems/timeline/index.ts';
+import type { PastMessage, PastPages } from '../../../subsystems/timeline/index.ts';
 
 const WASM_PAGE = 65_536;
+const PAGE = 4_096;
 const NOTE = { kind: 'update', outcome: 'done', instructions: 10, charge: 7, version: 3, timerNs: 5n } as const;
 const BALANCE = 1_000n;
 
@@ -23,9 +24,20 @@ function state(change: (heap: Buffer, stable: Buffer) => void = () => undefined,
   return { heap, stable: pieces, stablePages: 1, ...rest, ...other };
 }
 
+/** All pages count as changed. */
+function pagesOf(pieces: State['stable']): PastPages {
+  const numbers = pieces.flatMap(({ offset, bytes }) =>
+    Array.from({ length: bytes.length / PAGE }, (_, at) => offset / PAGE + at),
+  );
+  return { numbers: Uint32Array.from(numbers), bytes: Buffer.concat(pieces.map(({ bytes }) => bytes)) };
+}
+
 function messageOf(other: object = {}, recorded: State = state()): PastMessage {
   const before = { image: state(), balance: BALANCE };
-  const after = { image: recorded, balance: BALANCE - 7n };
+  const { heap, stable, stablePages, ...image } = recorded;
+  const sizes = { heapBytes: heap.length, stableBytes: stablePages * WASM_PAGE };
+  const changed = { heap: pagesOf([{ offset: 0, bytes: heap }]), stable: pagesOf(stable) };
+  const after = { image, changed, isNew: false, ...sizes, balance: BALANCE - 7n };
   const entry = { seq: 2, unit: 2, timeMs: 0, bytes: 0, note: NOTE };
   return { entry, before, after, isAlone: true, otherServer: undefined, ...other } as unknown as PastMessage;
 }
@@ -58,7 +70,7 @@ test('the first difference is told: of the end, then of sizes, globals and certi
       { what: 'heap bytes', was: 3 * WASM_PAGE, is: 4 * WASM_PAGE },
       playedWith(state(undefined, { heap: Buffer.alloc(4 * WASM_PAGE) })),
     ],
-    [{ what: 'stable pages', was: 1, is: 2 }, playedWith(state(undefined, { stablePages: 2 }))],
+    [{ what: 'stable bytes', was: WASM_PAGE, is: 2 * WASM_PAGE }, playedWith(state(undefined, { stablePages: 2 }))],
     [{ what: 'globals', was: '676c6f62616c73', is: '78' }, playedWith(state(undefined, { globals: Buffer.from('x') }))],
     [
       { what: 'certified data', was: '64617461', is: '' },
@@ -84,13 +96,29 @@ test('a page of zeros is the same as one that is not there', async () => {
   assert.deepEqual(verdict, { kind: 'exact' });
 });
 
+test('memories that are new hold zeros where nothing was recorded', async () => {
+  const none = { numbers: new Uint32Array(), bytes: new Uint8Array() };
+  const full = state((heap) => void heap.fill(3, WASM_PAGE, WASM_PAGE + 10));
+  const message = messageOf({ before: { image: full, balance: BALANCE } });
+  for (const [isNew, is, wanted] of [
+    [true, state(), 'exact'],
+    [true, full, 'different'],
+    [false, full, 'exact'],
+    [false, state(), 'different'],
+  ] as const) {
+    const after = { ...message.after, isNew, changed: { heap: none, stable: none } };
+    const { verdict } = await compareMessage({ ...message, after }, playedWith(is));
+    assert.equal(verdict.kind, wanted, `${isNew}`);
+  }
+});
+
 test('a difference that may come from something else is unsure, with the reason', async () => {
   const played = playedWith(state((heap) => void heap.writeUInt8(5, 9)));
   const upgrade = { note: { ...NOTE, kind: 'upgrade' }, seq: 2, unit: 2, timeMs: 0, bytes: 0 };
   const cases: readonly (readonly [RegExp, PastMessage])[] = [
     [/settings, or the whole state/, messageOf({ isAlone: false })],
     [/another server executed the message: V8 was 1 and is 2/, messageOf({ otherServer: 'V8 was 1 and is 2' })],
-    [/cycles came to the actor/, messageOf({ after: { image: state(), balance: BALANCE } })],
+    [/cycles came to the actor/, messageOf({ after: { ...messageOf().after, balance: BALANCE } })],
     [/not whether the heap was kept/, messageOf({ entry: upgrade })],
   ];
   for (const [why, message] of cases) {
