@@ -37,6 +37,7 @@ export type JobKind =
   | 'past-query'
   | 'rehearsal'
   | 'replay'
+  | 'profile'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

@@ -3,7 +3,7 @@ import { NS_PER_MS, type OutgoingCall, principalToText } from '../ic/index.ts';
 import type { ReplayReport, ReplayVerdict } from '../replay/index.ts';
 import { candidPreview } from './candid-preview.ts';
 import { endJson } from './played-end.ts';
-import { profileJson } from './profile/profile-answer.ts';
+import { lineOf, profileJson } from './profile/profile-answer.ts';
 import { argumentText, shownPlace } from './routes/timeline.ts';
 
 type Previews = Pick<Codec, 'previewText'>;
@@ -33,8 +33,13 @@ export function replayJson(report: ReplayReport, codec: Previews): object {
     debug: lines.slice(0, LINES_MAX),
     ...(lines.length > LINES_MAX && { moreLines: lines.length - LINES_MAX }),
     ...(earlier > 0 && { earlier }),
-    ...(report.profile !== undefined && { profile: profileJson(report, report.profile) }),
+    ...(report.profile !== undefined && { profile: profileJson(rootName(report), report.profile) }),
   };
+}
+
+/** Returns the name of the root of the message's profile. */
+export function rootName({ entry: { note, seq } }: ReplayReport): string {
+  return `${note.method === '' ? note.kind : lineOf(note.method)} seq:${seq}`;
 }
 
 function verdictJson(verdict: ReplayVerdict): object {

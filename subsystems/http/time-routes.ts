@@ -85,4 +85,15 @@ export const TIME_ROUTES = [
       '`seq`: the number of a message; `with=profile`: where its instructions went; nothing, or `{"args","caller"}` in place of those of then',
     answer: 'how the message ends on a copy of the actor as it was, and `exact`, JSON (`docs/time-travel.md`)',
   },
+  {
+    method: 'POST',
+    path: '/x/time/profile/:actor',
+    isAudited: true,
+    access: 'token',
+    scope: 'time',
+    query: { messages: undefined, seconds: undefined },
+    job: 'profile',
+    request: '`messages`: so many of the newest, 100 without it; `seconds`: those of the next seconds',
+    answer: 'where the instructions of these messages went, JSON or as `Accept` says (`docs/time-travel.md`)',
+  },
 ] as const satisfies readonly RouteSpec[];

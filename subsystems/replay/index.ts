@@ -6,7 +6,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { PlayedEnd } from '../copies/index.ts';
 import type { OutgoingCall } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
-import type { TimelineEntry } from '../timeline/index.ts';
+import type { Place, TimelineEntry } from '../timeline/index.ts';
 
 /** Changes of a message before it is executed again. */
 export interface WhatIf {
@@ -76,6 +76,26 @@ export interface ReplayReport {
   readonly verdict: ReplayVerdict | undefined;
 }
 
+/** Messages that a profile has at most. */
+export const SPAN_MESSAGES_MAX = 1_000;
+
+/** Messages of an actor whose instructions are wanted by functions: its newest ones, or those of the next seconds. */
+export interface SpanAsked {
+  readonly id: Uint8Array;
+  readonly span: { readonly messages: number } | { readonly seconds: number };
+}
+
+export interface SpanProfile {
+  readonly from: Place;
+  readonly to: Place;
+  /** Updates and callbacks. */
+  readonly messages: number;
+  /** Messages that have no profile, or whose state is not kept. */
+  readonly leftOut: number;
+  /** Stacks begin with the method, or the kind of message. */
+  readonly profile: MessageProfile;
+}
+
 /** Executes recorded messages again: nothing of that stays, and no message of the actor waits for it. */
 export interface Replay {
   /**
@@ -84,6 +104,8 @@ export interface Replay {
    * refused with, what the timeline rejects with, and the reason of `signal`.
    */
   replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport>;
+  /** Resolves with the profile of several messages; of the next seconds, when these are over. Rejects as `replay`. */
+  profile(asked: SpanAsked, signal: AbortSignal): Promise<SpanProfile>;
   /** Numbers for operators. */
   readonly numbers: readonly ShownNumber[];
 }

@@ -18,25 +18,28 @@ const NOTED_AGAIN_MS = 100;
 const ATTEMPTS_MAX = 10;
 /** Each further multiple of it falls between those before it: some first samples are evenly spread, too. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
-/** Stacks of this many functions may have had more. */
-const FUNCTIONS_MAX = 32;
+
+interface Sampled {
+  readonly at: number;
+  readonly stack: readonly string[];
+}
 
 /**
- * Resolves with the profile of a message of so many instructions. `stackAt` resolves with the stack at an instruction,
- * as `StepFault` has it; undefined: it was not noted.
+ * Resolves with the profile of a message of so many instructions. `at` resolves with the functions that are open at an
+ * instruction, outermost first; undefined: they were not noted.
  */
 export async function profileOf(
   instructions: number,
-  stackAt: (instruction: number) => Promise<string | undefined>,
+  at: (instruction: number) => Promise<readonly string[] | undefined>,
   clock: Clock,
 ): Promise<MessageProfile> {
   const endMs = clock.nowMs() + SAMPLING_MS_MAX;
-  const sampled: { readonly at: number; readonly stack: string }[] = [];
-  for (const at of instructionsIn(instructions)) {
+  const sampled: Sampled[] = [];
+  for (const instruction of instructionsIn(instructions)) {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-      const stack = await stackAt(at);
+      const stack = await at(instruction);
       if (stack !== undefined) {
-        sampled.push({ at, stack });
+        sampled.push({ at: instruction, stack });
         break;
       }
       await sleep(clock, NOTED_AGAIN_MS);
@@ -56,22 +59,14 @@ function instructionsIn(instructions: number): readonly number[] {
 }
 
 /** Returns the samples in the order of execution. Each stands for the instructions that are nearest to it. */
-function weighed(
-  sampled: readonly { readonly at: number; readonly stack: string }[],
-  instructions: number,
-): readonly ProfileSample[] {
+function weighed(sampled: readonly Sampled[], instructions: number): readonly ProfileSample[] {
   const sorted = sampled.toSorted((one, other) => one.at - other.at);
   let begin = 0;
   return sorted.map(({ at, stack }, index) => {
     const next = sorted[index + 1];
     const end = next === undefined ? instructions : Math.floor((at + next.at) / 2);
-    const sample = { instructions: end - begin, stack: outermostFirst(stack) };
+    const sample = { instructions: end - begin, stack };
     begin = end;
     return sample;
   });
-}
-
-function outermostFirst(stack: string): readonly string[] {
-  const functions = stack === '' ? [] : stack.split('\n').toReversed();
-  return functions.length < FUNCTIONS_MAX ? functions : ['…', ...functions];
 }

@@ -2,25 +2,33 @@
  * Replays messages on copies that nobody can address, in the executors of the other actors: a copy takes its turns as
  * they do. The copy has the state, the settings, the cycles, the version and the time of then. Main thread.
  */
-import { type Clock, ServerError } from '../../kernel/index.ts';
+import { type Clock, ServerError, sleep, unlessAborted } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { ActorCopy } from '../copies/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
-import { CLEANUP_SHARE } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { Note, PastMessage, Timeline } from '../timeline/index.ts';
 import { callBefore } from './call-before.ts';
 import { changedNote } from './changed-note.ts';
 import { compareMessage } from './compared-message.ts';
-import type { Replay, ReplayAsked, ReplayReport } from './index.ts';
+import {
+  type Replay,
+  type ReplayAsked,
+  type ReplayReport,
+  SPAN_MESSAGES_MAX,
+  type SpanAsked,
+  type SpanProfile,
+} from './index.ts';
 import { profileOf } from './message-profile.ts';
 import { profiledModule } from './profiled-module.ts';
 import { pastCopy } from './past-copy.ts';
 import { playNoted, refuseUnplayable, refuseUnprofiled } from './played-message.ts';
+import { stackAt, type Unknown } from './sampled-stack.ts';
+import { profileOfSpan } from './span-profile.ts';
 
 interface ReplayNeeds {
   readonly execution: Execution;
-  readonly timeline: Pick<Timeline, 'messageAt' | 'entries'>;
+  readonly timeline: Pick<Timeline, 'messageAt' | 'entries' | 'placeOf'>;
   readonly codec: Pick<Codec, 'untyped' | 'parseInterfaceAnySize'>;
   readonly clock: Clock;
 }
@@ -28,6 +36,7 @@ interface ReplayNeeds {
 /** Replays at once: each has the memory of an actor, and three states of it on the main thread. */
 const REPLAYS_MAX = 2;
 const REPLAY_MS_MAX = 60_000;
+const NOW = { kind: 'now' } as const;
 
 export class MessageReplays implements Replay {
   readonly #needs: ReplayNeeds;
@@ -48,16 +57,37 @@ export class MessageReplays implements Replay {
   }
 
   async replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport> {
+    const report = await this.#limited(`seq:${asked.seq}`, signal, (limited) => this.#replay(asked, limited));
+    this.#replays++;
+    if (report.verdict?.kind === 'different') this.#mismatches++;
+    return report;
+  }
+
+  async profile({ id, span }: SpanAsked, signal: AbortSignal): Promise<SpanProfile> {
+    const { timeline, clock } = this.#needs;
+    const begun = await timeline.placeOf(id, NOW);
+    const isAhead = 'seconds' in span;
+    if (isAhead) await unlessAborted(signal, sleep(clock, span.seconds * 1000));
+    const { seq: to } = isAhead ? await timeline.placeOf(id, NOW) : begun;
+    const from = isAhead ? Math.max(begun.seq + 1, to - SPAN_MESSAGES_MAX + 1) : Math.max(1, to - span.messages + 1);
+    return await this.#limited('the profile', signal, (limited) =>
+      profileOfSpan(this.#needs, id, { from, to }, { signal: limited, lost }),
+    );
+  }
+
+  /** Executes `work` as one of few, for a minute at most. `what`: the thing that is late then. */
+  async #limited<Result>(
+    what: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
     if (this.#underWay >= REPLAYS_MAX)
       throw new ServerError('unavailable', 'replay-busy', `${REPLAYS_MAX} replays are under way: try again`);
     this.#underWay++;
     try {
       const limit = new AbortController();
-      using _limit = this.#needs.clock.after(REPLAY_MS_MAX, () => limit.abort(late(asked.seq)));
-      const report = await this.#replay(asked, AbortSignal.any([signal, limit.signal]));
-      this.#replays++;
-      if (report.verdict?.kind === 'different') this.#mismatches++;
-      return report;
+      using _limit = this.#needs.clock.after(REPLAY_MS_MAX, () => limit.abort(late(what)));
+      return await work(AbortSignal.any([signal, limit.signal]));
     } finally {
       this.#underWay--;
     }
@@ -84,11 +114,9 @@ export class MessageReplays implements Replay {
     if (!asked.isProfiled || wasm === undefined) return report;
     const profiled = await execution.prepare(await profiledModule(wasm));
     using _profiled = execution.keep(profiled);
-    const stackAt = async (instruction: number): Promise<string | undefined> => {
-      const spec = { id, module: profiled, past: message.before, timerNs: unknown.timerNs };
-      return await stackOf(await pastCopy(execution, spec, terms), id, note, unknown, instruction);
-    };
-    return { ...report, profile: await profileOf(report.end.instructions, stackAt, this.#needs.clock) };
+    const sampled = { id, module: profiled, past: message.before, note, unknown };
+    const at = (instruction: number): ReturnType<typeof stackAt> => stackAt(execution, sampled, instruction, terms);
+    return { ...report, profile: await profileOf(report.end.instructions, at, this.#needs.clock) };
   }
 
   /** Tries what is not recorded until the message ends as it was recorded. */
@@ -124,36 +152,9 @@ export class MessageReplays implements Replay {
   }
 }
 
-/** Facts that are not recorded, but where the message did not ask for them make no difference. */
-interface Unknown {
-  /** The timer before the message: of two that differ by some hundred ns, one. */
-  readonly timerNs: bigint;
-  /** Instructions of a callback's call before it. */
-  readonly instructions: number;
-}
-
 interface Attempt {
   readonly report: ReplayReport;
   readonly unknown: Unknown;
-}
-
-/** Plays the message on a copy, which ends with it, up to an instruction. Resolves with the stack at that. */
-async function stackOf(
-  copy: ActorCopy,
-  id: Uint8Array,
-  note: Note,
-  { instructions }: Unknown,
-  instruction: number,
-): Promise<string | undefined> {
-  try {
-    copy.stand(note.instantMs);
-    // A callback's limit has a part in it for the cleanup.
-    const share = note.kind === 'callback' ? 1 - CLEANUP_SHARE : 1;
-    const { end } = await playNoted(copy, id, note, copy.module, instructions, Math.ceil(instruction / share));
-    return end.stack;
-  } finally {
-    copy.end();
-  }
 }
 
 /** Plays the message on a copy, which ends with it. */
@@ -191,8 +192,8 @@ function lost(why: string): ServerError {
   return new ServerError('unavailable', 'replay-ended', `the replay was ended: ${why}`);
 }
 
-function late(seq: number): ServerError {
-  const text = `seq:${seq} took longer than ${REPLAY_MS_MAX / 1000} s on a copy`;
+function late(what: string): ServerError {
+  const text = `${what} took longer than ${REPLAY_MS_MAX / 1000} s on a copy`;
   return new ServerError('unavailable', 'replay-late', text);
 }
 

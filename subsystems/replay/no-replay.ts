@@ -6,8 +6,14 @@ export class NoReplay implements Replay {
   readonly numbers = [];
 
   replay(): Promise<never> {
-    return Promise.reject(
-      new ServerError('invalid', 'replay-off', 'this server replays no messages: start it without --no-replay'),
-    );
+    return Promise.reject(off());
   }
+
+  profile(): Promise<never> {
+    return Promise.reject(off());
+  }
+}
+
+function off(): ServerError {
+  return new ServerError('invalid', 'replay-off', 'this server replays no messages: start it without --no-replay');
 }

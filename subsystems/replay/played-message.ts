@@ -21,10 +21,15 @@ export function refuseUnplayable({ entry: { note, seq }, after }: PastMessage): 
     throw none(`the ${kind} failed, and the module that was tried is not kept`);
 }
 
-/** Throws ServerError `replay-none` for a message whose instructions cannot be cut short. */
-export function refuseUnprofiled({ kind }: Note, seq: number): void {
-  if (kind === 'update' || kind === 'callback') return;
-  const why = `it is of the kind ${kind}, and updates and callbacks have one`;
+/** True for a message whose instructions can be cut short. */
+export function isProfilable({ kind, call }: Note): boolean {
+  return kind === 'update' || (kind === 'callback' && call?.answered !== undefined);
+}
+
+/** Throws ServerError `replay-none` for any other. */
+export function refuseUnprofiled(note: Note, seq: number): void {
+  if (isProfilable(note)) return;
+  const why = `it is of the kind ${note.kind}, and updates and callbacks have one`;
   throw new ServerError('invalid', 'replay-none', `seq:${seq} has no profile: ${why}`);
 }
 

@@ -483,3 +483,51 @@ test('a profile has all instructions of an update or a callback, by functions, i
   const path = `/x/time/replay/shop?seq=${seq}&with=trace`;
   assert.equal((await host.server.post(path, '')).status, 404, 'there is nothing else to be had');
 });
+
+test('a profile of many messages has their methods, in proportion to their instructions', async (t) => {
+  const { host, principal } = await started(t);
+  const firstProfiled = await newest(host);
+  await traffic(host, principal);
+  const profileOf = async (query: string): Promise<{ status: number; body: string }> =>
+    await host.server.post(`/x/time/profile/shop${query}`, '');
+  const { status, body } = await profileOf('?messages=1000');
+  assert.equal(status, 200, body);
+  const { from, to, messages, leftOut, profile } = JSON.parse(body) as {
+    from: { seq: number };
+    to: { seq: number };
+    messages: number;
+    leftOut: number;
+    profile: { samples: number; tree: ProfileTree };
+  };
+  const entries = (await listed(host)).filter(({ seq }) => seq >= from.seq && seq <= to.seq);
+  const profiled = entries.filter(({ kind }) => kind === 'update' || kind === 'callback');
+  assert.ok(from.seq <= firstProfiled + 1 && to.seq === profiled.at(-1)?.seq, body.slice(0, 200));
+  assert.equal(messages, profiled.length);
+  assert.ok(leftOut > 0, 'the installation, and timers');
+  const instructions = profiled.reduce((sum, entry) => sum + entry.instructions, 0);
+  assert.deepEqual(
+    [profile.tree.name, profile.tree.total, selfSum(profile.tree)],
+    ['shop', instructions, instructions],
+  );
+  assert.equal(profile.samples, 500);
+  for (const { name, total } of profile.tree.children) {
+    const own = profiled.filter(({ kind, method }) => (method === '' ? kind : method) === name);
+    const share = own.reduce((sum, entry) => sum + entry.instructions, 0);
+    assert.ok(own.length > 0, name);
+    assert.ok(Math.abs(total - share) <= instructions / 100, `${name}: ${total} of ${share}`);
+  }
+  assert.ok(namesIn(profile.tree).includes('@deserialize<N>'));
+
+  const ahead = profileOf('?seconds=2');
+  await host.until(async () => assert.ok((await sent(host, 'add', [{ book: '5' }])) > to.seq + 3));
+  const { profile: next } = JSON.parse((await ahead).body) as { profile: { tree: ProfileTree } };
+  assert.deepEqual(
+    next.tree.children.map(({ name }) => name),
+    ['add'],
+  );
+  const quiet = await profileOf('?seconds=1');
+  assert.equal(quiet.status, 400);
+  assert.match(quiet.body, /there are no updates and callbacks/);
+  for (const query of ['?messages=0', '?messages=1001', '?seconds=61', '?seconds=x', '?messages=1&seconds=1'])
+    assert.equal((await profileOf(query)).status, 400, query);
+});

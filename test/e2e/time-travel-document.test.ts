@@ -50,7 +50,7 @@ test('each command of the page is answered as the page says', async (t) => {
     .map(({ text }) => text);
   assert.deepEqual(Object.keys(JSON.parse(shown) as object), Object.keys(exact ?? {}), 'the page shows these keys');
   assert.equal(other?.['caller'], 'aaaaa-aa');
-  const [profiled = '{}', , folded = ''] = answers.get('Profile') ?? [];
+  const [profiled = '{}', , folded = '', many = '{}'] = answers.get('Profile') ?? [];
   const { instructions, profile } = JSON.parse(profiled) as {
     instructions: number;
     profile: { samples: number; tree: { name: string; total: number; children: { name: string }[] } };
@@ -61,6 +61,7 @@ test('each command of the page is answered as the page says', async (t) => {
     ['inc'],
   );
   assert.match(await readFile(join(folder, 'flame.svg'), 'utf8'), /^<svg .*<title>inc: /s);
+  assert.deepEqual(Object.keys(JSON.parse(many) as object), ['from', 'to', 'messages', 'leftOut', 'profile']);
   assert.match(folded, /^inc seq:2;inc \d+$/m);
   const [restored = '{}'] = answers.get('Restore') ?? [];
   const { undo, ...told } = JSON.parse(restored) as Record<string, unknown>;

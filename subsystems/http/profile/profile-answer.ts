@@ -1,4 +1,4 @@
-import type { MessageProfile, ReplayReport } from '../../replay/index.ts';
+import type { MessageProfile } from '../../replay/index.ts';
 import { preferredType } from '../accept.ts';
 import { callTreeJson, callTreeOf } from './call-tree.ts';
 import { cpuProfileOf } from './cpu-profile.ts';
@@ -14,11 +14,12 @@ interface ProfileAnswer {
   readonly text: string;
 }
 
-/** Returns the profile alone, in the form that `Accept` prefers; undefined: it belongs into the JSON of the replay. */
-export function profileAnswer(accept: string | undefined, report: ReplayReport): ProfileAnswer | undefined {
-  const { profile } = report;
-  if (profile === undefined) return undefined;
-  const name = rootName(report);
+/** Returns the profile alone, in the form that `Accept` prefers; undefined: that is JSON. `name`: that of the root. */
+export function profileAnswer(
+  accept: string | undefined,
+  name: string,
+  profile: MessageProfile,
+): ProfileAnswer | undefined {
   switch (preferredType(accept, ['application/json', CPU_PROFILE, FLAME_GRAPH, FOLDED_STACKS])) {
     case CPU_PROFILE:
       return { type: CPU_PROFILE, text: JSON.stringify(cpuProfileOf(name, profile)) };
@@ -31,13 +32,12 @@ export function profileAnswer(accept: string | undefined, report: ReplayReport):
   }
 }
 
-/** Returns the profile as the JSON of a replay has it. */
-export function profileJson(report: ReplayReport, profile: MessageProfile): object {
-  return { samples: profile.samples.length, tree: callTreeJson(callTreeOf(rootName(report), profile)) };
+/** Returns the profile as a part of JSON. */
+export function profileJson(name: string, profile: MessageProfile): object {
+  return { samples: profile.samples.length, tree: callTreeJson(callTreeOf(name, profile)) };
 }
 
-/** The name of a method may be any text. */
-function rootName({ entry: { note, seq } }: ReplayReport): string {
-  const name = note.method === '' ? note.kind : note.method.replaceAll(/\p{C}/gu, '?');
-  return `${name} seq:${seq}`;
+/** Returns a name in one line: that of a method may be any text. */
+export function lineOf(name: string): string {
+  return name.replaceAll(/\p{C}/gu, '?');
 }

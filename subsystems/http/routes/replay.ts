@@ -1,16 +1,24 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { goneSignal } from '../gone-client.ts';
-import { profileAnswer } from '../profile/profile-answer.ts';
-import { replayJson } from '../replay-report.ts';
+import { SPAN_MESSAGES_MAX, type SpanAsked } from '../../replay/index.ts';
+import { lineOf, profileAnswer, profileJson } from '../profile/profile-answer.ts';
+import { replayJson, rootName } from '../replay-report.ts';
 import { bodyOf, bodyTooLarge } from '../request-body.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { WHAT_IF_BYTES_MAX } from '../time-routes.ts';
 import { whatIfIn } from '../what-if-body.ts';
+import { shownPlace } from './timeline.ts';
 
 const GONE = new ServerError('unavailable', 'replay-ended', 'the replay was ended: its client has gone away');
 
+type ReplayRoute = 'POST /x/time/replay/:actor' | 'POST /x/time/profile/:actor';
+
+/** Messages of a profile, when nothing else is asked for; and the longest time for which messages are awaited. */
+const MESSAGES = 100;
+const SPAN_SECONDS_MAX = 60;
+
 /** A message of the past is executed again on a copy, as it was or with another argument or caller. */
-export function replayHandlers(host: RouteHost): Pick<Handlers, 'POST /x/time/replay/:actor'> {
+export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
   const { canisters, codec, jobs, metrics, replay, responder } = host;
   for (const number of replay.numbers) metrics.show(number);
   return {
@@ -25,16 +33,52 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, 'POST /x/time/re
         const { id, name } = canister;
         const isProfiled = query.has('with');
         const report = await replay.replay({ id, name, seq, whatIf: whatIfIn(body), isProfiled }, signal);
-        const profile = profileAnswer(request.headers.accept, report);
-        if (profile === undefined) responder.json(response, 200, replayJson(report, codec));
-        else responder.bytes(response, 200, profile.type, Buffer.from(profile.text));
+        const { profile } = report;
+        const alone = profile && profileAnswer(request.headers.accept, rootName(report), profile);
+        if (alone === undefined) responder.json(response, 200, replayJson(report, codec));
+        else responder.bytes(response, 200, alone.type, Buffer.from(alone.text));
         jobs.done('replay', canister, report.entry.note.method, startedMs);
       } catch (error) {
         responder.error(response, error);
         jobs.failed('replay', canister, '', startedMs, error);
       }
     },
+    async 'POST /x/time/profile/:actor'(request, response, { actor }, query) {
+      const startedMs = jobs.nowMs();
+      const canister = canisters.resolve(actor);
+      const signal = goneSignal(response, GONE);
+      try {
+        const { from, to, messages, leftOut, profile } = await replay.profile(
+          { id: canister.id, span: spanIn(query) },
+          signal,
+        );
+        const name = lineOf(canister.name);
+        const alone = profileAnswer(request.headers.accept, name, profile);
+        const told = { from: shownPlace(from), to: shownPlace(to), messages, leftOut };
+        if (alone === undefined) responder.json(response, 200, { ...told, profile: profileJson(name, profile) });
+        else responder.bytes(response, 200, alone.type, Buffer.from(alone.text));
+        jobs.done('profile', canister, '', startedMs);
+      } catch (error) {
+        responder.error(response, error);
+        jobs.failed('profile', canister, '', startedMs, error);
+      }
+    },
   };
+}
+
+/** Returns the messages of a profile. Throws ServerError `bad-span`. */
+function spanIn(query: ReadonlyMap<string, string>): SpanAsked['span'] {
+  const [messages, seconds] = [query.get('messages'), query.get('seconds')];
+  if (messages !== undefined && seconds !== undefined)
+    throw new ServerError('invalid', 'bad-span', 'give ?messages= or ?seconds=, not both');
+  if (seconds !== undefined) return { seconds: wholeIn('seconds', seconds, SPAN_SECONDS_MAX) };
+  return { messages: wholeIn('messages', messages ?? String(MESSAGES), SPAN_MESSAGES_MAX) };
+}
+
+function wholeIn(name: string, text: string, most: number): number {
+  const value = Number(text);
+  if (/^\d{1,6}$/.test(text) && value >= 1 && value <= most) return value;
+  throw new ServerError('invalid', 'bad-span', `?${name}= is a number from 1 to ${most}, as in ?${name}=10`);
 }
 
 function seqIn(query: ReadonlyMap<string, string>): number {
