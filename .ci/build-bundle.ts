@@ -10,7 +10,7 @@ import { globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { codeVersion } from '../subsystems/instrument/code-version.ts';
-import { bundlesOf, INGREDIENTS, keyOf, PROGRAM, writeCurrent } from '../config/bundle.js';
+import { bundleNameOf, bundlesOf, INGREDIENTS, keyOf, PROGRAM, writeCurrent } from '../config/bundle.js';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /** Code for CommonJS packages: they may require modules of Node, and packages that stay outside the bundle. */
@@ -94,11 +94,9 @@ function entriesOfSources(): readonly string[] {
   return [...new Set([ENTRY, ...named])].toSorted();
 }
 
-/**
- * Returns an entry's name: `config/main.ts` is the program; others have their whole path as a name, all in one folder.
- */
+/** Returns an entry's name: `config/main.ts` is the program. */
 function nameOf(file: string): string {
-  return file === ENTRY ? PROGRAM.replace('.mjs', '') : file.replace(/\.ts$/, '').replaceAll('/', '-');
+  return file === ENTRY ? PROGRAM.replace('.mjs', '') : bundleNameOf(file);
 }
 
 function placesOf(entries: readonly string[], root: string): Plugin {

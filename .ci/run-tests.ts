@@ -16,11 +16,11 @@ import type { FailedTest } from './failed-tests.ts';
 const FILES_MAX = 3;
 /** Files at once: on two cores, with two, a third of the time was spent waiting. */
 const CONCURRENCY = 3;
-const OPTIONS = [
-  `--import=${new URL('./untracked-promises.js', import.meta.url).href}`,
-  '--test',
-  '--test-reporter=spec',
-];
+/** Modules that each test file is run with; their heads say why. */
+const BEFORE_FILES = ['untracked-promises', 'bundled-threads'].map(
+  (name) => new URL(`../test/support/${name}.js`, import.meta.url),
+);
+const OPTIONS = [...BEFORE_FILES.map(({ href }) => `--import=${href}`), '--test', '--test-reporter=spec'];
 const REPORTER = fileURLToPath(new URL('./failed-tests.ts', import.meta.url));
 
 /** Runs the tests with at most that many files at once; tells exit code and failed tests. */

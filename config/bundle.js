@@ -61,6 +61,14 @@ export function bundlesOf(root) {
 }
 
 /**
+ * Returns the name of the bundle of a thread, or of a module that plugins import: its whole path, all in one folder.
+ * @param {string} file its path from the root
+ */
+export function bundleNameOf(file) {
+  return file.replace(/\.ts$/, '').replaceAll('/', '-');
+}
+
+/**
  * Returns a hash of the content of files; rejects if one of them is missing.
  * @param {string} root
  * @param {readonly string[]} inputs paths from the root

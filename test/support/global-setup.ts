@@ -6,10 +6,11 @@
  * servers here are killed. So one server is started and stopped first, and all later ones find its compiled sources.
  * All tests share one Motoko compiler, which stays warm: a compiler that has just been started takes three to five
  * times as long for an actor as one that has compiled a few. Most modules come with the clone (`kept-modules.ts`). They
- * share one package, too, packed when the first asks.
+ * share one package, too, packed when the first asks. `bundled-threads.js` is told of the first server's bundle.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { findProgram } from '../../config/bundle.js';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE, NODE_CACHE } from './caches.ts';
 import { unpackModules } from './kept-modules.ts';
@@ -26,6 +27,9 @@ export async function globalSetup(): Promise<void> {
   const entry = fileURLToPath(new URL('./first-server.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [entry], { encoding: 'utf8' });
   if (status !== 0) throw new Error(`the first server failed:\n${stderr}`);
+  const { program, reason } = await findProgram(fileURLToPath(new URL('../..', import.meta.url)));
+  if (reason !== undefined) throw new Error(`the first server had no bundle: ${reason}`);
+  process.env['SVC_TEST_BUNDLE'] = fileURLToPath(new URL('.', program));
   const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 600_000 });
   let packed: Promise<string> | undefined;
   const endSharing = await shareWork({
