@@ -10,6 +10,10 @@ import type { Place } from './index.ts';
 /** Frames from one entry of the index to the next. */
 const INDEXED_FRAMES = 256;
 const PRIVATE_FILE = 0o600;
+/** Bytes that are read at once; a larger frame is read whole. */
+const WINDOW_BYTES = 2 ** 20;
+/** A frame begins with its length. */
+const LENGTH_BYTES = 4;
 
 /** A frame with its place in the file, and the place behind it. */
 export interface PlacedFrame extends Frame {
@@ -120,15 +124,28 @@ export class TimelineFile {
 
   /** Yields frames, and then the place of damage, if there is some. */
   *#read(offset: number, end: number): Generator<PlacedFrame | number> {
-    const bytes = this.#bytesBetween(offset, end);
-    for (let at = 0; at < bytes.length;) {
-      const frame = readTimelineFrame(bytes, at);
-      if (typeof frame === 'string') {
-        yield offset + at;
-        return;
+    let wanted = WINDOW_BYTES;
+    for (let from = offset; from < end;) {
+      const to = Math.min(end, from + wanted);
+      const bytes = this.#bytesBetween(from, to);
+      if (bytes.length === 0) return;
+      // The file may have become shorter.
+      const isLast = to === end || bytes.length < to - from;
+      let at = 0;
+      while (at < bytes.length) {
+        const frame = readTimelineFrame(bytes, at);
+        // The rest of it is in the next window.
+        if (frame === 'cut' && !isLast) break;
+        if (typeof frame === 'string') {
+          yield from + at;
+          return;
+        }
+        yield { ...frame, offset: from + at, end: from + frame.end };
+        at = frame.end;
       }
-      yield { ...frame, offset: offset + at, end: offset + frame.end };
-      at = frame.end;
+      wanted = Math.max(WINDOW_BYTES, bytes.length - at >= LENGTH_BYTES ? bytes.readUInt32LE(at) : 0);
+      from += at;
+      if (isLast) return;
     }
   }
 
