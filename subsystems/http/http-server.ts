@@ -250,7 +250,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       jobs: this.#jobs,
       streams: this.#streams,
       broadcast: new Broadcast(clock),
-      callers: new CallerClaims(),
+      callers: new CallerClaims(options.refusesClaims),
       typeTables: this.#typeTables,
     };
     this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;

@@ -375,7 +375,7 @@ export const ROUTES = [
     scope: 'any',
     job: 'me',
     request: '',
-    answer: 'the rights of whoever asks: JSON `{"name","may","caller"}`',
+    answer: 'the rights of whoever asks: JSON `{"name","may","caller","claims"}`',
   },
   {
     method: 'GET',

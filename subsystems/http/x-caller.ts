@@ -18,7 +18,13 @@ export function refuseClaim({ headers }: Pick<IncomingMessage, 'headers'>): void
 
 /** Reads `x-caller` headers: a claim, not authenticated, but it must be a principal. */
 export class CallerClaims {
+  /** True if none is taken (`--no-claims`). */
+  readonly areRefused: boolean;
   readonly #remembered = new Map<string, Uint8Array>();
+
+  constructor(areRefused = false) {
+    this.areRefused = areRefused;
+  }
 
   /** The caller that a header claims; anonymous without one. Throws ServerError `invalid`. */
   callerOf(header: string | string[] | undefined): Uint8Array {

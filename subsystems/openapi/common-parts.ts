@@ -20,9 +20,7 @@ export const PARAMETERS: JsonSchema = {
   'x-caller': {
     name: 'x-caller',
     in: 'header',
-    description:
-      'The principal in whose name the method is called. A claim that nobody checks; default: anonymous. 403 where the ' +
-      'server runs with --no-claims.',
+    description: 'The principal in whose name the method is called. A claim that nobody checks; default: anonymous.',
     schema: { type: 'string', pattern: '^[a-z2-7]{1,5}(-[a-z2-7]{1,5})*$' },
     example: '2vxsx-fae',
   },

@@ -23,6 +23,8 @@ export interface DocumentRequest {
   readonly exports: ReadonlyMap<string, MethodKind>;
   /** True if the server requires a bearer token. */
   readonly isGuarded: boolean;
+  /** Requests may say `x-caller`. */
+  readonly takesCaller: boolean;
 }
 
 type Endpoint = 'call-json' | 'query-json';
@@ -37,12 +39,15 @@ const ENDPOINTS: Readonly<Record<MethodKind, readonly Endpoint[]>> = {
 const UNREACHABLE = new Set(['', '.', '..']);
 const SAFE_NAME_CHARACTERS_MAX = 64;
 
+const CALLER = 'x-caller';
+
 const ABOUT =
   'Methods of this actor with JSON: a request is an array of arguments, an answer one of results. ' +
   'Schemas are those of the default encoding of Candid values; with lossless=1 values describe themselves instead.';
 
 /** Makes the document. Throws ServerError `bad-interface` or `openapi-too-large`. */
-export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequest): JsonSchema {
+export function openApiDocument(request: DocumentRequest): JsonSchema {
+  const { actor, did, exports, isGuarded } = request;
   const described = describeInterface(did);
   const methods = described.methods.filter(({ name }) => exports.has(name) && !UNREACHABLE.has(name));
   const budget = new SizeBudget();
@@ -56,7 +61,7 @@ export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequ
   const examples = new Examples(
     methods.flatMap(({ parameters, results }) => [...parameters, ...results].map(({ type }) => type)),
   );
-  const operations = new Operations(budget, isGuarded);
+  const operations = new Operations(budget, request);
   const error = schemas.add('SvcError', SVC_ERROR);
   for (const { method, args, results } of lists) {
     const safeName = safe(method.name);
@@ -81,7 +86,7 @@ export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequ
     paths: Object.fromEntries(operations.paths),
     components: {
       schemas: schemas.components(),
-      parameters: PARAMETERS,
+      parameters: operations.parameters,
       responses: errorResponses(error, isGuarded),
       ...(isGuarded
         ? { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'The token of the server.' } } }
@@ -105,10 +110,17 @@ class Operations {
   readonly #budget: SizeBudget;
 
   readonly #isGuarded: boolean;
+  readonly #takesCaller: boolean;
 
-  constructor(budget: SizeBudget, isGuarded: boolean) {
+  constructor(budget: SizeBudget, { isGuarded, takesCaller }: Pick<DocumentRequest, 'isGuarded' | 'takesCaller'>) {
     this.#budget = budget;
     this.#isGuarded = isGuarded;
+    this.#takesCaller = takesCaller;
+  }
+
+  /** Descriptions of the parameters that operations refer to. */
+  get parameters(): JsonSchema {
+    return Object.fromEntries(Object.entries(PARAMETERS).filter(([name]) => this.#takesCaller || name !== CALLER));
   }
 
   add(actor: string, kind: MethodKind, operation: Operation): void {
@@ -124,6 +136,10 @@ class Operations {
     }
   }
 
+  #parametersOf(isCall: boolean): readonly string[] {
+    return ['lossless', ...(this.#takesCaller ? [CALLER] : []), ...(isCall ? ['Idempotency-Key'] : [])];
+  }
+
   #operation(endpoint: Endpoint, tag: string, { method, safeName, args, results }: Operation): JsonSchema {
     const { name, doc, parameters, kind } = method;
     const isCall = endpoint === 'call-json';
@@ -135,7 +151,7 @@ class Operations {
       summary: `${isCall ? 'Call' : 'Query'} ${name}`,
       description: doc === undefined ? candid : `${doc}\n\n${candid}`,
       tags: [tag],
-      parameters: ['lossless', 'x-caller', ...(isCall ? ['Idempotency-Key'] : [])].map((parameter) => ({
+      parameters: this.#parametersOf(isCall).map((parameter) => ({
         $ref: `#/components/parameters/${parameter}`,
       })),
       requestBody: {

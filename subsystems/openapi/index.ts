@@ -9,6 +9,8 @@ export interface DescribedActor {
   readonly candid: Pick<CandidInterface, 'text'>;
   /** Methods that the module exports to everyone. */
   readonly methods: ReadonlyMap<string, MethodKind>;
+  /** False if the server takes no `x-caller` (`--no-claims`). The same for all actors. */
+  readonly takesCaller?: boolean;
 }
 
 /** Descriptions of actors' JSON endpoints for programs. */

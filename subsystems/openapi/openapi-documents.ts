@@ -102,13 +102,14 @@ export class OpenApiDocuments implements OpenApi {
     return this.#interfaces;
   }
 
-  #make({ name, candid, methods }: DescribedActor, form: 'types' | undefined): Promise<Uint8Array> {
+  #make({ name, candid, methods, takesCaller = true }: DescribedActor, form: 'types' | undefined): Promise<Uint8Array> {
     return this.#thread.run({
       ...(form && { form }),
       actor: name,
       did: candid.text,
       exports: methods,
       isGuarded: this.#isGuarded,
+      takesCaller,
     });
   }
 

@@ -18,6 +18,11 @@ for (const agents of ['guarded', 'open'])
       const { status, body } = await server.post(path, '[]', { ...root, ...claim });
       assert.deepEqual([status, /--no-claims/.test(body)], [403, true], `${path}: ${body}`);
     }
+    const me = await server.get('/x/me', root);
+    assert.deepEqual(JSON.parse(me.body), { name: null, may: ['*'], caller: null, claims: false });
+    const { body: document } = await server.get('/openapi/it', root);
+    assert.match(document, /Idempotency-Key/);
+    assert.doesNotMatch(document, /x-caller/, 'a parameter that is always refused is none');
     const nobody = await server.post('/call-json/it/who', '[]', root);
     assert.equal(nobody.body, '["2vxsx-fae"]');
     const headers = { ...root, 'x-caller': '2vxsx-fae' };

@@ -272,6 +272,7 @@ test('types of odd interfaces compile: names that TypeScript has, recursion, com
       ['constructor', 'update'],
     ]),
     isGuarded: false,
+    takesCaller: true,
   });
   const folder = await temporaryDirectory();
   await writeFile(join(folder, 'odd.ts'), text);

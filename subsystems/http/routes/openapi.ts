@@ -10,12 +10,14 @@ type OpenApiRoutes = 'GET /openapi/:actor' | 'GET /x/actors/:actor/types';
  * `GET /openapi/<ACTOR>`: the OpenAPI 3.1 document of its JSON endpoints. `GET /x/actors/<ACTOR>/types`: the same as
  * declarations of TypeScript.
  */
-export function openApiHandlers({ canisters, openApi, responder, jobs }: RouteHost): Pick<Handlers, OpenApiRoutes> {
+export function openApiHandlers(host: RouteHost): Pick<Handlers, OpenApiRoutes> {
+  const { canisters, openApi, responder, jobs, callers } = host;
   async function described(canister: Canister): Promise<DescribedActor> {
     const candid = await canisters.interfaceOf(canister);
     const { name, module } = canister;
     if (candid === undefined || module === undefined) throw noInterface(canister);
-    return { name, candid, methods: new Map([...module.methods].filter(([method]) => !isInternalMethod(method))) };
+    const methods = new Map([...module.methods].filter(([method]) => !isInternalMethod(method)));
+    return { name, candid, methods, takesCaller: !callers.areRefused };
   }
 
   return {

@@ -19,7 +19,7 @@ import { recall, remember } from './storage.ts';
 import { refusalText, TokenGate } from './token-gate.tsx';
 
 const TOKEN_KEY = 'svc-inspector-token';
-const NO_RIGHTS = new Rights({ name: null, may: [], caller: null });
+const NO_RIGHTS = new Rights({ name: null, may: [], caller: null, claims: false });
 
 export function App() {
   const [token, setToken] = useState(() => recall('sessionStorage', TOKEN_KEY) ?? '');

@@ -247,7 +247,7 @@ function RunAgain({
   readonly actor: string;
   readonly types: DidInterface | undefined;
 }) {
-  const claims = useRights().isWhole;
+  const { claims } = useRights();
   const again = useMemo(() => callAgain(entry, types), [entry.id, types]);
   if (again === undefined) return null;
   if ('problem' in again) return <p class="hint">It cannot be run again from here: {inertText(again.problem)}.</p>;

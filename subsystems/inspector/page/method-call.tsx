@@ -35,7 +35,7 @@ export function MethodCall({ actor, api, hasToken, method, draft }: MethodCallPr
   const [watched, setWatched] = useState<CallRequest | undefined>(undefined);
   const isLossless = draft.wantsLossless || method.described === undefined;
   const asQuery = useAsQuery(actor, method);
-  const claims = useRights().isWhole;
+  const { claims } = useRights();
 
   /** Returns undefined if the form cannot be encoded: its problems are shown, and the first one gets the focus. */
   const write = (): CallRequest | undefined => shown(requestOf(actor, { method, draft, isLossless, asQuery, claims }));
@@ -271,8 +271,8 @@ function CallOptions({
 }
 
 function Caller({ draft, changed }: { readonly draft: CallDraft; readonly changed: () => void }) {
-  const { isWhole, caller: own } = useRights();
-  if (!isWhole) {
+  const { claims, caller: own } = useRights();
+  if (!claims) {
     return (
       <p class="hint grow wrap">
         Calls as <span class="mono">{own ?? 'anonymous (2vxsx-fae)'}</span>

@@ -7,6 +7,8 @@ export interface ToldRights {
   readonly may: readonly string[];
   /** Principal as text; null: the anonymous one. */
   readonly caller: string | null;
+  /** True if a request may claim a caller. */
+  readonly claims: boolean;
 }
 
 /** Ways to write one actor. */
@@ -33,6 +35,7 @@ const ACTOR_WORDS = {
   logs: 'read what is printed by',
   history: 'read the messages of',
   variables: 'read the stable variables of',
+  time: 'read the past of',
   cycles: 'read the balance of',
   topup: 'add cycles to',
   settings: 'read the settings of',
@@ -47,7 +50,7 @@ const ACTOR_WORDS = {
 type HostScope = keyof typeof HOST_WORDS;
 export type ActorScope = keyof typeof ACTOR_WORDS;
 
-const EVERYTHING: ToldRights = { name: null, may: ['*'], caller: null };
+const EVERYTHING: ToldRights = { name: null, may: ['*'], caller: null, claims: true };
 
 /** One thing that may be done, and to which actors. */
 interface Permission {
@@ -60,15 +63,18 @@ export class Rights {
   readonly name: string | undefined;
   /** Principal as text; undefined: the anonymous one. */
   readonly caller: string | undefined;
-  /** True if everything may be done, in the name of any caller. */
+  /** True if everything may be done. */
   readonly isWhole: boolean;
+  /** True if calls may be made in the name of any caller. */
+  readonly claims: boolean;
   readonly #may: ReadonlySet<string>;
 
-  constructor({ name, may, caller }: ToldRights = EVERYTHING) {
+  constructor({ name, may, caller, claims }: ToldRights = EVERYTHING) {
     this.name = name ?? undefined;
     this.caller = caller ?? undefined;
     this.#may = new Set(may);
     this.isWhole = this.#may.has('*');
+    this.claims = claims;
   }
 
   /** Returns the scope of the whole host if it is lacking. */

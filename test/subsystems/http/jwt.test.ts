@@ -38,7 +38,7 @@ suite('a JWT over HTTP', () => {
     const headers = showing();
     for (let times = 0; times < 2; times++) {
       const me = await send(origin, 'GET', '/x/me', { headers });
-      assert.deepEqual(JSON.parse(me.text), { name: who, may: ['call:counter'], caller: who });
+      assert.deepEqual(JSON.parse(me.text), { name: who, may: ['call:counter'], caller: who, claims: false });
       assert.equal((await send(origin, 'POST', '/call-json/counter/inc', { headers, body: '[]' })).status, 200);
     }
     assert.equal((await send(origin, 'GET', '/actors', { headers: { authorization: 'Bearer root' } })).status, 200);

@@ -332,12 +332,22 @@ suite('around the scopes', () => {
     const host = await startScoped(t, { b: { may: ['query:counter'], caller: PRINCIPAL }, root: { may: ['*'] } });
     const me = async (headers: Record<string, string>): Promise<unknown> =>
       (await send(host.origin, 'GET', '/x/me', { headers })).json();
-    assert.deepEqual(await me(showing('b')), { name: 'b', may: ['query:counter'], caller: PRINCIPAL });
-    assert.deepEqual(await me(showing('root')), { name: 'root', may: ['*'], caller: null });
-    assert.deepEqual(await me({ authorization: 'Bearer root' }), { name: null, may: ['*'], caller: null });
+    assert.deepEqual(await me(showing('b')), { name: 'b', may: ['query:counter'], caller: PRINCIPAL, claims: false });
+    assert.deepEqual(await me(showing('root')), { name: 'root', may: ['*'], caller: null, claims: true });
+    assert.deepEqual(await me({ authorization: 'Bearer root' }), {
+      name: null,
+      may: ['*'],
+      caller: null,
+      claims: true,
+    });
     assert.equal((await send(host.origin, 'GET', '/x/me')).status, 401);
     const free = await startHttpHost(t);
-    assert.deepEqual((await send(free.origin, 'GET', '/x/me')).json(), { name: null, may: ['*'], caller: null });
+    assert.deepEqual((await send(free.origin, 'GET', '/x/me')).json(), {
+      name: null,
+      may: ['*'],
+      caller: null,
+      claims: true,
+    });
   });
 
   test('while the server starts it is 503 with a right token, and 401 with a wrong one', async (t) => {

@@ -34,7 +34,7 @@ type Schema = Readonly<Record<string, unknown>>;
 /** Returns the document as clients get it: JSON. By default, methods are exported as the interface has them. */
 export function documentOf(did: string, request: Partial<DocumentRequest> = {}): Document {
   const text = JSON.stringify(
-    openApiDocument({ actor: 'ledger', did, exports: exportsOf(did), isGuarded: false, ...request }),
+    openApiDocument({ actor: 'ledger', did, exports: exportsOf(did), isGuarded: false, takesCaller: true, ...request }),
   );
   return JSON.parse(text) as Document;
 }

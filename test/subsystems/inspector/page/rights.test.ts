@@ -25,7 +25,7 @@ test('the page finds lacking what the server refuses, and nothing else', () => {
   let [lacked, had] = [0, 0];
   fc.assert(
     fc.property(drawn, fc.constantFrom(...SCOPES), fc.constantFrom(...ACTORS), (may, scope, actor) => {
-      const rights = new Rights({ name: 'one', may, caller: null });
+      const rights = new Rights({ name: 'one', may, caller: null, claims: false });
       const scopes = new Scopes(may);
       if (isHostScope(scope)) {
         assert.equal(rights.lacking(scope), scopes.hasHost(scope) ? undefined : scope);
@@ -47,21 +47,21 @@ test('the page finds lacking what the server refuses, and nothing else', () => {
 test('each scope of the server stands in plain words, with its actors', () => {
   for (const scope of SCOPES) {
     const may = isHostScope(scope) ? [scope] : [`${scope}:shop`, `${scope}:*`];
-    const { permissions } = new Rights({ name: 'one', may, caller: null });
+    const { permissions } = new Rights({ name: 'one', may, caller: null, claims: false });
     assert.equal(permissions.length, 1, scope);
     const [{ words, actors } = { words: scope, actors: [] }] = permissions;
     assert.ok(isHostScope(scope) ? words !== scope : !words.includes(':'), scope);
     assert.deepEqual(actors, isHostScope(scope) ? [] : ['shop', 'every actor']);
   }
-  const everything = new Rights({ name: null, may: ['*'], caller: null });
+  const everything = new Rights({ name: null, may: ['*'], caller: null, claims: true });
   assert.deepEqual(everything.permissions, [{ words: 'do everything', actors: [] }]);
-  assert.deepEqual(new Rights({ name: 'one', may: [], caller: null }).permissions, []);
-  const later = new Rights({ name: 'one', may: ['fly:shop'], caller: null });
+  assert.deepEqual(new Rights({ name: 'one', may: [], caller: null, claims: false }).permissions, []);
+  const later = new Rights({ name: 'one', may: ['fly:shop'], caller: null, claims: false });
   assert.deepEqual(later.permissions, [{ words: 'fly:shop', actors: ['shop'] }], 'a scope that the page does not know');
 });
 
 test('actors are listed once, as the scopes write them', () => {
   const may = ['call:shop', 'query:shop', 'logs:*', 'inspect', 'call:blog'];
-  assert.deepEqual(new Rights({ name: 'one', may, caller: null }).actors, ['shop', 'blog']);
+  assert.deepEqual(new Rights({ name: 'one', may, caller: null, claims: false }).actors, ['shop', 'blog']);
   assert.equal(new Rights().lackingFor('call' satisfies ActorScope, SHOP), undefined);
 });
