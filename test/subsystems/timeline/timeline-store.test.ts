@@ -230,7 +230,7 @@ test('a flipped bit is told with its place, and points behind the next base are 
 
 for (const count of [1, 200])
   test(`the bound of bytes holds with ${count} busy actors, and the newest states stay`, async () => {
-    const host = new TimedHost(seeded(count), count);
+    const host = new TimedHost(seeded(count), count, { isNoting: false });
     const directory = await temporaryDirectory();
     const bounds = { ...BOUNDS, bytes: 4 * 2 ** 20 };
     const store = new TimelineStore(directory, bounds);
@@ -250,7 +250,7 @@ for (const count of [1, 200])
   });
 
 test('what is too old goes, except what a label needs', async () => {
-  const host = new TimedHost(seeded(31), 1);
+  const host = new TimedHost(seeded(31), 1, { isNoting: false });
   const store = new TimelineStore(await temporaryDirectory(), { ...BOUNDS, seconds: 600 });
   const [actor] = host.actors;
   assert.ok(actor !== undefined);
