@@ -270,13 +270,13 @@ for (const { what, changes } of [...seldom, { what: 'an empty change', changes: 
     write(tables, changes);
     let most = 0;
     for (let at = 0; at < 180; at++) {
-      const page = (index: number): Change => ({
+      const pages = (index: number): Change => ({
         family: 'heap',
-        key: bytes(number(at * 256 + index)),
-        value: new Uint8Array(4096).fill(at),
+        key: bytes(number(at * 16 + index)),
+        value: new Uint8Array(65_536).fill(at),
       });
       tables.write(
-        Array.from({ length: 256 }, (_, index) => page(index)),
+        Array.from({ length: 16 }, (_, index) => pages(index)),
         { isSynced: false },
       );
       most = Math.max(most, logMib(directory));
@@ -285,7 +285,7 @@ for (const { what, changes } of [...seldom, { what: 'an empty change', changes: 
     const rows = changes.map(({ key, value }) => [key, value]);
     for (const { family } of changes.slice(0, 1))
       assert.deepEqual([...tables.range(family, new Uint8Array(0), undefined)], rows);
-    assert.equal([...tables.range('heap', new Uint8Array(0), undefined)].length, 180 * 256);
+    assert.equal([...tables.range('heap', new Uint8Array(0), undefined)].length, 180 * 16);
   });
 }
 
