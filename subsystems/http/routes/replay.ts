@@ -1,6 +1,7 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { goneSignal } from '../gone-client.ts';
 import { SPAN_MESSAGES_MAX, type SpanAsked } from '../../replay/index.ts';
+import { namedPreviews } from '../named-previews.ts';
 import { lineOf, profileAnswer, profileJson } from '../profile/profile-answer.ts';
 import { replayJson, rootName } from '../replay-report.ts';
 import { bodyOf, bodyTooLarge } from '../request-body.ts';
@@ -35,7 +36,7 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
         const report = await replay.replay({ id, name, seq, whatIf: whatIfIn(body), isProfiled }, signal);
         const { profile } = report;
         const alone = profile && profileAnswer(request.headers.accept, rootName(report), profile);
-        if (alone === undefined) responder.json(response, 200, replayJson(report, codec));
+        if (alone === undefined) responder.json(response, 200, replayJson(report, namedPreviews(codec, canister)));
         else responder.bytes(response, 200, alone.type, Buffer.from(alone.text));
         jobs.done('replay', canister, report.entry.note.method, startedMs);
       } catch (error) {

@@ -10,6 +10,7 @@ import {
   type TimePoint,
 } from '../../timeline/index.ts';
 import { candidPreview } from '../candid-preview.ts';
+import { namedPreviews } from '../named-previews.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { operatedHandler } from './operated.ts';
 
@@ -36,10 +37,11 @@ export function timelineHandlers(host: RouteHost): Pick<Handlers, TimelineRoute>
         const { entries, next, reach } = await timeline.entries(canister.id, asked);
         if (next !== undefined) response.setHeader('svc-next', `seq:${next}`);
         if (reach !== undefined) response.setHeader('svc-reach', `unit:${reach.from.unit} unit:${reach.to.unit}`);
+        const previews = namedPreviews(codec, canister);
         responder.json(
           response,
           200,
-          entries.map((entry) => shownMessage(entry, codec)),
+          entries.map((entry) => shownMessage(entry, previews)),
         );
         jobs.done('timeline', canister, '', startedMs);
       } catch (error) {

@@ -1,5 +1,6 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { accessWithToken } from '../access.ts';
+import { namedPreviews } from '../named-previews.ts';
 import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
 import { goneSignal } from '../gone-client.ts';
 import { hexParameter } from '../request-target.ts';
@@ -30,7 +31,8 @@ export function upgradeHandlers(host: RouteHost): Pick<Handlers, 'POST /upgrade/
       const job = isDry ? 'rehearsal' : 'upgrade';
       const reads = past(response);
       const canister = rehearse === undefined ? canisters.resolve(actor) : reads.resolve(actor, '');
-      const texts = { codec, tellsPast: reads.refusal(canister, '') === undefined };
+      const tellsPast = reads.refusal(canister, '') === undefined;
+      const texts = { codec: namedPreviews(codec, canister), tellsPast };
       const caller = callers.callerOf(request.headers['x-caller']);
       try {
         const upload = await readUpload(request);
