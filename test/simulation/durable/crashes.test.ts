@@ -57,7 +57,7 @@ const SLOW_SEEDS = [2, 12];
 const ROUSED_IN_VAIN = [3184, 4280];
 /** A seed in which a canister is deleted while it is woken for a checkpoint in the background. */
 const DELETED_BEFORE_CHECKPOINT = 6812;
-const SIZES_DRAWN_BY = [88, 20, 85, 74, 82, 44, 98, 72, 30, 42, 84, 18, 46, 25, 55, 70];
+const SIZES_DRAWN_BY = [30, 72, 65, 85, 41, 108, 98, 34, 70, 14, 42, 93, 105, 40, 12, 29];
 
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
   yield* likely;
