@@ -40,29 +40,30 @@ export async function profileOfSpan(
 ): Promise<SpanProfile> {
   const { parts, leftOut } = await partsOf(timeline, id, from, to);
   const [first, last] = [parts[0], parts.at(-1)];
-  if (first === undefined || last === undefined)
-    throw new ServerError('invalid', 'replay-none', `there are no updates and callbacks from seq:${from} to seq:${to}`);
+  if (first === undefined || last === undefined) throw noParts(from, to);
   using modules = new ProfiledModules(execution);
-  const atHand = new Map<number, Promise<PastMessage>>();
-  const messageAt = (seq: number): Promise<PastMessage> => {
-    const message = atHand.get(seq) ?? timeline.messageAt(id, seq);
-    atHand.delete(seq);
-    atHand.set(seq, message);
-    for (const oldest of atHand.keys()) if (atHand.size > AT_HAND_MAX) atHand.delete(oldest);
-    return message;
-  };
+  const states = new PastStates(timeline, id);
   const at = async (instruction: number): Promise<readonly string[] | undefined> => {
     const { entry, begin } = partAt(parts, instruction);
-    const { before } = await messageAt(entry.seq);
-    const module = await modules.of(before);
-    if (module === undefined) return [labelOf(entry)];
+    const before = await states.before(entry.seq);
+    const module = before && (await modules.of(before));
+    if (before === undefined || module === undefined) return [labelOf(entry)];
     const unknown = { timerNs: before.timersNs[0] ?? 0n, instructions: 0 };
     const sampled = { id, module, past: before, note: entry.note, unknown };
     const stack = await stackAt(execution, sampled, Math.max(1, instruction - begin), terms);
     return stack && [labelOf(entry), ...stack];
   };
   const profile = await profileOf(last.end, at, clock);
+  states.refuseNone();
   return { from: first.entry, to: last.entry, messages: parts.length, leftOut, profile };
+}
+
+function noParts(from: number, to: number): ServerError {
+  const why =
+    to < from
+      ? 'the actor executed no message in this time'
+      : `from seq:${from} to seq:${to} there is no update or callback whose state before is kept`;
+  return new ServerError('invalid', 'replay-none', `there is nothing to profile: ${why}`);
 }
 
 /** Resolves with the messages that have a profile and whose state before is kept, and the number of the others. */
@@ -100,6 +101,45 @@ function partAt(parts: readonly Part[], instruction: number): Part {
 /** The name of a method may be any text. */
 function labelOf({ note: { kind, method } }: TimelineEntry): string {
   return method === '' ? kind : method.replaceAll(/\p{C}/gu, '?');
+}
+
+/** States before the messages. Where a heap was kept by its log, there is none. */
+class PastStates {
+  readonly #timeline: Pick<Timeline, 'messageAt'>;
+  readonly #id: Uint8Array;
+  readonly #atHand = new Map<number, Promise<PastMessage>>();
+  #isAnyThere = false;
+  #logged: ServerError | undefined;
+
+  constructor(timeline: Pick<Timeline, 'messageAt'>, id: Uint8Array) {
+    this.#timeline = timeline;
+    this.#id = id;
+  }
+
+  async before(seq: number): Promise<PastMessage['before'] | undefined> {
+    try {
+      const { before } = await this.#message(seq);
+      this.#isAnyThere = true;
+      return before;
+    } catch (error) {
+      if (!(error instanceof ServerError && error.code === 'timeline-logged')) throw error;
+      this.#logged = error;
+      return undefined;
+    }
+  }
+
+  #message(seq: number): Promise<PastMessage> {
+    const message = this.#atHand.get(seq) ?? this.#timeline.messageAt(this.#id, seq);
+    this.#atHand.delete(seq);
+    this.#atHand.set(seq, message);
+    for (const oldest of this.#atHand.keys()) if (this.#atHand.size > AT_HAND_MAX) this.#atHand.delete(oldest);
+    return message;
+  }
+
+  /** Throws ServerError `timeline-logged` if no state was there. */
+  refuseNone(): void {
+    if (this.#logged !== undefined && !this.#isAnyThere) throw this.#logged;
+  }
 }
 
 /** Modules of the messages, as they are compiled for profiles. */

@@ -189,8 +189,8 @@ function keptByLog(): ServerError {
   return new ServerError(
     'invalid',
     'timeline-logged',
-    'at that point the heap was kept by its log (--snapshot-below), and such heaps are not in timelines yet: ' +
-      'start the server with a larger --snapshot-below to keep them by their changes',
+    'at that point the heap was kept by its log, and such heaps are not in timelines yet: it is above ' +
+      '--snapshot-below (start the server with a larger one), or a message changed more than 16 MiB of it',
   );
 }
 

@@ -1,0 +1,66 @@
+/** Profiles of many messages, some of which have no state before them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ServerError } from '../../../kernel/index.ts';
+import type { Execution } from '../../../subsystems/execution/index.ts';
+import { profileOfSpan } from '../../../subsystems/replay/span-profile.ts';
+import type { PastMessage, Timeline, TimelineEntry } from '../../../subsystems/timeline/index.ts';
+import { fakeAmbient } from '../../support/kernel.ts';
+
+const ID = Uint8Array.of(1);
+const INSTRUCTIONS = 1000;
+const METHODS = ['small', 'large', 'small'];
+
+/** Messages 2, 3 and 4; `isLogged` says which of them have no state, because it was kept by its log. */
+function profiled(isLogged: (seq: number) => boolean, from = 2, to = 4): ReturnType<typeof profileOfSpan> {
+  const entries = METHODS.map((method, index) => {
+    const place = { seq: index + 2, unit: index + 2, timeMs: 0 };
+    return {
+      ...place,
+      bytes: 1,
+      note: { kind: 'update', method, instructions: INSTRUCTIONS },
+    } as unknown as TimelineEntry;
+  });
+  const first = { seq: 1, unit: 1, timeMs: 0 };
+  const reach = { from: first, to: entries.at(-1) ?? first };
+  const timeline: Pick<Timeline, 'messageAt' | 'entries'> = {
+    entries: async () => ({ entries: entries.filter(({ seq }) => seq >= from && seq <= to), next: undefined, reach }),
+    async messageAt(_id, seq) {
+      if (isLogged(seq)) throw new ServerError('invalid', 'timeline-logged', 'kept by its log');
+      // An actor without code has no functions.
+      return { before: { moduleHash: undefined, wasm: undefined } } as unknown as PastMessage;
+    },
+  };
+  const terms = {
+    signal: new AbortController().signal,
+    lost: (why: string) => new ServerError('unavailable', 'lost', why),
+  };
+  const { clock } = fakeAmbient();
+  return profileOfSpan({ execution: {} as Execution, timeline, clock }, ID, { from, to }, terms);
+}
+
+test('one message whose heap was kept by its log is told by its method, and the others have their profile', async () => {
+  const { messages, leftOut, profile } = await profiled((seq) => seq === 3);
+  assert.deepEqual([messages, leftOut, profile.instructions], [3, 0, 3 * INSTRUCTIONS]);
+  const large = profile.samples.filter(({ stack }) => stack[0] === 'large');
+  const share = large.reduce((sum, { instructions }) => sum + instructions, 0) / profile.instructions;
+  assert.ok(Math.abs(share - 1 / 3) < 0.01, `${share}`);
+});
+
+test('a profile of which no state is there is refused with what to do', async () => {
+  await assert.rejects(
+    profiled(() => true),
+    { code: 'timeline-logged' },
+  );
+});
+
+test('without messages a profile says which were looked for, or that there were none', async () => {
+  await assert.rejects(
+    profiled(() => false, 7, 9),
+    { code: 'replay-none', message: /from seq:7 to seq:9 there is no update or callback whose state before is kept/ },
+  );
+  await assert.rejects(
+    profiled(() => false, 8, 7),
+    { code: 'replay-none', message: /the actor executed no message in this time/ },
+  );
+});
