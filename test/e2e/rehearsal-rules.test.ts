@@ -167,3 +167,18 @@ test('a third rehearsal is refused, and so is an upgrade that asks for it, unles
   assert.equal((await host.server.post('/upgrade/own?replay=1&force=true', module)).body, 'upgraded');
   assert.match(host.server.output.stdout, /WARNING own was upgraded without rehearsal: 2 rehearsals are under way/);
 });
+
+test('a rehearsal and a profile end when their actor is deleted', async (t) => {
+  const host = await started(t, ['--timeline', '3600']);
+  await begun(host);
+  const rehearsed = host.server.post('/upgrade/own?dry=1', endless);
+  const profiled = host.server.post('/x/time/profile/own?seconds=60', '');
+  // Both are under way when no third one is let in.
+  await host.until(async () => {
+    void host.server.post('/upgrade/own?dry=1', endless).catch(() => undefined);
+    assert.equal((await host.server.post('/upgrade/own?dry=1', module)).status, 503);
+  });
+  assert.equal((await host.server.fetch('/actors/own?force=true', { method: 'DELETE' })).status, 200);
+  assert.match((await rehearsed).body, /the actor is being deleted/);
+  assert.deepEqual(await profiled, { status: 404, body: '{"code":404,"message":"the actor was deleted meanwhile"}' });
+});

@@ -1,5 +1,5 @@
 import { ServerError } from '../../../kernel/index.ts';
-import { goneSignal } from '../gone-client.ts';
+import { unwantedSignal } from '../unwanted-work.ts';
 import { SPAN_MESSAGES_MAX, type SpanAsked } from '../../replay/index.ts';
 import { namedPreviews } from '../named-previews.ts';
 import { lineOf, profileAnswer, profileJson } from '../profile/profile-answer.ts';
@@ -26,7 +26,7 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
     async 'POST /x/time/replay/:actor'(request, response, { actor }, query) {
       const startedMs = jobs.nowMs();
       const canister = canisters.resolve(actor);
-      const signal = goneSignal(response, GONE);
+      const signal = unwantedSignal(response, canisters, canister, GONE);
       try {
         const seq = seqIn(query);
         const body = await bodyOf(request, WHAT_IF_BYTES_MAX);
@@ -47,7 +47,7 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
     async 'POST /x/time/profile/:actor'(request, response, { actor }, query) {
       const startedMs = jobs.nowMs();
       const canister = canisters.resolve(actor);
-      const signal = goneSignal(response, GONE);
+      const signal = unwantedSignal(response, canisters, canister, GONE);
       try {
         const { from, to, messages, leftOut, profile } = await replay.profile(
           { id: canister.id, span: spanIn(query) },

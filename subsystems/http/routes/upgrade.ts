@@ -2,7 +2,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import { accessWithToken } from '../access.ts';
 import { namedPreviews } from '../named-previews.ts';
 import { argumentFrom, factsIn, readUpload, refuseCycles } from '../code-upload.ts';
-import { goneSignal } from '../gone-client.ts';
+import { unwantedSignal } from '../unwanted-work.ts';
 import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { reportJson, reportOf } from '../upgrade-report.ts';
@@ -44,7 +44,7 @@ export function upgradeHandlers(host: RouteHost): Pick<Handlers, 'POST /upgrade/
           ...factsIn(query),
           isForced: query.has('force'),
           isDry,
-          isUnwanted: goneSignal(response, GONE),
+          isUnwanted: unwantedSignal(response, canisters, canister, GONE),
           ...(rehearse !== undefined && { rehearse }),
         };
         const report = await canisters.upgrade(canister, upload.module, options);
