@@ -4,7 +4,10 @@
  * table; a new route is closed to all of them until it is written here as well.
  */
 import assert from 'node:assert/strict';
-import { suite, test, type TestContext } from 'node:test';
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { text as streamText } from 'node:stream/consumers';
+import { after, suite, test, type TestContext } from 'node:test';
 import { type RouteKey, routeKeyOf, type RouteSpec, ROUTES } from '../../subsystems/http/route-table.ts';
 import { showing } from '../support/token-file.ts';
 import { type AttackedHost, BANK_HEX, SHOP_HEX, startAttacked } from './attacked-host.ts';
@@ -114,19 +117,25 @@ interface Seen {
   readonly text: string;
 }
 
+/** Thousands of requests are sent: `fetch` takes twice the time. */
+const agent = new Agent({ keepAlive: true });
+after(() => agent.destroy());
+
 /** Asks, and leaves a stream as soon as it has begun. */
 async function attempt(
   { server }: AttackedHost,
   { verb, path, body }: Try,
   headers: Attacker['headers'],
 ): Promise<Seen> {
-  const leaving = new AbortController();
-  const { signal } = leaving;
-  const response = await server.fetch(path, { method: verb, headers, signal, ...(body !== undefined && { body }) });
-  const isWhole = response.headers.has('content-length') && verb !== 'HEAD';
-  const text = isWhole ? await response.text() : '';
-  leaving.abort();
-  return { status: response.status, text };
+  // Node would send the body of a DELETE without its length.
+  const length = body === undefined ? {} : { 'content-length': body.length };
+  const sent = request(server.origin + path, { method: verb, headers: { ...headers, ...length }, agent }).end(body);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  const { statusCode: status = 0 } = response;
+  const isWhole = response.headers['content-length'] !== undefined && verb !== 'HEAD';
+  if (isWhole) return { status, text: await streamText(response) };
+  response.on('error', () => undefined).destroy();
+  return { status, text: '' };
 }
 
 const OTHERS = ['bank', BANK_HEX, 'nobody', '80000000001000ff0101', 'SHOP', '%00'];
