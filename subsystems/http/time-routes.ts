@@ -82,7 +82,8 @@ export const TIME_ROUTES = [
     bodyBytesMax: WHAT_IF_BYTES_MAX,
     job: 'replay',
     request:
-      '`seq`: the number of a message; `with=profile`: where its instructions went; nothing, or `{"args","caller"}` in place of those of then',
+      '`seq`: the number of a message; `with=profile`: where its instructions went; nothing, or ' +
+      '`{"args","caller"}` in place of those of then',
     answer: 'how the message ends on a copy of the actor as it was, and `exact`, JSON (`docs/time-travel.md`)',
   },
   {
