@@ -6,8 +6,8 @@ import { ByteWriter, namesInSection, type WasmModule } from '../wasm/index.ts';
 
 const FUNCTION_NAMES = 1;
 const NAME_CHARACTERS_MAX = 120;
-/** A name is shown in one line of text. */
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/gu;
+/** A name is shown in one line of text, also in XML, which no noncharacter may be in. */
+const UNSHOWN = /[\p{C}\p{Zl}\p{Zp}\ufffd]/gu;
 
 /**
  * Returns the content of the name section: of each function what the module's name section says, else its export, else
@@ -35,5 +35,5 @@ export function functionNames(module: WasmModule, callable: (functionIndex: numb
 
 function shown(name: string): string {
   const cut = name.length > NAME_CHARACTERS_MAX ? `${name.slice(0, NAME_CHARACTERS_MAX)}…` : name;
-  return cut.replaceAll(CONTROL, '?');
+  return cut.replaceAll(UNSHOWN, '?');
 }

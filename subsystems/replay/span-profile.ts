@@ -100,7 +100,7 @@ function partAt(parts: readonly Part[], instruction: number): Part {
 
 /** The name of a method may be any text. */
 function labelOf({ note: { kind, method } }: TimelineEntry): string {
-  return method === '' ? kind : method.replaceAll(/\p{C}/gu, '?');
+  return method === '' ? kind : method.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }
 
 /** States before the messages. Where a heap was kept by its log, there is none. */

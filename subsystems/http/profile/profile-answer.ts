@@ -39,5 +39,5 @@ export function profileJson(name: string, profile: MessageProfile): object {
 
 /** Returns a name in one line: that of a method may be any text. */
 export function lineOf(name: string): string {
-  return name.replaceAll(/\p{C}/gu, '?');
+  return name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }

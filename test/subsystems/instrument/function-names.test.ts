@@ -84,16 +84,18 @@ test('a function has the name of the name section, else of its export, else its 
 });
 
 test('a name is one line of at most 120 characters', () => {
-  const escape = '\u001b[31mred\n\u2028\u0085name\u0000';
+  const escape = '\u001b[31mred\n\u2028\u0085name\u0000\u202e\uffff';
   const names = sectionOf([
     [1, escape],
     [2, 'long'.repeat(1000)],
     [3, ''],
   ]);
   const [first, second, third] = namesOf(withSection(wat(TEXT), names)).values();
-  assert.equal(first, '?[31mred???name?');
+  assert.equal(first, '?[31mred???name???');
   assert.equal(second, `${'long'.repeat(30)}…`);
   assert.equal(third, 'canister_update run', 'no name is none');
+  const cutWithin = sectionOf([[1, `${'a'.repeat(119)}😀b`]]);
+  assert.equal([...namesOf(withSection(wat(TEXT), cutWithin)).values()][0], `${'a'.repeat(119)}?…`);
 });
 
 test('a name section that is damaged gives the names before the damage', () => {
