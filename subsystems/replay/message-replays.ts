@@ -112,7 +112,7 @@ export class MessageReplays implements Replay {
     const { report, unknown } = await this.#best(id, message, attempt, terms);
     const { wasm } = message.before;
     if (!asked.isProfiled || wasm === undefined) return report;
-    const profiled = await execution.prepare(await profiledModule(wasm));
+    const profiled = await profiledModule(execution, wasm);
     using _profiled = execution.keep(profiled);
     const sampled = { id, module: profiled, past: message.before, note, unknown };
     const at = (instruction: number): ReturnType<typeof stackAt> => stackAt(execution, sampled, instruction, terms);

@@ -160,7 +160,7 @@ class ProfiledModules implements Disposable {
   }
 
   async #prepared(wasm: Uint8Array): Promise<ModuleInfo> {
-    const module = await this.#execution.prepare(await profiledModule(wasm));
+    const module = await profiledModule(this.#execution, wasm);
     this.#kept.push(this.#execution.keep(module));
     return module;
   }
