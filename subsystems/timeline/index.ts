@@ -141,8 +141,9 @@ export interface PastState extends Place {
   /** When the timer was due, ms since 1970; Infinity: off. */
   readonly timerMs: number;
   /**
-   * The same in ns, 0: off. What a message has set is some hundred ns off where it is stored, and an actor that has
-   * slept since knows what is stored: then both are there, the one that was set first.
+   * The same in ns, 0: off, as the actor may know it. What its messages have made of it comes first: what is stored is
+   * some hundred ns off, and may be a timer that was set while an earlier one was firing, which turns it off for the
+   * actor. Since it has slept, the actor knows what is stored.
    */
   readonly timersNs: readonly bigint[];
   readonly openCalls: number;

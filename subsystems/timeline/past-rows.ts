@@ -169,8 +169,7 @@ export class PastRows implements WriteBatchVisitor {
 
   #timersNs(timerMs: number): readonly bigint[] {
     const [told, stored] = [this.#timerNs, timerNsOf(timerMs)];
-    const isTold = told !== undefined && told !== stored && timerMsOf(told) === timerMs;
-    return isTold ? [told, stored] : [stored];
+    return told === undefined || told === stored ? [stored] : [told, stored];
   }
 
   get #settings(): PastState['settings'] {

@@ -325,9 +325,11 @@ export class TimelineStore {
     const { unit, timeMs } = frame;
     const is = rows.stateBehind({ seq, unit, timeMs });
     const wasm = this.#wasmOf(was.moduleHash);
+    // A change of settings that came while the message waited in its executor is stored before it.
+    const version = Math.min(was.version, note.version);
     return {
       entry: { seq, unit, timeMs, note: ownNote(note), bytes: frame.operations.length },
-      before: { ...was, wasm },
+      before: { ...was, version, wasm },
       after: { ...is, wasm: is.moduleHash === was.moduleHash ? wasm : this.#wasmOf(is.moduleHash) },
       isAlone: !rows.isReplaced,
       otherServer: this.servers.otherAt(unit),

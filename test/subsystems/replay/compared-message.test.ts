@@ -33,7 +33,7 @@ function pagesOf(pieces: State['stable']): PastPages {
 }
 
 function messageOf(other: object = {}, recorded: State = state()): PastMessage {
-  const before = { image: state(), balance: BALANCE };
+  const before = { image: state(), balance: BALANCE, version: 2 };
   const { heap, stable, stablePages, ...image } = recorded;
   const sizes = { heapBytes: heap.length, stableBytes: stablePages * WASM_PAGE };
   const changed = { heap: pagesOf([{ offset: 0, bytes: heap }]), stable: pagesOf(stable) };
@@ -127,6 +127,12 @@ test('a difference that may come from something else is unsure, with the reason'
     assert.match(verdict.kind === 'unsure' ? verdict.why : '', why);
     assert.equal((await compareMessage(message, playedWith())).verdict.kind, 'exact', 'the same is the same');
   }
+  // The version before the message is that behind it: a change of settings has overtaken the message.
+  const overtaken = messageOf({ before: { ...messageOf().before, version: 3 } });
+  const told = { version: 4 };
+  assert.equal((await compareMessage(overtaken, playedWith(state(), {}, told))).verdict.kind, 'exact');
+  const { verdict: other } = await compareMessage(overtaken, playedWith(played.state, {}, told));
+  assert.match(other.kind === 'unsure' ? other.why : '', /while the message waited/);
   // A change of code stores settings and whole memories of its own.
   const known = { ...upgrade, note: { ...upgrade.note, upgrade: { keepsHeap: true, skipsPreUpgrade: false } } };
   assert.equal((await compareMessage(messageOf({ entry: known, isAlone: false }), played)).verdict.kind, 'different');
