@@ -18,6 +18,8 @@ const NOTED_AGAIN_MS = 100;
 const ATTEMPTS_MAX = 10;
 /** Each further multiple of it falls between those before it: some first samples are evenly spread, too. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
+/** Samples of the first round; each further round has twice as many as the one before. */
+const FIRST_ROUND = 4;
 
 interface Sampled {
   readonly at: number;
@@ -49,13 +51,20 @@ export async function profileOf(
   return { instructions, samples: weighed(sampled, instructions) };
 }
 
-/** Returns the instructions at which samples are taken, in an order of which any first part is evenly spread. */
+/**
+ * Returns the instructions at which samples are taken, in rounds that are evenly spread. Within a round they go
+ * forward, so that the state before a message, which may be large, is needed once a round.
+ */
 function instructionsIn(instructions: number): readonly number[] {
   const affordable = Math.floor((2 * INSTRUCTIONS_MAX) / Math.max(1, instructions));
   const count = Math.max(1, Math.min(SAMPLES_MAX, affordable, instructions - 1));
-  return Array.from({ length: count }, (_, index) => index)
+  const spread = Array.from({ length: count }, (_, index) => index)
     .toSorted((one, other) => ((one * GOLDEN_RATIO) % 1) - ((other * GOLDEN_RATIO) % 1))
     .map((index) => 1 + Math.floor(((index + 0.5) * (instructions - 1)) / count));
+  const rounds: number[] = [];
+  for (let size = FIRST_ROUND; rounds.length < count; size *= 2)
+    rounds.push(...spread.slice(rounds.length, rounds.length + size).toSorted((one, other) => one - other));
+  return rounds;
 }
 
 /** Returns the samples in the order of execution. Each stands for the instructions that are nearest to it. */

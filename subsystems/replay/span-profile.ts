@@ -21,9 +21,6 @@ interface SpanNeeds {
   readonly clock: Clock;
 }
 
-/** Messages whose states are kept at hand: samples go to and fro between them. */
-const AT_HAND_MAX = 8;
-
 /** A message on the line of all instructions. */
 interface Part {
   readonly entry: TimelineEntry;
@@ -103,11 +100,11 @@ function labelOf({ note: { kind, method } }: TimelineEntry): string {
   return method === '' ? kind : method.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }
 
-/** States before the messages. Where a heap was kept by its log, there is none. */
+/** States before the messages, one at a time. Where a heap was kept by its log, there is none. */
 class PastStates {
   readonly #timeline: Pick<Timeline, 'messageAt'>;
   readonly #id: Uint8Array;
-  readonly #atHand = new Map<number, Promise<PastMessage>>();
+  #atHand: { readonly seq: number; readonly before: PastMessage['before'] | undefined } | undefined;
   #isAnyThere = false;
   #logged: ServerError | undefined;
 
@@ -117,8 +114,17 @@ class PastStates {
   }
 
   async before(seq: number): Promise<PastMessage['before'] | undefined> {
+    if (this.#atHand?.seq === seq) return this.#atHand.before;
+    // The one before is garbage while the next one is read.
+    this.#atHand = undefined;
+    const before = await this.#read(seq);
+    this.#atHand = { seq, before };
+    return before;
+  }
+
+  async #read(seq: number): Promise<PastMessage['before'] | undefined> {
     try {
-      const { before } = await this.#message(seq);
+      const { before } = await this.#timeline.messageAt(this.#id, seq);
       this.#isAnyThere = true;
       return before;
     } catch (error) {
@@ -126,14 +132,6 @@ class PastStates {
       this.#logged = error;
       return undefined;
     }
-  }
-
-  #message(seq: number): Promise<PastMessage> {
-    const message = this.#atHand.get(seq) ?? this.#timeline.messageAt(this.#id, seq);
-    this.#atHand.delete(seq);
-    this.#atHand.set(seq, message);
-    for (const oldest of this.#atHand.keys()) if (this.#atHand.size > AT_HAND_MAX) this.#atHand.delete(oldest);
-    return message;
   }
 
   /** Throws ServerError `timeline-logged` if no state was there. */

@@ -9,6 +9,8 @@ import { fakeAmbient } from '../../support/kernel.ts';
 
 const ID = Uint8Array.of(1);
 const INSTRUCTIONS = 1000;
+/** Messages whose states were asked for. */
+const asked: number[] = [];
 const METHODS = ['small', 'large', 'small'];
 
 /** Messages 2, 3 and 4; `isLogged` says which of them have no state, because it was kept by its log. */
@@ -26,6 +28,7 @@ function profiled(isLogged: (seq: number) => boolean, from = 2, to = 4): ReturnT
   const timeline: Pick<Timeline, 'messageAt' | 'entries'> = {
     entries: async () => ({ entries: entries.filter(({ seq }) => seq >= from && seq <= to), next: undefined, reach }),
     async messageAt(_id, seq) {
+      asked.push(seq);
       if (isLogged(seq)) throw new ServerError('invalid', 'timeline-logged', 'kept by its log');
       // An actor without code has no functions.
       return { before: { moduleHash: undefined, wasm: undefined } } as unknown as PastMessage;
@@ -45,6 +48,15 @@ test('one message whose heap was kept by its log is told by its method, and the 
   const large = profile.samples.filter(({ stack }) => stack[0] === 'large');
   const share = large.reduce((sum, { instructions }) => sum + instructions, 0) / profile.instructions;
   assert.ok(Math.abs(share - 1 / 3) < 0.01, `${share}`);
+});
+
+test('the state before a message is read once a round of samples', async () => {
+  asked.length = 0;
+  const { profile } = await profiled(() => false);
+  assert.equal(profile.samples.length, 500);
+  // Rounds of 4, 8, 16, 32, 64, 128 and 248 samples.
+  assert.deepEqual(asked.slice(0, 6), [2, 3, 4, 2, 3, 4]);
+  assert.ok(asked.length <= 7 * METHODS.length, `${asked.length} states`);
 });
 
 test('a profile of which no state is there is refused with what to do', async () => {
