@@ -12,6 +12,7 @@ import type { SpanProfile } from './index.ts';
 import { profileOf } from './message-profile.ts';
 import type { pastCopy } from './past-copy.ts';
 import { isProfilable } from './played-message.ts';
+import { collectGarbage } from '../threads/index.ts';
 import { profiledModule } from './profiled-module.ts';
 import { stackAt } from './sampled-stack.ts';
 
@@ -20,6 +21,9 @@ interface SpanNeeds {
   readonly timeline: Pick<Timeline, 'messageAt' | 'entries'>;
   readonly clock: Clock;
 }
+
+/** States of so many bytes are freed at once; smaller ones may wait for V8, 500 at most. */
+const LARGE_BYTES = 2 ** 18;
 
 /** A message on the line of all instructions. */
 interface Part {
@@ -115,8 +119,10 @@ class PastStates {
 
   async before(seq: number): Promise<PastMessage['before'] | undefined> {
     if (this.#atHand?.seq === seq) return this.#atHand.before;
-    // The one before is garbage while the next one is read.
+    const { heapBytes = 0, stableBytes = 0 } = this.#atHand?.before ?? {};
     this.#atHand = undefined;
+    // The last one is freed before the next is read: 45 MB of shared bytes are a small object to V8.
+    if (heapBytes + stableBytes >= LARGE_BYTES) collectGarbage('young');
     const before = await this.#read(seq);
     this.#atHand = { seq, before };
     return before;

@@ -2,19 +2,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
+import { sharedBytes } from '../../../subsystems/bytes/index.ts';
 import type { Execution } from '../../../subsystems/execution/index.ts';
 import { profileOfSpan } from '../../../subsystems/replay/span-profile.ts';
 import type { PastMessage, Timeline, TimelineEntry } from '../../../subsystems/timeline/index.ts';
 import { fakeAmbient } from '../../support/kernel.ts';
 
 const ID = Uint8Array.of(1);
+const HEAP_BYTES = 32 * 2 ** 20;
 const INSTRUCTIONS = 1000;
 /** Messages whose states were asked for. */
 const asked: number[] = [];
 const METHODS = ['small', 'large', 'small'];
 
 /** Messages 2, 3 and 4; `isLogged` says which of them have no state, because it was kept by its log. */
-function profiled(isLogged: (seq: number) => boolean, from = 2, to = 4): ReturnType<typeof profileOfSpan> {
+function profiled(
+  isLogged: (seq: number) => boolean,
+  { from = 2, to = 4, imageOf = (): unknown => undefined } = {},
+): ReturnType<typeof profileOfSpan> {
   const entries = METHODS.map((method, index) => {
     const place = { seq: index + 2, unit: index + 2, timeMs: 0 };
     return {
@@ -31,7 +36,8 @@ function profiled(isLogged: (seq: number) => boolean, from = 2, to = 4): ReturnT
       asked.push(seq);
       if (isLogged(seq)) throw new ServerError('invalid', 'timeline-logged', 'kept by its log');
       // An actor without code has no functions.
-      return { before: { moduleHash: undefined, wasm: undefined } } as unknown as PastMessage;
+      const code = { moduleHash: undefined, wasm: undefined };
+      return { before: { ...code, heapBytes: HEAP_BYTES, image: imageOf() } } as unknown as PastMessage;
     },
   };
   const terms = {
@@ -59,6 +65,19 @@ test('the state before a message is read once a round of samples', async () => {
   assert.ok(asked.length <= 7 * METHODS.length, `${asked.length} states`);
 });
 
+test('states are freed while a profile reads others', async () => {
+  asked.length = 0;
+  const before = process.memoryUsage.rss();
+  let most = 0;
+  const imageOf = (): unknown => {
+    most = Math.max(most, process.memoryUsage.rss() - before);
+    return { heap: sharedBytes(HEAP_BYTES).fill(1) };
+  };
+  await profiled(() => false, { imageOf });
+  assert.ok(asked.length > 15);
+  assert.ok(most < 6 * HEAP_BYTES, `${most / HEAP_BYTES} heaps`);
+});
+
 test('a profile of which no state is there is refused with what to do', async () => {
   await assert.rejects(
     profiled(() => true),
@@ -68,11 +87,11 @@ test('a profile of which no state is there is refused with what to do', async ()
 
 test('without messages a profile says which were looked for, or that there were none', async () => {
   await assert.rejects(
-    profiled(() => false, 7, 9),
+    profiled(() => false, { from: 7, to: 9 }),
     { code: 'replay-none', message: /from seq:7 to seq:9 there is no update or callback whose state before is kept/ },
   );
   await assert.rejects(
-    profiled(() => false, 8, 7),
+    profiled(() => false, { from: 8, to: 7 }),
     { code: 'replay-none', message: /the actor executed no message in this time/ },
   );
 });
