@@ -1,9 +1,11 @@
 import { definePlugin, face, Logger } from '../kernel/index.ts';
 import { UnitSource } from '../subsystems/archive/index.ts';
+import { ServiceStore } from '../subsystems/cluster/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import { FollowingStorage } from '../subsystems/storage/following-storage.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
 import { NoUnits } from '../subsystems/storage/no-units.ts';
+import { OneServer } from '../subsystems/storage/one-server.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { OpenableStorage } from '../subsystems/storage/openable-storage.ts';
 import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
@@ -23,13 +25,20 @@ interface StorageConfig {
   readonly follow?: string | undefined;
 }
 
-/** Storage with what an archive takes of it; undefined: nothing can be archived. */
-type ArchivedStorage = OpenableStorage & Pick<Partial<FollowingStorage>, 'follow'> & { readonly units?: UnitSource };
+/**
+ * Storage with what others take of it. Undefined: nothing can be archived; the server that has it is a service by
+ * itself.
+ */
+type ArchivedStorage = OpenableStorage &
+  Pick<Partial<FollowingStorage>, 'follow'> & { readonly units?: UnitSource; readonly service?: ServiceStore };
 
 export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
-  alsoProvides: [face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units)],
+  alsoProvides: [
+    face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units),
+    face(ServiceStore, ({ service = new OneServer() }: ArchivedStorage) => service),
+  ],
   requires: { log: Logger },
   create: (
     { log },

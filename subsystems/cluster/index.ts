@@ -1,0 +1,52 @@
+/**
+ * One service on several servers. The actors of a service belong to shards; a shard has one server at a time that owns
+ * it, and any server of the service takes any request: what is another's is forwarded to its owner.
+ *
+ *     id of an actor ──shardOf──► shard ──ServiceStore.owners──► node, address
+ *     name of an actor ──ServiceStore.findName──► id
+ *
+ * A server without shards is a service by itself, and nothing here costs it anything.
+ */
+import { defineCapability } from '../../kernel/index.ts';
+
+/** Shards of one service at most: an actor's id has eight bits for its own. */
+export const SHARDS_MAX = 256;
+
+/** A server that owns a shard. */
+export interface ShardOwner {
+  readonly shard: number;
+  /** Id of the process; another one for each start. */
+  readonly node: string;
+  /** Who that is, for people: host and pid. */
+  readonly holder: string;
+  /** `host:port` where it takes what other servers forward; undefined: it has not said so yet. */
+  readonly address: string | undefined;
+  /** Grows with every owner of the shard. */
+  readonly epoch: number;
+}
+
+/** Facts that all servers of a service share: who owns which shard, and which actor has which name. */
+export interface ServiceStore {
+  /** Number of shards, 1 to SHARDS_MAX; 1: this server is the whole service. */
+  readonly shards: number;
+  /** The shard that this server owns: from 0 on. To be read when the storage has started. */
+  readonly shard: number;
+  /** Id of this process, as `ShardOwner.node`. */
+  readonly node: string;
+  /** Tells the others where this server takes what they forward, `host:port`. */
+  announce(address: string): Promise<void>;
+  /** Resolves with the owner of each shard, by its number; undefined: it has none now. */
+  owners(): Promise<readonly (ShardOwner | undefined)[]>;
+  /**
+   * Takes a name for an actor of this server's shard. Resolves with the id of the actor that has it from then on: the
+   * given one, or that of another actor, which had it before.
+   */
+  takeName(name: string, id: Uint8Array): Promise<Uint8Array>;
+  /** Gives a name free, if the actor with that id has it. */
+  dropName(name: string, id: Uint8Array): Promise<void>;
+  /** Resolves with the id of the actor that has this name, whatever its shard. */
+  findName(name: string): Promise<Uint8Array | undefined>;
+  /** Resolves with the names of a shard's actors, and their ids. */
+  namesOf(shard: number): Promise<ReadonlyMap<string, Uint8Array>>;
+}
+export const ServiceStore = defineCapability<ServiceStore>('service-store');

@@ -1,0 +1,33 @@
+import { randomUUID } from 'node:crypto';
+import type { ServiceStore, ShardOwner } from '../cluster/index.ts';
+
+/** A server that is a service by itself: what keeps its state knows of no other. */
+export class OneServer implements ServiceStore {
+  readonly shards = 1;
+  readonly shard = 0;
+  readonly node: string = randomUUID();
+
+  announce(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  owners(): Promise<readonly (ShardOwner | undefined)[]> {
+    return Promise.resolve([undefined]);
+  }
+
+  takeName(_name: string, id: Uint8Array): Promise<Uint8Array> {
+    return Promise.resolve(id);
+  }
+
+  dropName(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  findName(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  namesOf(): Promise<ReadonlyMap<string, Uint8Array>> {
+    return Promise.resolve(new Map());
+  }
+}
