@@ -6,39 +6,48 @@
  * Each finding is a line on stdout, or with `--log-json` all of them are one JSON object. Exit codes: 0 if a start
  * would succeed, 1 if not.
  */
-import { createHash } from 'node:crypto';
-import { messageOf, ServerError } from '../kernel/index.ts';
-import { candidTextOf, ManifestModules } from '../subsystems/canisters/manifest-modules.ts';
+import { Clock, type Kernel, Logger, messageOf, Random, Readiness, ServerError } from '../kernel/index.ts';
+import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import { createBearerAuth } from '../subsystems/auth/bearer-auth.ts';
 import { readTokenFile } from '../subsystems/auth/token-file.ts';
-import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
-import { ModuleLoader } from '../subsystems/execution/pool/module-loader.ts';
-import { CanisterIds, principalToText } from '../subsystems/ic/index.ts';
-import type { ManifestActor } from '../subsystems/manifest/index.ts';
-import { createManifest } from '../subsystems/manifest/manifest-file.ts';
+import { ManifestCheck } from '../subsystems/canisters/check-manifest.ts';
+import { AccessLog } from '../subsystems/http/access-log.ts';
+import { AuditFile } from '../subsystems/http/audit-file.ts';
+import { Manifest, type ManifestActor } from '../subsystems/manifest/index.ts';
+import { ProjectClosures } from '../subsystems/mops-closure/project-closures.ts';
+import { checkRecording, readRecording } from '../subsystems/outcalls/recording-file.ts';
 import { verifyBackup } from '../subsystems/storage/restore.ts';
 import { verifyState } from '../subsystems/storage/verify-state.ts';
-import type { LoadedPlugin } from '../plugins/loader/index.ts';
-import type { Request } from './load.ts';
+import { makeKernel, type ServeRequest } from './make-kernel.ts';
 import { indented } from './printable.ts';
 
-type CheckRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
-
 interface Finding {
-  /** `flags`, `manifest`, `actor counter`, `backup`, `state`. */
+  /** `flags`, `plugin <name>`, `parts`, `manifest`, `actor <name>`, `outcalls`, `backup`, `state`, and more. */
   readonly what: string;
   readonly ok: boolean;
   readonly text: string;
 }
 
+/** Parts that answer before anything has started, so that plugins which need no others may be asked. */
+const AMBIENT: ReadonlySet<string> = new Set([Clock, Random, Logger, Readiness].map(({ name }) => name));
+
 /** Checks, prints what was found, and returns the exit code. */
-export async function check(request: CheckRequest): Promise<number> {
+export async function check(request: ServeRequest): Promise<number> {
   const findings: Finding[] = [{ what: 'flags', ok: true, text: ['understood', ...request.warnings].join('; ') }];
   findings.push(...(await checkTokens(request)), ...(await checkJwts(request)));
-  const actors = await manifestOf(request, findings);
-  findings.push(...(await checkActors(request, actors)));
-  if (request.restore !== undefined) findings.push(await checkBackup(request.restore));
-  findings.push(await checkState(request));
+  const hasAuth = findings.every(({ ok }) => ok);
+  const log = new QuietLog();
+  const kernel = await makeKernel(checked(request, hasAuth), log);
+  if (typeof kernel === 'number') return kernel;
+  try {
+    findings.push(...(await checkParts(kernel, request, log)));
+  } finally {
+    // A plugin that fails here fails a stop, and no start.
+    await kernel.stop().catch(() => undefined);
+  }
+  findings.push(...(await checkFiles(request)), await checkState(request));
+  const { host, port } = request.config.http;
+  findings.push({ what: 'listener', ok: true, text: `${host} port ${port}, which may be in use: it is not tried` });
   const isOk = findings.every(({ ok }) => ok);
   const lines = request.log.isJson
     ? [JSON.stringify({ ok: isOk, findings })]
@@ -47,19 +56,121 @@ export async function check(request: CheckRequest): Promise<number> {
   return isOk ? 0 : 1;
 }
 
-/** Returns a finding of work that either says something or is refused. */
-async function found(what: string, work: () => Promise<string>): Promise<Finding> {
+/**
+ * Returns the request with what a check leaves alone: nothing is written to the state directory (what was compiled is
+ * kept in the user's cache, as ever), and tokens that are wrong have been told.
+ */
+function checked(request: ServeRequest, hasAuth: boolean): ServeRequest {
+  const { auth, compiler, execution } = request.config;
+  const config = {
+    ...request.config,
+    auth: hasAuth ? auth : { ...auth, tokensFile: undefined, jwt: undefined },
+    compiler: { ...compiler, cacheDirectory: undefined, isKeptWarm: false },
+    execution: { ...execution, cacheDirectory: undefined },
+  };
+  return { ...request, config };
+}
+
+/** Keeps warnings, for the finding that is being made. */
+class QuietLog implements Logger {
+  readonly #warnings: string[] = [];
+
+  warn(text: string): void {
+    this.#warnings.push(text);
+  }
+  takeWarnings(): string[] {
+    return this.#warnings.splice(0);
+  }
+  event(): void {}
+  debug(): void {}
+  info(): void {}
+  error(): void {}
+  announce(): void {}
+}
+
+/** Returns a finding of work that either says something or is refused. `isForeign`: a plugin from outside does it. */
+async function found(what: string, work: () => Promise<string>, isForeign = false): Promise<Finding> {
   try {
     return { what, ok: true, text: await work() };
   } catch (error) {
-    // Anything else is a bug.
-    if (!(error instanceof ServerError)) throw error;
+    // In the server's own parts anything else is a bug.
+    if (!(error instanceof ServerError) && !isForeign) throw error;
     return { what, ok: false, text: messageOf(error) };
   }
 }
 
+// ---- parts
+
+/** Makes all parts as a start does, opens none, and asks those that answer at once. */
+async function checkParts(kernel: Kernel, request: ServeRequest, log: QuietLog): Promise<readonly Finding[]> {
+  const made = await found('parts', async () => {
+    kernel.create();
+    return '';
+  });
+  if (!made.ok) return [made, { what: 'manifest', ok: true, text: 'not looked at: the parts cannot be made' }];
+  const { loaded } = request;
+  const plugins = loaded.map(({ module, definition }) => {
+    const later = isOpenedOrStarted(definition) ? '; what it opens and starts is not tried' : '';
+    return { what: `plugin ${definition.name}`, ok: true, text: `made by ${module}${later}` };
+  });
+  return [...plugins, ...(await checkManifest(kernel, request, log))];
+}
+
+async function checkManifest(
+  kernel: Kernel,
+  { config, disabled, loaded }: ServeRequest,
+  log: QuietLog,
+): Promise<readonly Finding[]> {
+  if (disabled.has('manifest')) return [{ what: 'manifest', ok: true, text: 'none: nothing is installed' }];
+  const own = loaded.find(({ replaces }) => replaces === 'manifest');
+  if (own !== undefined && !answersAtOnce(own))
+    return [{ what: 'manifest', ok: true, text: `read by ${own.module} when that has started, and not looked at` }];
+  let actors: readonly ManifestActor[] = [];
+  const read = async (): Promise<string> => {
+    actors = await kernel.get(Manifest).read();
+    return `${actors.length} actor(s) in ${own?.module ?? config.manifest.file}`;
+  };
+  const findings = [await found('manifest', read, own !== undefined)];
+  const foreign = loaded.filter(({ replaces }) => replaces === 'execution' || replaces === 'codec');
+  const late = foreign.find((plugin) => !answersAtOnce(plugin));
+  if (late !== undefined) {
+    const text = `checked by ${late.module} when that has started, and not looked at`;
+    return [...findings, ...actors.map(({ name }) => ({ what: `actor ${name}`, ok: true, text }))];
+  }
+  const actorsOf = async (): Promise<string> => {
+    for await (const finding of checkActors(kernel, actors, log)) findings.push(finding);
+    return '';
+  };
+  const all = await found('actors', actorsOf, foreign.length > 0);
+  return all.ok ? findings : [...findings, all];
+}
+
+/** Tells whether a plugin's object can be asked when nothing is opened or started. */
+function answersAtOnce({ definition }: LoadedPlugin): boolean {
+  const { provides, requires = {} } = definition;
+  const needed = Object.values(requires).filter(({ name }) => !AMBIENT.has(name) && name !== provides.name);
+  return !isOpenedOrStarted(definition) && needed.length === 0;
+}
+
+function isOpenedOrStarted(definition: LoadedPlugin['definition']): boolean {
+  return definition.open !== undefined || definition.start !== undefined;
+}
+
+/** Warnings of the compiler stand in the finding. */
+async function* checkActors(kernel: Kernel, actors: readonly ManifestActor[], log: QuietLog): AsyncGenerator<Finding> {
+  for await (const actor of kernel.get(ManifestCheck).check(actors)) {
+    const [ok, text] =
+      'problem' in actor
+        ? [false, actor.problem]
+        : [true, `${actor.bytes} bytes, ${actor.module.pointerWidth}-bit, sha256 ${actor.module.hash.slice(0, 12)}`];
+    yield { what: `actor ${actor.name}`, ok, text: [text, ...log.takeWarnings()].join('\n') };
+  }
+}
+
+// ---- files
+
 /** Reads the file of `--tokens`. */
-async function checkTokens({ config, disabled }: CheckRequest): Promise<readonly Finding[]> {
+async function checkTokens({ config, disabled }: ServeRequest): Promise<readonly Finding[]> {
   const { tokensFile } = config.auth;
   if (tokensFile === undefined || disabled.has('auth')) return [];
   const finding = await found('tokens', async () => {
@@ -70,7 +181,7 @@ async function checkTokens({ config, disabled }: CheckRequest): Promise<readonly
 }
 
 /** Checks scopes and the file of keys; an issuer is not asked. */
-async function checkJwts({ config, disabled }: CheckRequest): Promise<readonly Finding[]> {
+async function checkJwts({ config, disabled }: ServeRequest): Promise<readonly Finding[]> {
   const { jwt } = config.auth;
   if (jwt === undefined || disabled.has('auth')) return [];
   const finding = await found('jwt', async () => {
@@ -80,64 +191,45 @@ async function checkJwts({ config, disabled }: CheckRequest): Promise<readonly F
   return [finding];
 }
 
-async function manifestOf({ config, disabled }: CheckRequest, findings: Finding[]): Promise<readonly ManifestActor[]> {
-  if (disabled.has('manifest')) return [];
-  let actors: readonly ManifestActor[] = [];
-  const finding = await found('manifest', async () => {
-    actors = await createManifest(config.manifest).read();
-    return `${actors.length} actor(s) in ${config.manifest.file}`;
-  });
-  findings.push(finding);
-  return actors;
-}
-
-/** Compiles, checks and instruments each module, as a start does; warnings of the compiler stand in the finding. */
-async function checkActors({ config }: CheckRequest, actors: readonly ManifestActor[]): Promise<readonly Finding[]> {
-  // Nothing is written to the state directory; what was compiled is kept in the user's cache, as ever.
-  const compiler = createCompiler({ ...config.compiler, cacheDirectory: undefined });
-  const loader = new ModuleLoader({ ...config.execution, cacheDirectory: undefined });
-  const ids = new CanisterIds();
-  const principals = new Map(actors.map(({ name }) => [name, principalToText(ids.next())]));
-  const warnings: string[] = [];
-  const nothing = (): void => undefined;
-  const over = new AbortController();
-  const silent = { debug: nothing, info: nothing, error: nothing, event: nothing, announce: nothing };
-  const modules = new ManifestModules({
-    compiler,
-    execution: { prepare: async (bytes) => (await loader.load(bytes)).info, expect: nothing },
-    log: { ...silent, warn: (text) => void warnings.push(text) },
-    actors,
-    principalOf: (name) => principals.get(name),
-  });
-  try {
-    for (const actor of actors) modules.expect(actor, over.signal);
-    const findings: Finding[] = [];
-    for (const actor of actors) {
-      const finding = await found(`actor ${actor.name}`, async () => {
-        const bytes = await modules.moduleOf(actor);
-        await candidTextOf(actor);
-        const { info } = await loader.load(bytes);
-        const hash = createHash('sha256').update(bytes).digest('hex');
-        return `${bytes.length} bytes, ${info.pointerWidth}-bit, sha256 ${hash.slice(0, 12)}`;
-      });
-      findings.push({ ...finding, text: [finding.text, ...warnings.splice(0)].join('\n') });
-    }
-    return findings;
-  } finally {
-    over.abort();
-    await Promise.all([compiler.close(), loader.close()]);
-  }
+/** Reads the files that parts of the server read or write, and changes none. */
+async function checkFiles({ config, restore }: ServeRequest): Promise<readonly Finding[]> {
+  const { recordFile, replayFile } = config.outcalls;
+  const { accessLog, audit } = config.http;
+  const { project } = config['mops-closure'];
+  const findings: Finding[] = [];
+  const look = async (
+    what: string,
+    file: string | undefined,
+    work: (file: string) => Promise<string>,
+  ): Promise<void> => {
+    if (file !== undefined) findings.push(await found(what, () => work(file)));
+  };
+  await look(
+    'outcalls',
+    recordFile,
+    async (file) => `recorded behind ${await checkRecording(file)} answer(s) in ${file}`,
+  );
+  await look(
+    'outcalls',
+    replayFile,
+    async (file) => `answered by ${(await readRecording(file)).size} request(s) in ${file}`,
+  );
+  await look('access log', accessLog, async (file) => AccessLog.check(file).then(() => file));
+  await look('audit', audit?.file, async (file) => AuditFile.check(file).then(() => file));
+  await look('project', project, async (folder) => ProjectClosures.check(folder).then(() => folder));
+  if (restore !== undefined) findings.push(await checkBackup(restore));
+  return findings;
 }
 
 /** Reads the backup whole: a download that was cut off, or a damaged disk, is found before the day it is needed. */
-function checkBackup({ file, directory }: NonNullable<CheckRequest['restore']>): Promise<Finding> {
+function checkBackup({ file, directory }: NonNullable<ServeRequest['restore']>): Promise<Finding> {
   return found('backup', async () => {
     const { entries, bytes } = await verifyBackup(file, directory);
     return `${entries} entries (${bytes} bytes) in ${file}`;
   });
 }
 
-async function checkState({ config, loaded }: CheckRequest): Promise<Finding> {
+async function checkState({ config, loaded }: ServeRequest): Promise<Finding> {
   const plugin = loaded.find(({ replaces, wraps }) => replaces === 'storage' && !wraps);
   if (plugin !== undefined) return { what: 'state', ok: true, text: `kept by ${plugin.module}, and not looked at` };
   const { directory, tables } = config.storage;

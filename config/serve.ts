@@ -4,29 +4,18 @@
  */
 import { flushCompileCache } from 'node:module';
 import { resolve } from 'node:path';
-import {
-  createKernel,
-  handleSignals,
-  type Kernel,
-  messageOf,
-  type Plugin,
-  ServerError,
-  systemClock,
-  systemRandom,
-} from '../kernel/index.ts';
-import { builtinPlugins } from '../plugins/index.ts';
+import { handleSignals, type Kernel, messageOf, ServerError, systemClock } from '../kernel/index.ts';
 import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
-import type { Request, RestoreArchiveConfig } from './load.ts';
+import type { RestoreArchiveConfig } from './load.ts';
 import { createLog, type ServerLog } from './log.ts';
+import { makeKernel, type ServeRequest } from './make-kernel.ts';
 import * as memoryAtRest from './memory-at-rest.ts';
-import { hasColors, refuse } from './terminal.ts';
-
-type ServeRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
+import { hasColors } from './terminal.ts';
 
 export interface RunOptions {
   /** Reason why the sources run and not a bundle of them; undefined: this is a bundle. */
@@ -112,55 +101,6 @@ async function endOnFaultsOf(
         leaveNow(text);
       }
     });
-}
-
-/** Returns the kernel with all plugins, or the exit code if it cannot be made, after reporting the reason. */
-async function makeKernel(request: ServeRequest, log: ServerLog): Promise<Kernel | number> {
-  const { disabled, loaded } = request;
-  const { plugins, sections } = await compose(request, builtinPlugins);
-  try {
-    return createKernel({
-      plugins,
-      disabled,
-      config: sections,
-      ambient: { clock: systemClock, random: systemRandom, logger: log },
-    });
-  } catch (error) {
-    if (!(error instanceof ServerError)) throw error;
-    // The server's own plugins alone always have a boot plan, so this is the user's mistake.
-    if (error.code === 'plugin-needed' || loaded.length > 0) return refuse(error.message.split('\n'));
-    log.error(`cannot start: ${error.message}`);
-    await log.close();
-    return 1;
-  }
-}
-
-/** Returns the plugins of this server, including those from outside, and the configuration of each. */
-async function compose(
-  { config, loaded, sections, restore, restoreArchive, needed }: ServeRequest,
-  own: readonly Plugin[],
-): Promise<Composed> {
-  const { archive } = config.storage;
-  const builtin = archive.directory === undefined ? own : await withArchive(own);
-  const follow = restoreArchive?.follows === true ? restoreArchive.archive : undefined;
-  const known = { ...config, archive, storage: { ...config.storage, follow } };
-  if (loaded.length === 0) return { plugins: builtin, sections: known };
-  const { composePlugins } = await import('../plugins/loader/index.ts');
-  const { ReadableBackup } = await import('../subsystems/storage/backup-file.ts');
-  const backup = restore === undefined ? undefined : new ReadableBackup(restore.file);
-  const { plugins, routes } = composePlugins({ builtin, loaded, backup, needed });
-  return { plugins, sections: { ...known, ...sections, http: { ...config.http, pluginRoutes: routes } } };
-}
-
-/** The archive is loaded only where there is one; the last plugin is the listener. */
-async function withArchive(own: readonly Plugin[]): Promise<readonly Plugin[]> {
-  const { archivePlugin } = await import('../plugins/archive.ts');
-  return [...own.slice(0, -1), archivePlugin, ...own.slice(-1)];
-}
-
-interface Composed {
-  readonly plugins: readonly Plugin[];
-  readonly sections: Readonly<Record<string, unknown>>;
 }
 
 /** Makes files private, and restores a backup if one is given; returns false if that failed. */

@@ -13,4 +13,5 @@ export * from './random.ts';
 export { Readiness, type ReadinessNote } from './readiness.ts';
 export * from './signals.ts';
 export * from './time-slices.ts';
+export { tryAppending } from './try-appending.ts';
 export * from './unless-aborted.ts';

@@ -65,6 +65,11 @@ export interface Kernel {
   /** Names of the plugins in boot order. */
   readonly bootOrder: readonly string[];
   /**
+   * Makes every plugin's object and opens none: what a start begins with, for whoever only wants to know. Throws a
+   * `PluginError`. `stop` has to follow.
+   */
+  create(): void;
+  /**
    * Resolves when the server takes work, or when a stop came first (`state` tells which). Rejects with a `PluginError`
    * if a plugin failed; everything created has been stopped by then.
    */
@@ -143,6 +148,11 @@ class PluginKernel implements Kernel {
     return this.#registry.get(capability);
   }
 
+  create(): void {
+    if (this.#live.length > 0) return;
+    for (const planned of this.#plan) this.#create(planned);
+  }
+
   start(): Promise<void> {
     this.#starting ??= this.#start();
     return this.#starting;
@@ -174,7 +184,7 @@ class PluginKernel implements Kernel {
   }
 
   async #bringUp(): Promise<void> {
-    for (const planned of this.#plan) this.#create(planned);
+    this.create();
     const enabled = this.#live.filter(({ isEnabled }) => isEnabled);
     for (const live of enabled) await this.#run(live, 'open');
     for (const live of enabled) await this.#run(live, 'start');

@@ -1,5 +1,6 @@
 import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
 import { CanisterService, type CanisterServiceOptions } from '../subsystems/canisters/canister-service.ts';
+import { ManifestCheck } from '../subsystems/canisters/check-manifest.ts';
 import { Canisters, ManifestActors } from '../subsystems/canisters/index.ts';
 import { PastActors } from '../subsystems/canisters/past/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
@@ -19,6 +20,7 @@ export const canistersPlugin = definePlugin({
   alsoProvides: [
     face(ManagementBackend, (canisters: CanisterService) => canisters.backend),
     face(ManifestActors, (canisters: CanisterService) => canisters.started),
+    face(ManifestCheck, (canisters: CanisterService) => canisters.started),
     face(PastActors, (canisters: CanisterService) => canisters.past),
   ],
   requires: {

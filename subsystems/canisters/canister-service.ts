@@ -109,9 +109,11 @@ export class CanisterService implements Canisters {
   readonly #watches = new CanisterWatches();
   readonly #opened = { count: 0 };
 
+  /** Throws ServerError `scheduler-unsupported` if a state is kept and the scheduler cannot keep its own. */
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#needs = dependencies;
-    const { execution, storage } = dependencies;
+    const { execution, storage, scheduler } = dependencies;
+    if (storage.isKept && !scheduler.supports.durability) throw notSupported('durability');
     const ids = new CanisterIds();
     const store = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs(hash, isStored));
     const histories = new MessageHistories(options.historyEntries);
@@ -166,12 +168,10 @@ export class CanisterService implements Canisters {
 
   /**
    * Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before
-   * anything starts. Throws ServerError `scheduler-unsupported` if a state is kept and the scheduler cannot keep its
-   * own.
+   * anything starts.
    */
   open(): void {
-    const { storage, scheduler, schedulerSetup } = this.#needs;
-    if (storage.isKept && !scheduler.supports.durability) throw notSupported('durability');
+    const { storage, schedulerSetup } = this.#needs;
     storage.readAhead('module', this.#prepared);
     schedulerSetup.attachCanisters(this.#loader, this.#accounting);
   }

@@ -78,6 +78,17 @@ export class Deployments {
     return record;
   }
 
+  /** Checks the module, its interface and the argument of an installation, and installs nothing. */
+  async prepared(
+    name: string,
+    moduleBytes: Uint8Array,
+    { argument }: Pick<InstallOptions, 'argument'>,
+    given: GivenInterface,
+  ): Promise<{ readonly code: RecordedCode; readonly argument: Uint8Array }> {
+    const code = await this.#changes.prepare(name, moduleBytes, given);
+    return { code, argument: await this.#changes.encodeArgument(code.candid, argument) };
+  }
+
   /** As `install`, without waiting for it to be durable; an interface that does not fit everywhere is taken, too. */
   async place(
     name: string,
@@ -90,8 +101,7 @@ export class Deployments {
     if (options.cycles !== undefined && !metering.policy.isEnabled)
       log.announce(`WARNING ${name} gets no cycles: metering is off (--cycles 0 or --no-metering)`);
     return await this.#taking(name, async () => {
-      const code = await this.#changes.prepare(name, moduleBytes, given);
-      const argument = await this.#changes.encodeArgument(code.candid, options.argument);
+      const { code, argument } = await this.prepared(name, moduleBytes, options, given);
       const record = this.#needs.maker.make({
         name,
         id: options.id,
@@ -195,8 +205,7 @@ export class Deployments {
   async reinstall(record: CanisterRecord, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
     const { caller, candidText } = options;
     const given = { kept: record.givenCandid, fresh: candidText };
-    const code = await this.#changes.prepare(record.name, moduleBytes, given);
-    const argument = await this.#changes.encodeArgument(code.candid, options.argument);
+    const { code, argument } = await this.prepared(record.name, moduleBytes, options, given);
     const change = { mode: 'reinstall', endsCalls: true, argument, caller } as const;
     await this.inTurn(record, async () => {
       await this.#changes.apply(record, code, change, candidText);

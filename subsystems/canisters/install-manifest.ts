@@ -65,11 +65,11 @@ export async function installManifest(
 ): Promise<InstalledManifest> {
   const { canisters, ids, compiler, execution, log, assets, signal, share } = dependencies;
   const actors = await readActors(dependencies, progress);
-  const variables = publicIds(actors, { canisters, ids });
-  await share(variables);
+  const principals = publicIds(actors, { canisters, ids });
+  await share(new Map([...principals].map(([name, principal]) => [PUBLIC_ID + name, principal])));
   // No more than this is kept for as long as the host serves: there may be very many actors.
   const sources = actors.map(sourceOf);
-  const principalOf = (name: string): string | undefined => variables.get(PUBLIC_ID + name);
+  const principalOf = (name: string): string | undefined => principals.get(name);
   const modulesNow = (): ManifestModules =>
     new ManifestModules({ compiler, execution, log, actors: sources, principalOf });
   const modules = modulesNow();
@@ -157,14 +157,17 @@ async function readActors(
   return actors;
 }
 
-/** Gives all ids first, in the manifest's order: an actor may name one that comes after it. */
-function publicIds(
+interface PrincipalNeeds {
+  readonly canisters: Pick<InstallManifestDependencies['canisters'], 'named'>;
+  readonly ids: CanisterIds;
+}
+
+/** Gives all principals first, in the manifest's order: an actor may name one that comes after it. */
+export function publicIds(
   actors: readonly ManifestActor[],
-  { canisters, ids }: Pick<InstallManifestDependencies, 'canisters' | 'ids'>,
+  { canisters, ids }: PrincipalNeeds,
 ): ReadonlyMap<string, string> {
-  return new Map(
-    actors.map(({ name }) => [PUBLIC_ID + name, principalToText(canisters.named(name)?.id ?? ids.next())]),
-  );
+  return new Map(actors.map(({ name }) => [name, principalToText(canisters.named(name)?.id ?? ids.next())]));
 }
 
 /** Returns what the manifest says of an actor now. Rejects with ServerError `actor-missing`. */
@@ -174,7 +177,7 @@ async function declared(manifest: Manifest, name: string): Promise<ManifestActor
   throw new ServerError('missing', 'actor-missing', `the manifest has no actor ${name} any more`);
 }
 
-function sourceOf({ name, source, candidFile, assets }: ManifestActor): ManifestSource {
+export function sourceOf({ name, source, candidFile, assets }: ManifestActor): ManifestSource {
   return { name, source, candidFile, ...(assets && { assets }) };
 }
 

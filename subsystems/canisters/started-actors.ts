@@ -6,9 +6,12 @@
  */
 import { assert, ServerError } from '../../kernel/index.ts';
 import type { AssetFolders } from '../assets/index.ts';
+import type { ManifestActor } from '../manifest/index.ts';
+import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
 import type { ClientMessages } from './client-messages.ts';
 import type { Deployments } from './deployments.ts';
+import { type CheckedActor, checkManifest, type ManifestCheck } from './check-manifest.ts';
 import type { ManifestActors } from './index.ts';
 import { type InstallManifestDependencies, type InstalledManifest, installManifest } from './install-manifest.ts';
 import { ManifestAssets } from './manifest-assets.ts';
@@ -28,7 +31,7 @@ interface StartedActorsNeeds extends Shared {
   readonly followsFiles: boolean;
 }
 
-export class StartedActors implements ManifestActors {
+export class StartedActors implements ManifestActors, ManifestCheck {
   readonly #needs: StartedActorsNeeds;
   #manifest: InstalledManifest | undefined;
   /** Canisters that were stored and are to be woken. */
@@ -52,9 +55,21 @@ export class StartedActors implements ManifestActors {
     return this.#files.reload(name);
   }
 
+  readonly #named = (name: string): CanisterRecord | undefined => this.#needs.directory.findByName(name);
+
+  #assets(): ManifestAssets {
+    const { folders, messages } = this.#needs;
+    return new ManifestAssets({ folders, messages, named: this.#named });
+  }
+
   get #files(): ManifestActors {
     assert(this.#manifest !== undefined, 'the manifest is installed');
     return this.#manifest.files;
+  }
+
+  check(actors: readonly ManifestActor[]): AsyncIterable<CheckedActor> {
+    const { ids } = this.#needs.directory;
+    return checkManifest({ ...this.#needs, canisters: { named: this.#named }, ids, assets: this.#assets() }, actors);
   }
 
   /**
@@ -63,7 +78,7 @@ export class StartedActors implements ManifestActors {
    */
   async install(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
-    const { deployments, directory, store, execution, folders, messages, operator } = this.#needs;
+    const { deployments, directory, store, execution, operator } = this.#needs;
     const { management } = deployments;
     this.#recovery = store.isDurable
       ? await recoverCanisters({ ...this.#needs, management, signal }, progress)
@@ -73,14 +88,14 @@ export class StartedActors implements ManifestActors {
         ...this.#needs,
         canisters: {
           place: (...given) => deployments.place(...given),
-          named: (name) => directory.findByName(name),
+          named: this.#named,
           isRejected: (name) => directory.isRejected(name),
           upgrade: (...given) => deployments.upgrade(...given),
           giveFacts: (...given) => deployments.giveFacts(...given),
           changeSettings: (...given) => operator.changeSettings(...given),
         },
         ids: directory.ids,
-        assets: new ManifestAssets({ folders, messages, named: (name) => directory.findByName(name) }),
+        assets: this.#assets(),
         signal,
         share: async (environment) => {
           execution.shareEnvironment(environment);

@@ -5,7 +5,7 @@
  */
 import { appendFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, messageOf, ServerError, tryAppending } from '../../kernel/index.ts';
 import type { ClientAddresses } from './client-addresses.ts';
 import type { ServedResponse } from './served-response.ts';
 
@@ -39,10 +39,16 @@ export class AccessLog {
   /** Rejects with ServerError `unavailable` if nothing can be appended to the file. */
   static async open(parts: AccessLogParts): Promise<AccessLog> {
     await appendFile(parts.file, '', { mode: 0o640 }).catch((error: unknown) => {
-      const text = `--access-log: cannot write ${parts.file}: ${messageOf(error)}`;
-      throw new ServerError('unavailable', 'cannot-write-access-log', text, { cause: error });
+      throw unwritable(parts.file, error);
     });
     return new AccessLog(parts);
+  }
+
+  /** Says whether the file could be opened, and changes nothing. Rejects as `open` does. */
+  static async check(file: string): Promise<void> {
+    await tryAppending(file).catch((error: unknown) => {
+      throw unwritable(file, error);
+    });
   }
 
   /** Writes a line when the answer has ended. */
@@ -105,4 +111,9 @@ export class AccessLog {
       this.#hasFailed = true;
     }
   }
+}
+
+function unwritable(file: string, cause: unknown): ServerError {
+  const text = `--access-log: cannot write ${file}: ${messageOf(cause)}`;
+  return new ServerError('unavailable', 'cannot-write-access-log', text, { cause });
 }

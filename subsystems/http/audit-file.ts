@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { messageOf, ServerError, tryAppending } from '../../kernel/index.ts';
 
 const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
 const OWNER_AND_GROUP = 0o640;
@@ -22,9 +22,15 @@ export class AuditFile {
       // A pipe without a reader would be waited for; so it fails.
       return openSync(this.#path, FLAGS, OWNER_AND_GROUP);
     } catch (error) {
-      const text = `--audit-file: cannot write ${this.#path}: ${messageOf(error)}`;
-      throw new ServerError('unavailable', 'cannot-write-audit', text, { cause: error });
+      throw unwritable(this.#path, error);
     }
+  }
+
+  /** Says whether the file could be opened, and changes nothing. Rejects with ServerError `cannot-write-audit`. */
+  static async check(path: string): Promise<void> {
+    await tryAppending(path).catch((error: unknown) => {
+      throw unwritable(path, error);
+    });
   }
 
   /** Writes a line. Throws the system's error if not all of it could be written. */
@@ -51,4 +57,9 @@ export class AuditFile {
   close(): void {
     closeSync(this.#descriptor);
   }
+}
+
+function unwritable(path: string, cause: unknown): ServerError {
+  const text = `--audit-file: cannot write ${path}: ${messageOf(cause)}`;
+  return new ServerError('unavailable', 'cannot-write-audit', text, { cause });
 }

@@ -53,18 +53,24 @@ interface Source {
 
 export class AuditLog {
   readonly #parts: AuditParts;
-  readonly #file: AuditFile | undefined;
+  readonly #path: string | undefined;
+  #file: AuditFile | undefined;
   readonly #sources = new Map<string, Source>();
   /** Requests that were answered 401 or 403. */
   denials = 0;
   /** Lines that could not be written. */
   unwritten = 0;
 
-  /** Without a file, lines go to the log. Throws ServerError `cannot-write-audit`. */
+  /** Without a file, lines go to the log. */
   constructor(file: string | undefined, parts: AuditParts) {
     this.#parts = parts;
-    this.#file = file === undefined ? undefined : new AuditFile(file);
+    this.#path = file;
     parts.responder.onDenied = (response, status) => this.#denied(response, status);
+  }
+
+  /** Opens the file, before there is a request. Throws ServerError `cannot-write-audit`. */
+  open(): void {
+    if (this.#path !== undefined) this.#file = new AuditFile(this.#path);
   }
 
   /**

@@ -282,6 +282,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   async listen(): Promise<string> {
     const { host, port, accessLog: file } = this.#options;
     await this.#app.ready();
+    this.#audit?.open();
     if (file !== undefined) {
       const parts = { file, clients: this.#clients, clock: this.#clock, log: this.#log };
       this.#accessLog = await AccessLog.open(parts);

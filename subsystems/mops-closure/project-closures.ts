@@ -3,10 +3,10 @@
  * kept as JSON until a file or folder that was looked at changes.
  */
 import { createHash } from 'node:crypto';
-import { realpath, stat } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { ServerError } from '../../kernel/index.ts';
+import { isDirectory, ServerError } from '../../kernel/index.ts';
 import type { Compiler, NamedImport, SourceClosure, UnusableImport } from '../compiler/index.ts';
 import { type ClosureContent, type ClosureFile, jsonPieces, type UnusableFile } from './closure-json.ts';
 import { ConfinedSources, expectInside } from './confined-sources.ts';
@@ -52,13 +52,12 @@ export class ProjectClosures implements MopsClosures {
 
   /** Opens the project. Rejects with ServerError `project-unusable` if it is no folder. */
   async open(): Promise<void> {
-    if (this.#directory === undefined) return;
-    const isFolder = await stat(this.#directory).then(
-      (status) => status.isDirectory(),
-      () => false,
-    );
-    if (isFolder) return;
-    throw unusableProject('invalid', this.#directory);
+    if (this.#directory !== undefined) await ProjectClosures.check(this.#directory);
+  }
+
+  /** Rejects as `open` does for this project. */
+  static async check(directory: string): Promise<void> {
+    if (!(await isDirectory(directory))) throw unusableProject('invalid', directory);
   }
 
   async closureOf(entry: string): Promise<ClosureDocument> {

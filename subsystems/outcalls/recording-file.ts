@@ -10,7 +10,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, type FileHandle, open } from 'node:fs/promises';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { messageOf, ServerError, tryAppending } from '../../kernel/index.ts';
 import { isOutcallFailure, type OutcallFailure } from './outcall-failures.ts';
 import type { OutcallRequest, OutcallResponse } from './index.ts';
 
@@ -81,11 +81,45 @@ async function sizeOf(file: string, handle: FileHandle): Promise<number> {
   return status.size;
 }
 
-/** Makes sure that the next line begins on a new line. Returns the size of the file. */
-async function endLine(file: string, handle: FileHandle, size: number): Promise<number> {
+/**
+ * Says whether `openRecording` could continue or begin a recording, and changes nothing. Resolves with the number of
+ * its answers, and rejects as that does.
+ */
+export async function checkRecording(file: string): Promise<number> {
+  let handle: FileHandle | undefined;
+  try {
+    await tryAppending(file);
+    handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK).catch(ifMissing);
+    const size = handle === undefined ? 0 : await sizeOf(file, handle);
+    return handle === undefined || size === 0 ? 0 : (await wholeLines(file, handle, size)).answers;
+  } catch (error) {
+    throw unusable(file, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+function ifMissing(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+  throw error;
+}
+
+/** Counts the answers of a recording. Its last line may be torn, and begins at `start`. */
+async function wholeLines(
+  file: string,
+  handle: FileHandle,
+  size: number,
+): Promise<{ readonly start: number; readonly isTorn: boolean; readonly answers: number }> {
   const start = await lastLineOf(handle, size);
   const isTorn = start > 0 && start < size && !(await isJson(handle, start, size));
-  for await (const _good of parsedLines(file, handle, isTorn ? start : size)) continue;
+  let answers = 0;
+  for await (const _good of parsedLines(file, handle, isTorn ? start : size)) answers++;
+  return { start, isTorn, answers };
+}
+
+/** Makes sure that the next line begins on a new line. Returns the size of the file. */
+async function endLine(file: string, handle: FileHandle, size: number): Promise<number> {
+  const { start, isTorn } = await wholeLines(file, handle, size);
   if (isTorn) {
     await handle.truncate(start);
     return start;

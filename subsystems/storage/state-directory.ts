@@ -15,7 +15,8 @@
  * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is
  * closed to other users, also what an earlier version left open (private-files.ts).
  */
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 import { FORMAT, FORMAT_STEPS, formatAfter, type FormatStep, OLDEST_FORMAT } from './format-steps.ts';
@@ -90,9 +91,24 @@ export async function openStateDirectory(
   }
 }
 
-async function createDirectory(root: string): Promise<void> {
+/**
+ * Rejects as `openStateDirectory` would where the directory cannot be made or written. One that was not there is made,
+ * and removed again.
+ */
+export async function tryDirectory(path: string): Promise<void> {
+  const root = resolve(path);
+  const made = await createDirectory(root);
+  if (made.length === 0) await guarded(root, () => access(root, constants.W_OK | constants.X_OK));
+  // A directory that another process has put something into stays.
+  for (const each of made.toReversed()) await rmdir(each).catch(() => undefined);
+}
+
+/** Returns the directories that were made, the outermost first. */
+async function createDirectory(root: string): Promise<readonly string[]> {
   try {
-    for (const made of await makePrivateDirectory(root)) await syncDirectory(dirname(made));
+    const made = await makePrivateDirectory(root);
+    for (const each of made) await syncDirectory(dirname(each));
+    return made;
   } catch (error) {
     throw (await notDirectory(root)) ?? unwritable(root, error);
   }

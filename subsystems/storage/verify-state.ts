@@ -4,15 +4,14 @@
  * place; the rest (the step log, RocksDB's own log, a database of SQLite) is copied, because opening it writes.
  */
 import { constants } from 'node:fs';
-import { copyFile, link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { copyFile, link, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { ServerError } from '../../kernel/index.ts';
+import { isDirectory, ServerError } from '../../kernel/index.ts';
 import { FileDisk } from './file-disk.ts';
 import { openTables, type TablesKind } from './open-tables.ts';
-import { LOCK_FILE, readFormat } from './state-directory.ts';
+import { LOCK_FILE, readFormat, tryDirectory } from './state-directory.ts';
 import { refuseIfInUse } from './state-lock.ts';
-import { codeOf } from './state-problems.ts';
 import { StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
 import { FAMILIES } from './tables.ts';
@@ -35,12 +34,8 @@ const FIRST_KEY: Uint8Array = new Uint8Array(0);
  */
 export async function verifyState(path: string, wanted?: TablesKind): Promise<VerifiedState> {
   const root = resolve(path);
-  const status = await stat(root).catch((error: unknown) => {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    throw error;
-  });
-  if (status === undefined) return NOTHING;
-  if (!status.isDirectory()) throw new ServerError('unavailable', 'state-not-directory', `${root} is not a directory`);
+  await tryDirectory(root);
+  if (!(await isDirectory(root))) return NOTHING;
   if ((await readFormat(root)) === undefined) return NOTHING;
   await refuseIfInUse(root, LOCK_FILE);
   const copy = await mkdtemp(join(tmpdir(), 'svc-check-'));

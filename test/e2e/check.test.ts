@@ -179,7 +179,7 @@ test('a state that would not open is refused with the reason, under its own name
   await mkdir(join(directory, 'foreign'));
   await writeFile(join(directory, 'foreign/mine'), '');
   await failedBy('foreign', /not a state directory/);
-  await failedBy('actors.json', /not a directory/);
+  await failedBy('actors.json', /actors\.json is a file; name a directory/);
 });
 
 test('a state in use is refused, and its server goes on', async (t) => {

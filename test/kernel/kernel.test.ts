@@ -50,6 +50,16 @@ test('every create, then every open, then every start in boot order, and drains 
   assert.deepEqual(diary, [...phases, 'drain http', 'drain store', 'stop http', 'stop store']);
 });
 
+test('what is only created is neither opened nor started, and is drained and stopped', async (t) => {
+  const diary: string[] = [];
+  const plugins = [recorded('http', ['store'], diary), recorded('store', [], diary)];
+  const kernel = createTestKernel(t, plugins);
+  kernel.create();
+  await kernel.stop();
+  const ended = ['drain http', 'drain store', 'stop http', 'stop store'];
+  assert.deepEqual(diary, ['create store', 'create http', ...ended]);
+});
+
 test('a plugin is handed what it requires by name, its own configuration, and nothing else', async (t) => {
   const greeter = definePlugin({
     name: 'greeter',
