@@ -23,6 +23,8 @@ export interface ContextView {
   readonly instructions: number;
   /** True if the answer is stored until its caller has taken it: the caller is another canister's update. */
   readonly keepsAnswer?: boolean;
+  /** True if the argument, or the answer to a call of the canister, is stored with the step: the message is noted. */
+  readonly keepsArgument?: boolean;
   /** Number that no other context has, of a call whose answer is stored; 0 for callbacks. */
   readonly number?: number;
 }

@@ -4,7 +4,7 @@
  *
  * Main thread.
  */
-import { NO_BYTES } from '../bytes/index.ts';
+import { isShared, NO_BYTES } from '../bytes/index.ts';
 import type {
   CanisterSettings,
   CodeChange,
@@ -40,7 +40,8 @@ export class NotingExecution implements ScheduledExecution {
       this.#execution.run(handle, task, ended);
       return;
     }
-    this.#execution.run(handle, task, (step) => {
+    const noted = 'context' in task ? { ...task, context: { ...task.context, keepsArgument: true } } : task;
+    this.#execution.run(handle, noted, (step) => {
       const result = ended(step);
       if (!step.isReturned) this.#ended(handle, told, step);
       return result;
@@ -86,15 +87,14 @@ export class NotingExecution implements ScheduledExecution {
     switch (task.kind) {
       case 'update': {
         const { context, entry } = task;
-        // A large argument is handed over with the task; `slice` of a Buffer would go along.
-        const argument = new Uint8Array(task.argument);
+        const argument = kept(task.argument);
         const call = callOf(context, undefined);
         return { kind: 'update', caller: context.caller, method: this.#methodOf(handle, entry), argument, call };
       }
       case 'callback': {
         if (task.frame !== 0) return undefined;
         const { response, context, callbacks, refunded } = task;
-        const argument = response.kind === 'reply' ? new Uint8Array(response.data) : Buffer.from(response.message);
+        const argument = response.kind === 'reply' ? kept(response.data) : Buffer.from(response.message);
         const rejectCode = response.kind === 'reply' ? 0 : response.code;
         const call = callOf(context, { callbacks: new Uint8Array(callbacks), rejectCode, refunded });
         return { kind: 'callback', caller: context.caller, method: '', argument, call };
@@ -189,6 +189,13 @@ export class NotingExecution implements ScheduledExecution {
   trim(): Promise<void> {
     return this.#execution.trim();
   }
+}
+
+/**
+ * Returns bytes of a task as they stay: those that are not shared go with it. `slice` of a Buffer would go along, too.
+ */
+function kept(bytes: Uint8Array): Uint8Array {
+  return isShared(bytes) ? bytes : new Uint8Array(bytes);
 }
 
 function upgradeOf({ keepsHeap, skipsPreUpgrade }: NotedUpgrade): NotedUpgrade {

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 import { startServer } from '../support/server.ts';
+import { wat } from '../support/wat.ts';
 import { compileActor, Deployment } from './durability/deployment.ts';
 
 let keeper: Uint8Array;
@@ -18,6 +19,33 @@ interface Shown {
   readonly globals: string;
   readonly version: number;
 }
+
+/** `send` sends 12 arguments of 200,000 bytes to itself, and answers when 12 replies as large are back. */
+const LARGE = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+  (import "ic0" "canister_self_copy" (func $self (param i32 i32 i32)))
+  (import "ic0" "canister_self_size" (func $size (result i32)))
+  (import "ic0" "call_new" (func $new (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "ic0" "call_data_append" (func $data (param i32 i32)))
+  (import "ic0" "call_perform" (func $perform (result i32)))
+  (memory 8) (data (i32.const 100) "take")
+  (table 1 funcref) (elem (i32.const 0) $back)
+  (global $left (mut i32) (i32.const 12))
+  (func (export "canister_update take") (call $append (i32.const 65536) (i32.const 200000)) (call $reply))
+  (func (export "canister_update trap") unreachable)
+  (func (export "canister_update send") (local $n i32)
+    (call $self (i32.const 0) (i32.const 0) (call $size))
+    (local.set $n (global.get $left))
+    (loop $l
+      (call $new (i32.const 0) (call $size) (i32.const 100) (i32.const 4)
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+      (call $data (i32.const 65536) (i32.const 200000))
+      (if (call $perform) (then unreachable))
+      (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+  (func $back (param i32)
+    (global.set $left (i32.sub (global.get $left) (i32.const 1)))
+    (if (i32.eqz (global.get $left)) (then (call $reply)))))`);
 
 const FLAGS = ['--timeline', '3600', '--heartbeat-ms', '0'];
 
@@ -102,6 +130,25 @@ test('a deleted actor has no timeline, and its files are gone', async (t) => {
   await deployment.stop();
   assert.deepEqual(folders(), []);
   assert.ok(point.seq > 0);
+});
+
+test('of messages with large arguments each has a unit of its own, whoever sends them and however they end', async (t) => {
+  const deployment = await Deployment.create(t, { args: FLAGS, modules: { one: LARGE } });
+  await deployment.start();
+  const { server } = deployment.host;
+  const body = new Uint8Array(200_000);
+  await Promise.all(
+    Array.from({ length: 12 }, (_, n) => server.post(`/call/one/${n % 2 === 0 ? 'take' : 'trap'}`, body)),
+  );
+  assert.equal((await server.post('/call/one/send', '')).status, 200);
+  const answer = await server.get('/x/time/timeline/one?limit=1000');
+  const entries = JSON.parse(answer.body) as { unit: number; kind: string; args: string; outcome: string }[];
+  const large = entries.filter(({ args }) => args.length > 1_000 || args.includes('200000 bytes'));
+  const told = new Set(large.map(({ kind, outcome }) => `${kind} ${outcome}`));
+  assert.deepEqual(told, new Set(['update reply', 'update trap', 'callback done', 'callback reply']));
+  assert.equal(large.length, 36);
+  const units = large.map(({ unit }) => unit);
+  assert.equal(new Set(units).size, units.length, `units ${units.join(', ')}`);
 });
 
 suite('without a timeline', () => {

@@ -147,6 +147,11 @@ export class RandomEngine implements ThreadEngine {
 
   // ---- messages
 
+  /** True now and then: a message of those is a long one from the beginning. */
+  carriesMuch(state: CanisterState, task: Task): boolean {
+    return task.kind === 'update' && this.#subjectOf(state).again === undefined && this.#host.draw(50) === 0;
+  }
+
   execute(state: CanisterState, task: Task, nowMs: number): EngineResult {
     return runToEnd(this.executing(state, task, nowMs));
   }

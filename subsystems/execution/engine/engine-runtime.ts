@@ -121,6 +121,17 @@ export class EngineRuntime {
       return store === undefined || (await store(this.changes.take() ?? [])) ? undefined : LONG;
     },
   };
+  /**
+   * Waits until what came before is durable; a message that counts already is not recalled any more. In one go it does
+   * nothing.
+   */
+  readonly standing: Runnable = {
+    runToEnd: () => undefined,
+    runSuspendable: async () => {
+      await this.ahead?.store?.([]);
+      return undefined;
+    },
+  };
 
   constructor({
     policy,

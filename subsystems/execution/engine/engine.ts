@@ -25,6 +25,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { PersistenceState } from '../persistence/persistence-state.ts';
 import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import type { AheadStore } from '../persistence/ahead-store.ts';
+import { carriesMuch } from '../persistence/store-payloads.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runQuery, runSystemTask } from './run-task.ts';
@@ -202,6 +203,11 @@ export class Engine {
     }
   }
 
+  /** Returns true for a task that has to wait for others' units: an engine where it can is to execute it. */
+  carriesMuch(canister: CanisterState, task: Task): boolean {
+    return carriesMuch(this.#runtime, canister, task);
+  }
+
   /**
    * Does the same as `execute`, for a driver: see `Running`. If the canister's log is run again, `refused` is what the
    * task was refused before.
@@ -217,7 +223,9 @@ export class Engine {
     // A task that begins again has already had an effect or two.
     if (canister.persistence !== undefined && !isAgain) canister.mark();
     try {
-      return this.#told(canister, task, yield* this.#running(canister, task, nowMs, isAgain));
+      const result = yield* this.#running(canister, task, nowMs, isAgain);
+      if (result !== TOO_LONG && this.carriesMuch(canister, task)) yield this.#runtime.standing;
+      return this.#told(canister, task, result);
     } finally {
       canister.isInMessage = false;
     }

@@ -6,6 +6,9 @@
  *     payloads    rows of their own (storage/payload-rows.ts), piece by piece, each durable before the next is made
  *     step        carries the payloads and where they are stored (`storedAs`); the scheduler stores a reference
  *
+ *     rest        what only the step's own unit can have: the text of a reject, and the argument, if the log or a note
+ *                 gets it; such a message waits in the same line, with nothing to store
+ *
  * The message has run, and nothing of it counts yet. If it is recalled, the rows go with it. Rows that a crash leaves
  * are deleted at the next start (scheduler/restore-calls.ts): no record refers to them.
  *
@@ -13,6 +16,7 @@
  */
 import { ANSWER_INDEX, payloadKey, type PayloadRef, QUERY_INDEX } from '../../storage/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import type { Task } from '../../ic/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
 import { type Fault, LONG } from '../engine/fault.ts';
@@ -28,15 +32,27 @@ const ROW_BYTES_MIN = 256;
  */
 export function hasLargePayloads({ execution, ahead, pieceSizes }: EngineRuntime): boolean {
   const bytesMax = payloadBytesMax(pieceSizes);
-  const { argument, callBytes, replyLength } = execution;
-  if (argument.length + callBytes + replyLength <= bytesMax) return false;
+  const { callBytes, replyLength, rejectText } = execution;
+  if (callBytes + replyLength + rejectText.length <= bytesMax) return false;
   if (ahead === undefined || !execution.keepsPayloads) return false;
-  let bytes = keptReplyBytes(execution);
-  // The log gets the argument with the step. It waits for what came before as others do.
-  if (execution.canister.persistence?.isLogged === true) bytes += argument.length;
+  let bytes = keptReplyBytes(execution) + keptRejectBytes(execution);
   // The management canister's arguments are not stored.
   for (const { callee, payload } of execution.calls) if (callee.length > 0) bytes += payload.length;
   return bytes > bytesMax;
+}
+
+/** Returns true if the unit of the task's step has a large argument: it is not to be in one unit with others. */
+export function carriesMuch({ ahead, pieceSizes }: EngineRuntime, { persistence }: CanisterState, task: Task): boolean {
+  const bytes = argumentBytes(task);
+  if (bytes <= payloadBytesMax(pieceSizes) || ahead === undefined || persistence?.isReplaying !== false) return false;
+  return persistence.isLogged || ('context' in task && task.context.keepsArgument === true);
+}
+
+function argumentBytes(task: Task): number {
+  if (task.kind === 'update') return task.argument.length;
+  if (task.kind !== 'callback' || task.frame !== 0) return 0;
+  const { response } = task;
+  return response.kind === 'reply' ? response.data.length : response.message.length;
 }
 
 /** Returns `LONG` if this cannot be done here, or the message was recalled; then none of it is stored. */
@@ -97,4 +113,9 @@ function* payloadsOf(execution: CurrentExecution): Generator<Payload> {
 /** Returns the bytes of the reply if it is stored. */
 function keptReplyBytes({ answer, context, replyLength }: CurrentExecution): number {
   return answer === 'reply' && context.keepsAnswer === true ? replyLength : 0;
+}
+
+/** Returns the length of the reject's text if it is stored. */
+function keptRejectBytes({ answer, context, rejectText }: CurrentExecution): number {
+  return answer === 'reject' && context.keepsAnswer === true ? rejectText.length : 0;
 }

@@ -580,7 +580,7 @@ export class ExecutorThread {
       this.#giveBack(call, task);
       return true;
     }
-    const isAgain = !canister.isLong;
+    const isAgain = !canister.isLong && !this.#home.carriesMuch(canister, task);
     if (isAgain) {
       const result = this.#inbox.isStopping ? NOT_STARTED : this.#home.execute(canister, task, nowMs);
       if (this.#isAnswered(call, handle, canister, result)) return true;

@@ -13,6 +13,7 @@ export type ThreadEngine = Pick<
   | 'addCycles'
   | 'adopt'
   | 'capturing'
+  | 'carriesMuch'
   | 'change'
   | 'changing'
   | 'checkpoint'

@@ -46,7 +46,7 @@ const T = {
   HANDLE: 68,
   KIND: 72,
   ENTRY: 76,
-  CAN_ANSWER: 80,
+  FLAGS: 80,
   CODE: 84,
   FRAME: 88,
   CALLER_LENGTH: 92,
@@ -59,6 +59,7 @@ const T = {
 
 const CAN_ANSWER = 1;
 const KEEPS_ANSWER = 2;
+const KEEPS_ARGUMENT = 4;
 
 const TASK_KINDS = [
   'update',
@@ -78,6 +79,14 @@ function taskKind(number: number): Task['kind'] {
 
 function isMethod(task: Task): task is Extract<Task, { readonly kind: RunKind }> {
   return task.kind === 'update' || task.kind === 'query' || task.kind === 'transform';
+}
+
+function flagsOf({ canAnswer, keepsAnswer, keepsArgument }: ContextView): number {
+  return (
+    (canAnswer ? CAN_ANSWER : 0) |
+    (keepsAnswer === true ? KEEPS_ANSWER : 0) |
+    (keepsArgument === true ? KEEPS_ARGUMENT : 0)
+  );
 }
 
 /** Writes a task. Returns false if the ring is full now. A large argument of an update or a query is handed over. */
@@ -106,8 +115,7 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
     floats[(at + T.INSTRUCTIONS_MAX) >> 3] = task.instructionsMax;
     longs[(at + T.DEADLINE) >> 3] = context.deadlineNs;
     writeAmount(longs, at + T.AVAILABLE, context.cyclesAvailable);
-    words[(at + T.CAN_ANSWER) >> 2] =
-      (context.canAnswer ? CAN_ANSWER : 0) | (context.keepsAnswer === true ? KEEPS_ANSWER : 0);
+    words[(at + T.FLAGS) >> 2] = flagsOf(context);
     words[(at + T.CALLER_LENGTH) >> 2] = context.caller.length;
     copyInto(bytes, at + T.CALLER, context.caller);
   }
@@ -171,11 +179,13 @@ function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (
   if (kind === 'inspect') {
     return { kind, entry, argument, caller, method: decoder.decode(bytes.slice(at + T.DATA, dataAt)) };
   }
+  const flags = word(T.FLAGS);
   const context: ContextView = {
     caller,
     deadlineNs: longAt(longs, at + T.DEADLINE),
-    canAnswer: (word(T.CAN_ANSWER) & CAN_ANSWER) !== 0,
-    keepsAnswer: (word(T.CAN_ANSWER) & KEEPS_ANSWER) !== 0,
+    canAnswer: (flags & CAN_ANSWER) !== 0,
+    keepsAnswer: (flags & KEEPS_ANSWER) !== 0,
+    keepsArgument: (flags & KEEPS_ARGUMENT) !== 0,
     cyclesAvailable: readAmount(longs, at + T.AVAILABLE),
     instructions: floatAt(floats, at + T.INSTRUCTIONS),
     number: kind === 'callback' ? 0 : floatAt(floats, at + T.NUMBER),

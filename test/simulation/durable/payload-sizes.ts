@@ -48,12 +48,12 @@ const PAYLOAD: Threshold = ['payloads that are stored ahead', payloadBytesMax(PI
 const MESSAGE = [SEGMENT, INLINE, UNIT, EXECUTORS_RING];
 
 const THRESHOLDS: Readonly<Record<Use, readonly Threshold[]>> = {
-  argument: [...MESSAGE, OFFLOADED, REPLY, STORAGE_RING],
+  argument: [...MESSAGE, PAYLOAD, OFFLOADED, REPLY, STORAGE_RING],
   reply: [...MESSAGE, OFFLOADED, REPLY, ROW],
   shown: [INLINE, OFFLOADED, EXECUTORS_RING, REPLY, QUERY_REPLY],
   call: [...MESSAGE, PAYLOAD, REPLY],
   answer: [...MESSAGE, PAYLOAD, REPLY],
-  reject: [...MESSAGE, REPLY],
+  reject: [...MESSAGE, PAYLOAD, REPLY],
   heap: [SEGMENT, CHUNK, PIECE, SLICE, STORAGE_RING],
   stable: [SEGMENT, CHUNK, PIECE, SLICE, STORAGE_RING],
   debug: [

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type EngineResult, runSuspendable, runToEnd, TOO_LONG } from '../../../subsystems/execution/engine/engine.ts';
 import { payloadBytesMax } from '../../../subsystems/execution/persistence/piece-sizes.ts';
-import { FULL_LIMIT, type StoredAs, type Task } from '../../../subsystems/ic/index.ts';
+import { FULL_LIMIT, type RunKind, type StoredAs, type Task } from '../../../subsystems/ic/index.ts';
 import { rowsOfPayload } from '../../../subsystems/storage/payload-rows.ts';
 import { wat } from '../../support/wat.ts';
 import { StoredEngine } from './stored-engine.ts';
@@ -21,10 +21,11 @@ const MODULE = load(
   wat(`(module
   (import "ic0" "msg_reply" (func $reply))
   (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+  (import "ic0" "msg_reject" (func $reject (param i32 i32)))
   (import "ic0" "call_new" (func $new (param i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "ic0" "call_data_append" (func $data (param i32 i32)))
   (import "ic0" "call_perform" (func $perform (result i32)))
-  (memory (export "memory") 8) (data (i32.const 0) "\\80\\00\\00\\00\\00\\10\\00\\07\\01\\01go")
+  (memory (export "memory") 9) (data (i32.const 0) "\\80\\00\\00\\00\\00\\10\\00\\07\\01\\01go")
   (func (export "canister_init") (local $at i32) (local.set $at (i32.const 16))
     (loop $l
       (i32.store (local.get $at) (i32.mul (local.get $at) (i32.const 0x9e3779b1)))
@@ -47,6 +48,8 @@ const MODULE = load(
   (func (export "canister_update little")
     (call $send (i32.const 10) (i32.const 16) (i32.const ${payloadBytesMax(PIECE_SIZES) / 2}))
     (call $reply))
+  (func (export "canister_update write") (i32.store (i32.const 16) (i32.const 1)) (call $reply))
+  (func (export "canister_update refuse") (call $reject (i32.const 400016) (i32.const 150000)))
   (func (export "canister_query show")
     (call $append (i32.const 80) (i32.const 150000))
     (call $reply))
@@ -101,10 +104,17 @@ class Stored extends StoredEngine {
   }
 }
 
-function taskOf(method: string, keepsAnswer: boolean): Task {
+type UpdateTask = Extract<Task, { readonly kind: RunKind }>;
+
+function taskOf(method: string, keepsAnswer: boolean): UpdateTask {
   const entry = MODULE.info.entries.get(`canister_update ${method}`) ?? -1;
   const context = { ...contextOf(ANONYMOUS), keepsAnswer };
   return { kind: 'update', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT };
+}
+
+/** Returns the task with an argument that is kept or not. */
+function argued(task: UpdateTask, argument: Uint8Array, keepsArgument: boolean): UpdateTask {
+  return { ...task, argument, context: { ...task.context, keepsArgument } };
 }
 
 const same = (a: Uint8Array | undefined, b: Uint8Array): boolean => a !== undefined && Buffer.compare(a, b) === 0;
@@ -179,16 +189,43 @@ test('answers of queries have rows of their own, though they leave their caniste
   assert.ok(answer?.kind === 'reply' && answer.storedAs === undefined, 'without a number there is no key for them');
 });
 
-test('a message whose argument the log gets waits until what came before is durable', async () => {
-  for (const [snapshotBelowBytes, pieces] of [
-    [0, 1],
-    [2 ** 40, 0],
-  ] as const) {
-    const stored = await Stored.of({ snapshotBelowBytes });
-    const task = { ...taskOf('system', false), argument: new Uint8Array(payloadBytesMax(PIECE_SIZES) + 1) };
-    const { step } = await runSuspendable(stored.engine.executing(stored.canister, task, NOW_MS));
-    assert.equal(step.fault, undefined);
-    assert.equal(stored.pieces.length, pieces);
-    assert.equal(stored.rows, 0);
-  }
+test('a message whose argument goes with its step waits until what came before is durable', async () => {
+  const argument = new Uint8Array(payloadBytesMax(PIECE_SIZES) + 1);
+  for (const [snapshotBelowBytes, keepsArgument, pieces] of [
+    [0, false, 1],
+    [2 ** 40, true, 1],
+    [2 ** 40, false, 0],
+  ] as const)
+    // One that traps is noted, and is in the log, as well.
+    for (const method of ['system', 'trap']) {
+      const stored = await Stored.of({ snapshotBelowBytes });
+      const task = argued(taskOf(method, false), argument, keepsArgument);
+      assert.equal(stored.engine.carriesMuch(stored.canister, task), pieces === 1);
+      const { step } = await runSuspendable(stored.engine.executing(stored.canister, task, NOW_MS));
+      assert.equal(step.fault?.kind, method === 'trap' ? 'trap' : undefined);
+      assert.deepEqual(stored.pieces, Array(pieces).fill(0));
+      assert.equal(stored.rows, 0);
+      const small = argued(taskOf(method, false), argument.subarray(1), keepsArgument);
+      assert.ok(!stored.engine.carriesMuch(stored.canister, small));
+    }
+});
+
+test('a message that has happened is not taken back while it waits for what came before', async () => {
+  const stored = await Stored.of();
+  stored.onPiece = () => false;
+  const task = argued(taskOf('write', false), new Uint8Array(payloadBytesMax(PIECE_SIZES) + 1), true);
+  const { step, changes } = await runSuspendable(stored.engine.executing(stored.canister, task, NOW_MS));
+  assert.equal(step.answer?.kind, 'reply');
+  assert.ok(changes !== undefined, 'its changes are told with its step');
+});
+
+test('a long reject waits until what came before is durable, and begins again where it can wait', async () => {
+  const stored = await Stored.of();
+  const { step } = await stored.call('refuse');
+  assert.ok(step.answer?.kind === 'reject' && step.answer.message.length === 150_000);
+  assert.deepEqual(stored.pieces, [0]);
+  await stored.call('refuse', false);
+  assert.deepEqual(stored.pieces, [0], 'a client gets the answer at once');
+  const elsewhere = await Stored.of({ canStore: false });
+  assert.equal(elsewhere.execute('refuse'), TOO_LONG);
 });
