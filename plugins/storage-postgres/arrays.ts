@@ -4,11 +4,19 @@ const HEADER_BYTES = 20;
 const BYTEA = 17;
 const INT2 = 21;
 const INT4 = 23;
+const TEXT = 25;
 
-export function byteaArray(values: readonly Uint8Array[]): Buffer {
+export const byteaArray = (values: readonly Uint8Array[]): Buffer => bytesArray(values, BYTEA);
+export const textArray = (values: readonly string[]): Buffer =>
+  bytesArray(
+    values.map((value) => Buffer.from(value)),
+    TEXT,
+  );
+
+function bytesArray(values: readonly Uint8Array[], type: number): Buffer {
   let length = HEADER_BYTES;
   for (const value of values) length += 4 + value.length;
-  const array = startArray(Buffer.allocUnsafe(length), BYTEA, values.length);
+  const array = startArray(Buffer.allocUnsafe(length), type, values.length);
   let at = HEADER_BYTES;
   for (const value of values) {
     array.writeInt32BE(value.length, at);

@@ -39,7 +39,6 @@ export interface Session {
 
 interface DatabaseOptions {
   readonly url: string;
-  readonly namespace: string;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
   readonly lease: Lease;
@@ -60,7 +59,6 @@ export class NotOwner extends Error {
 export class OtherDatabase extends ServerError {}
 
 export class Database {
-  readonly namespace: string;
   readonly #options: DatabaseOptions;
   readonly #connectionOptions: ConnectionOptions;
   #session: Session | undefined;
@@ -74,10 +72,14 @@ export class Database {
   #folded = 0;
 
   constructor(options: DatabaseOptions) {
-    const { url, namespace, clock, leaseMs } = options;
-    this.namespace = namespace;
+    const { url, clock, leaseMs } = options;
     this.#options = options;
     this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs };
+  }
+
+  /** The namespace of the rows of the shard that this process owns. */
+  get namespace(): string {
+    return this.#options.lease.shard.namespace;
   }
 
   /** Opens a connection for a caller that reads for long. */

@@ -4,6 +4,7 @@
  */
 import { API_VERSION, Clock, definePlugin, Logger, Storage } from '../api/plugin.ts';
 import { withSslMode } from './connection-url.ts';
+import { SHARDS_MAX } from '../api/storage.ts';
 import { PostgresStorage } from './postgres-storage.ts';
 
 /** Milliseconds: long enough for a pause of a second, short enough to be waited for. */
@@ -45,6 +46,14 @@ export default definePlugin({
       placeholder: 'NAME',
       default: 'svc',
     },
+    shards: {
+      type: 'integer',
+      summary: 'Parts of the state, each with a server of its own; fixed when the state is made.',
+      unit: 'shards',
+      min: 1,
+      max: SHARDS_MAX,
+      default: 1,
+    },
     'lease-ms': {
       type: 'integer',
       summary: 'After this time without a sign of life a standby takes over.',
@@ -58,6 +67,7 @@ export default definePlugin({
     new PostgresStorage({
       url: withSslMode(config.url, config.sslmode),
       namespace: config.namespace,
+      shards: config.shards,
       leaseMs: config['lease-ms'],
       log,
       clock,

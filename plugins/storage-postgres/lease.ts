@@ -1,9 +1,10 @@
 /**
- * Decides who owns a namespace. The owner makes a number grow (`beat`). A process that wants the namespace watches the
- * number, and takes over when it has not grown for the length of the lease, by that process's own steady clock, or when
- * the namespace was handed over. No clock is compared with another, so none can jump: the owner may count on a lease
- * from the moment in which it sent a beat that was accepted, and the waiting process counts from the moment in which it
- * saw that beat, which is later. It counts time in which the owner could be heard (watch.ts).
+ * Decides who owns a namespace, or which of its shards: each has a lease of its own, and a process that waits takes the
+ * first one that is free. The owner makes a number grow (`beat`). A process that wants the namespace watches it, and
+ * takes over when it has not grown for the length of the lease, by that process's own steady clock, or when the
+ * namespace was handed over. No clock is compared with another, so none can jump: the owner may count on a lease from
+ * the moment in which it sent a beat that was accepted, and the waiting process counts from the moment in which it saw
+ * that beat, which is later. It counts time in which the owner could be heard (watch.ts).
  *
  * Writes do not need this to be safe: they carry the fence (schema.ts). Results that were only read need it: they leave
  * while `holds` is true, and otherwise wait for the next beat, or for the end.
@@ -16,7 +17,9 @@ import { placeOf } from './connection-url.ts';
 import { isRefusal, isTransient, startProblem, wordsOf } from './database-errors.ts';
 import { prepareSchema, SQL } from './schema.ts';
 import { NO_ANSWER, NO_WRITES, Outage } from './outage.ts';
-import { type Seen, Watch } from './watch.ts';
+import { type Look, type SeenShard, ShardWatches } from './shard-watches.ts';
+import { fixShards, type Shard, shardsOf } from './shards.ts';
+import type { Watch } from './watch.ts';
 
 /** Where a storage that starts says what it waits for, and hears that it need not start any more. */
 export type Starting = Pick<StartContext, 'readiness' | 'signal'>;
@@ -24,6 +27,8 @@ export type Starting = Pick<StartContext, 'readiness' | 'signal'>;
 interface LeaseOptions {
   readonly url: string;
   readonly namespace: string;
+  /** Number of shards; default 1. */
+  readonly shards?: number;
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
@@ -66,14 +71,14 @@ const CONNECTING_MS_MIN = 1_000;
  */
 const BESIDE = 1 / 6;
 const BESIDE_MS_MIN = 300;
-/** A database that is being made, or whose rows another standby takes. */
-const STANDBY = 'standby, the namespace has another owner';
 
 export class Lease {
   /** Id of this process, and of no other. */
   readonly owner: string = randomUUID();
   readonly #options: LeaseOptions;
   readonly #connectionOptions: ConnectionOptions;
+  readonly #shards: readonly [Shard, ...Shard[]];
+  #shard: Shard;
   #connection: LeaseConnection | undefined;
   #opening: Promise<LeaseConnection> | undefined;
   /** Connections with a beat that may be answered yet; each ends with that, or when its statement counts as lost. */
@@ -86,8 +91,10 @@ export class Lease {
   #onLost: (error: ServerError) => void = () => undefined;
 
   constructor(options: LeaseOptions) {
-    const { url, leaseMs, clock } = options;
+    const { url, namespace, shards = 1, leaseMs, clock } = options;
     this.#options = options;
+    this.#shards = shardsOf(namespace, shards);
+    [this.#shard] = this.#shards;
     this.#connectionOptions = {
       url,
       clock,
@@ -95,6 +102,15 @@ export class Lease {
       statementMs: Math.min(leaseMs, STATEMENT_MS),
       connectMs: Math.min(CONNECT_MS, Math.max(CONNECTING_MS_MIN, leaseMs * CONNECTING)),
     };
+  }
+
+  get shards(): readonly Shard[] {
+    return this.#shards;
+  }
+
+  /** The shard that this process owns; the first one as long as it owns none. */
+  get shard(): Shard {
+    return this.#shard;
   }
 
   /** True if results that were read may leave now. */
@@ -137,24 +153,25 @@ export class Lease {
     try {
       const connection = await this.#connected();
       await prepareSchema(connection);
-      await this.#makeRows(connection);
+      await fixShards(connection, this.#options.namespace, this.#shards.length);
+      for (const shard of this.#shards) await this.#makeRows(connection, shard);
     } catch (error) {
       throw startProblem(error, url);
     }
-    const { watch = new Watch(this.#options) } = this.#options;
+    const watches = this.watches(({ title }) => `standby: ${title}`);
     const outage = new Outage(log, placeOf(url));
     for (;;) {
       if (signal.aborted) throw stopped();
       try {
-        if (await this.#tryOnce(await this.#connected(), watch, readiness)) return;
-        readiness.waiting(outage.answered(watch.takesWrites) ?? STANDBY);
+        if (await this.#tryOnce(await this.#connected(), watches, readiness)) return;
+        readiness.waiting(outage.answered(watches.takesWrites) ?? this.#standby);
         onStandby();
-        await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watch.leaseMs / LOOKS)));
+        await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watches.leaseMs / LOOKS)));
       } catch (error) {
         if (signal.aborted || !isTransient(error)) throw startProblem(error, url);
         const kind = isRefusal(error) ? NO_WRITES : NO_ANSWER;
         this.#drop();
-        watch.beginAnew();
+        watches.beginAnew();
         outage.failed(kind, wordsOf(error, url));
         readiness.waiting(`the database ${kind}`);
         await sleep(clock, RETRY_MS);
@@ -162,50 +179,76 @@ export class Lease {
     }
   }
 
-  async #makeRows(connection: LeaseConnection): Promise<void> {
-    const { namespace } = this.#options;
+  /** The note while others own what this process wants. A database that is being made may say so for a moment. */
+  get #standby(): string {
+    const count = this.#shards.length;
+    return `standby, ${count === 1 ? 'the namespace has another owner' : `all ${count} shards have other owners`}`;
+  }
+
+  /** Returns watches of all shards, for one who looks at them again and again. */
+  watches(titleOf: (shard: Shard) => string): ShardWatches {
+    return new ShardWatches({ ...this.#options, shards: this.#shards, titleOf });
+  }
+
+  /** Asks over the connection of the beats. */
+  async ask<T>(question: (connection: LeaseConnection) => Promise<T>): Promise<T> {
+    if (this.#isEnded) throw stopped();
+    return await question(await this.#connected());
+  }
+
+  async #makeRows(connection: LeaseConnection, { namespace }: Shard): Promise<void> {
     await connection.query(SQL.makeOwner, [namespace]);
     await connection.query(SQL.makeFence, [namespace]);
   }
 
-  /** Looks, and takes the namespace if it is free. */
-  async #tryOnce(connection: LeaseConnection, watch: Watch, readiness: Starting['readiness']): Promise<boolean> {
-    const { namespace, leaseMs, clock } = this.#options;
-    const { rows } = await connection.query(SQL.seeOwner, [namespace]);
-    const [owner, holder, theirMs, beat] = rows[0] ?? [];
-    if (beat === undefined) {
-      await this.#makeRows(connection);
-      return false;
-    }
-    const seen: Seen = {
-      owner: owner === null ? null : String(owner),
-      holder: String(holder),
-      leaseMs: Number(theirMs),
-      beat: String(beat),
-    };
+  /** Looks, and takes the first shard that is free. */
+  async #tryOnce(
+    connection: LeaseConnection,
+    watches: ShardWatches,
+    readiness: Starting['readiness'],
+  ): Promise<boolean> {
+    const looks = await watches.look(connection);
+    const isOurs = ([, , seen]: Look): boolean => seen?.owner === this.owner;
     // An earlier try of ours was taken, and its answer lost.
-    const isOurs = seen.owner === this.owner;
-    if (!isOurs && !(await this.#isFree(connection, watch, seen))) return false;
-    readiness.waiting('waiting for what the last owner has begun to write');
-    const sentMs = clock.nowMs();
-    const isTaken = await connection.transaction(async () => {
-      const mine = `${hostname()} pid ${process.pid}`;
-      const taken = await connection.query(SQL.takeOwner, [namespace, seen.beat, this.owner, mine, leaseMs]);
-      // Waits for writes of the one before that have begun.
-      if (taken.count === 1) await connection.query(SQL.takeFence, [namespace, this.owner]);
-      return taken.count === 1;
-    });
-    if (isTaken) this.#extend(sentMs);
-    return isTaken;
+    const ours = looks.find(isOurs);
+    for (const [shard, watch, seen] of ours === undefined ? looks : [ours]) {
+      if (seen === undefined) await this.#makeRows(connection, shard);
+      else if (ours !== undefined || (await this.#isFree(connection, shard, watch, seen))) {
+        readiness.waiting('waiting for what the last owner has begun to write');
+        if (await this.#takeShard(connection, shard, seen)) return true;
+      }
+    }
+    return false;
   }
 
-  async #isFree(connection: LeaseConnection, watch: Watch, seen: Seen): Promise<boolean> {
+  async #isFree(connection: LeaseConnection, shard: Shard, watch: Watch, seen: SeenShard): Promise<boolean> {
     const silence = watch.saw(seen);
     if (silence !== 'quiet') return silence === 'free';
     // A disk that is full, or a replica that is not promoted yet, answers as if all were well.
-    await connection.query(SQL.touchOwner, [this.#options.namespace, seen.beat]);
+    await connection.query(SQL.touchOwner, [shard.namespace, seen.beat]);
     watch.isWritable();
     return false;
+  }
+
+  /** Returns false if another process has been quicker. */
+  async #takeShard(connection: LeaseConnection, shard: Shard, { beat }: SeenShard): Promise<boolean> {
+    const { namespace: service, leaseMs, clock } = this.#options;
+    const { namespace, index } = shard;
+    const sentMs = clock.nowMs();
+    const isTaken = await connection.transaction(async () => {
+      const mine = `${hostname()} pid ${process.pid}`;
+      const taken = await connection.query(SQL.takeOwner, [namespace, beat, this.owner, mine, leaseMs]);
+      if (taken.count !== 1) return false;
+      // Waits for writes of the one before that have begun.
+      await connection.query(SQL.takeFence, [namespace, this.owner]);
+      if (this.#shards.length > 1) await connection.query(SQL.takeShard, [service, index, this.owner, mine]);
+      return true;
+    });
+    if (isTaken) {
+      this.#shard = shard;
+      this.#extend(sentMs);
+    }
+    return isTaken;
   }
 
   #extend(sentMs: number): void {
@@ -236,7 +279,8 @@ export class Lease {
 
   /** Resolves with whether it was answered, however late. */
   async #sendBeat(): Promise<boolean> {
-    const { namespace, clock } = this.#options;
+    const { clock } = this.#options;
+    const { namespace } = this.#shard;
     const sentMs = clock.nowMs();
     let connection: LeaseConnection | undefined;
     let isTaken: boolean;
@@ -298,13 +342,13 @@ export class Lease {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#untilMs = 0;
-    const { namespace, leaseMs } = this.#options;
+    const { leaseMs } = this.#options;
     const holder = await this.#holder();
     this.#onLost(
       new ServerError(
         'unavailable',
         'namespace-lost',
-        `the namespace '${namespace}' is owned by ${holder} now: this process did not renew its lease for ` +
+        `${this.#shard.title} is owned by ${holder} now: this process did not renew its lease for ` +
           `${leaseMs} ms; all answered calls are stored`,
       ),
     );
@@ -313,7 +357,7 @@ export class Lease {
   async #holder(): Promise<string> {
     try {
       const connection = await this.#connected();
-      const { rows } = await connection.query(SQL.seeOwner, [this.#options.namespace]);
+      const { rows } = await connection.query(SQL.seeOwner, [this.#shard.namespace]);
       const [, holder] = rows[0] ?? [];
       return typeof holder === 'string' ? holder : 'another process';
     } catch {
@@ -339,7 +383,7 @@ export class Lease {
 
   /** Hands the namespace over. Nothing more is written: a process that waits may go on at once. */
   async release(): Promise<void> {
-    const { namespace } = this.#options;
+    const { namespace } = this.#shard;
     this.#isEnded = true;
     this.#untilMs = 0;
     try {

@@ -1,18 +1,22 @@
 /** The commit queue before a database. What leaves because of it leaves while the lease holds. */
-import type { AheadReader, BackupFile, RestoredBackup, ServerError } from '../api/plugin.ts';
+import { type AheadReader, type BackupFile, type RestoredBackup, ServerError } from '../api/plugin.ts';
 import { type Clock, type Logger } from '../api/plugin.ts';
 import { CommitQueue, type Family } from '../api/storage.ts';
 import { Database } from './database.ts';
 import { startProblem } from './database-errors.ts';
 import { Lease, type Starting } from './lease.ts';
 import { PostgresPort } from './postgres-port.ts';
+import { PostgresService } from './postgres-service.ts';
 import { restoreInto } from './restore.ts';
+import { ShardOwners } from './shard-owners.ts';
 import { Standby, type StandbyOptions } from './standby.ts';
 
 interface PostgresStorageOptions {
   readonly url: string;
   /** Which of the states in the database. */
   readonly namespace: string;
+  /** Number of shards that the state has; default 1. */
+  readonly shards?: number;
   /** Milliseconds without a sign of life after which another process may take over. */
   readonly leaseMs: number;
   readonly clock: Clock;
@@ -27,10 +31,13 @@ interface PostgresStorageOptions {
 
 export class PostgresStorage extends CommitQueue {
   override readonly supports = { heldUnits: true, readAhead: true };
+  /** Undefined: this server is a service by itself. */
+  readonly service: PostgresService | undefined;
   readonly #options: PostgresStorageOptions;
   readonly #lease: Lease;
   readonly #database: Database;
   readonly #port: PostgresPort;
+  readonly #owners: ShardOwners | undefined;
   /** Callbacks that wait for the lease, in order. */
   #held: (() => void)[] = [];
   #isOwner = false;
@@ -46,6 +53,9 @@ export class PostgresStorage extends CommitQueue {
     this.#lease = lease;
     this.#database = database;
     this.#port = port;
+    if (lease.shards.length === 1) return;
+    this.#owners = new ShardOwners({ ...options, lease });
+    this.service = new PostgresService({ ...options, lease, database, owners: this.#owners });
   }
 
   /** Resolves when this process owns the namespace, however long that takes. */
@@ -61,16 +71,20 @@ export class PostgresStorage extends CommitQueue {
       () => standby?.read(),
     );
     this.#isOwner = true;
+    if (this.#owners !== undefined) this.#options.log.info(`this server owns ${this.#lease.shard.title}`);
+    this.#owners?.start();
     readiness.waiting('reading the state from the database');
   }
 
   override readAhead(family: Family, reader: AheadReader): void {
-    const { clock, namespace } = this.#options;
-    this.#ahead = { family, reader, namespace, clock, connect: () => this.#database.connect() };
+    const { clock } = this.#options;
+    const namespaces = this.#lease.shards.map(({ namespace }) => namespace);
+    this.#ahead = { family, reader, namespaces, clock, connect: () => this.#database.connect() };
     this.#port.foldsSoon(family);
   }
 
   async restore(backup: BackupFile, starting: Starting): Promise<RestoredBackup> {
+    this.#refuseShards('--restore', 'restore the database of a service with pg_restore, from what pg_dump has made');
     await this.own(starting);
     try {
       return await restoreInto(this.#database, backup, starting);
@@ -79,12 +93,28 @@ export class PostgresStorage extends CommitQueue {
     }
   }
 
+  protected override openBackup(): Promise<number> {
+    this.#refuseShards('GET /backup', 'pg_dump takes all shards as of one moment');
+    return super.openBackup();
+  }
+
+  /** One shard is no state of a service. */
+  #refuseShards(asked: string, instead: string): void {
+    if (this.service === undefined) return;
+    throw new ServerError(
+      'invalid',
+      'shards-unsupported',
+      `${asked} is for a service with one shard, and this one has ${this.service.shards}: ${instead}`,
+    );
+  }
+
   /**
    * Writes what is left and hands the namespace over; if that takes too long it is broken off, and the lease ends by
    * itself.
    */
   async end(signal: AbortSignal): Promise<void> {
     const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    this.#owners?.[Symbol.dispose]();
     await Promise.race([this.close(), aborted]);
     if (signal.aborted) this.abandon();
     signal.throwIfAborted();
@@ -92,6 +122,7 @@ export class PostgresStorage extends CommitQueue {
 
   /** Ends at once, without handing anything over, like a process that is killed. */
   abandon(): void {
+    this.#owners?.[Symbol.dispose]();
     this.#port.abandon();
   }
 

@@ -6,6 +6,9 @@
  *     svc_fence     the number that every write of the owner must carry, and names in the row that it locks
  *     svc_log       committed and not in svc_entries yet: the operations of units `unit` to `last`, in pieces
  *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces
+ *     svc_service   the number of shards of a namespace (shards.ts), and how many ids were reserved for names
+ *     svc_nodes     the owner of each shard, with its address, where there are several
+ *     svc_names     names of all shards' actors, where there are several; not taken: reserved for the manifest's
  *
  * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and
  * does nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so
@@ -21,7 +24,30 @@ import { codeOf } from './database-errors.ts';
  * or not at all. A change of the state's format that rows of the database have is a step here, too.
  */
 type SchemaStep = readonly string[];
-const SCHEMA_STEPS: readonly SchemaStep[] = [];
+const SCHEMA_STEPS: readonly SchemaStep[] = [
+  [
+    `CREATE TABLE IF NOT EXISTS svc_service (
+       namespace text NOT NULL PRIMARY KEY,
+       shards integer NOT NULL,
+       reserved bigint NOT NULL)`,
+    `CREATE TABLE IF NOT EXISTS svc_nodes (
+       namespace text NOT NULL,
+       shard integer NOT NULL,
+       node text NOT NULL,
+       holder text NOT NULL,
+       address text,
+       epoch bigint NOT NULL,
+       PRIMARY KEY (namespace, shard))`,
+    `CREATE TABLE IF NOT EXISTS svc_names (
+       namespace text NOT NULL,
+       name text NOT NULL,
+       id bytea NOT NULL,
+       is_taken boolean NOT NULL,
+       PRIMARY KEY (namespace, name))`,
+    // Whatever there was before is one shard.
+    `INSERT INTO svc_service SELECT namespace, 1, 0 FROM svc_owner ON CONFLICT DO NOTHING`,
+  ],
+];
 export const SCHEMA_VERSION: number = 1 + SCHEMA_STEPS.length;
 /** Bytes of a longer value that one row has at most. */
 export const PIECE_BYTES = 2 ** 20;
@@ -183,6 +209,66 @@ export const SQL = {
     text: 'UPDATE svc_fence SET owner = NULL, fence = fence + 1 WHERE namespace = $1 AND owner = $2',
   },
   isOwner: { name: 'svc_is_owner', text: 'SELECT 1 FROM svc_fence WHERE namespace = $1 AND owner = $2' },
+  // ---- shards of a service
+  seeService: { name: 'svc_see_service', text: 'SELECT shards FROM svc_service WHERE namespace = $1' },
+  makeService: {
+    name: 'svc_make_service',
+    text: 'INSERT INTO svc_service VALUES ($1, $2, 0) ON CONFLICT DO NOTHING',
+  },
+  /** A row for each of the namespaces $2, which are the shards $3: as `seeOwner`, then address and epoch. */
+  seeOwners: {
+    name: 'svc_see_owners',
+    text: `SELECT held.owner, held.holder, held.lease_ms, held.beat, node.address, node.epoch
+      FROM unnest($2::text[], $3::integer[]) AS given (namespace, shard)
+        LEFT JOIN svc_owner AS held ON held.namespace = given.namespace
+        LEFT JOIN svc_nodes AS node
+          ON node.namespace = $1 AND node.shard = given.shard AND node.node = held.owner
+      ORDER BY given.shard`,
+  },
+  takeShard: {
+    name: 'svc_take_shard',
+    text: `INSERT INTO svc_nodes VALUES ($1, $2, $3, $4, NULL, 1)
+      ON CONFLICT (namespace, shard) DO UPDATE
+        SET node = excluded.node, holder = excluded.holder, address = NULL, epoch = svc_nodes.epoch + 1`,
+  },
+  announce: {
+    name: 'svc_announce',
+    text: 'UPDATE svc_nodes SET address = $4 WHERE namespace = $1 AND shard = $2 AND node = $3',
+  },
+  // ---- names of a service's actors: $3 is the service's namespace where $1 and $2 are a shard's, and its fence
+  takeName: {
+    name: 'svc_take_name',
+    text: `${OWN}, taken AS (
+        INSERT INTO svc_names SELECT $3, $4, $5, true FROM own
+        ON CONFLICT (namespace, name) DO UPDATE SET id = excluded.id, is_taken = true
+          WHERE svc_names.id = excluded.id OR NOT svc_names.is_taken)
+      SELECT 1 FROM own`,
+  },
+  dropName: {
+    name: 'svc_drop_name',
+    text: `${OWN}, dropped AS (
+        DELETE FROM svc_names USING own WHERE svc_names.namespace = $3 AND name = $4 AND id = $5)
+      SELECT 1 FROM own`,
+  },
+  findName: { name: 'svc_find_name', text: 'SELECT id FROM svc_names WHERE namespace = $1 AND name = $2' },
+  findNames: {
+    name: 'svc_find_names',
+    text: 'SELECT name, id FROM svc_names WHERE namespace = $1 AND name = ANY($2::text[])',
+  },
+  /** Names whose ids have this byte as their third: that of the shard. */
+  namesOf: {
+    name: 'svc_names_of',
+    text: 'SELECT name, id FROM svc_names WHERE namespace = $1 AND is_taken AND substring(id FROM 3 FOR 1) = $2',
+  },
+  countReserved: {
+    name: 'svc_count_reserved',
+    text: 'UPDATE svc_service SET reserved = reserved + $2 WHERE namespace = $1 RETURNING reserved',
+  },
+  reserveNames: {
+    name: 'svc_reserve_names',
+    text: `INSERT INTO svc_names
+      SELECT $1, name, id, false FROM unnest($2::text[], $3::bytea[]) AS given (name, id) ON CONFLICT DO NOTHING`,
+  },
   // ---- sessions of the owner
   nextFence: {
     name: 'svc_next_fence',

@@ -1,7 +1,7 @@
 /**
- * Reads the entries of one family while another process owns the namespace, so that who needs them is ready when the
- * wait is over. A standby reads the tables alone, over a connection of its own, and writes nothing. Anything that goes
- * wrong is left to the start, which reads the same again.
+ * Reads the entries of one family while other processes own the namespace, or all of its shards, so that who needs them
+ * is ready when the wait is over. A standby reads the tables alone, over a connection of its own, and writes nothing.
+ * Anything that goes wrong is left to the start, which reads the same again.
  */
 import { type AheadReader, type Clock, sleep } from '../api/plugin.ts';
 import type { Family } from '../api/storage.ts';
@@ -16,10 +16,18 @@ const NO_KEY = new Uint8Array(0);
 export interface StandbyOptions {
   readonly family: Family;
   readonly reader: AheadReader;
-  readonly namespace: string;
+  /** Namespaces of which this process may become the owner. */
+  readonly namespaces: readonly string[];
   readonly clock: Clock;
   readonly connect: () => Promise<Connection>;
 }
+
+interface Place {
+  readonly key: Uint8Array;
+  readonly entries: EntryReader;
+}
+
+const textOf = (key: Uint8Array): string => Buffer.from(key).toString('latin1');
 
 export class Standby implements Disposable {
   readonly #options: StandbyOptions;
@@ -48,11 +56,12 @@ export class Standby implements Disposable {
     while (!this.#isOver) {
       let tookMs = 0;
       try {
-        const entries = new EntryReader(await this.#connected(), this.#options.namespace, []);
+        const connection = await this.#connected();
+        const readers = this.#options.namespaces.map((namespace) => new EntryReader(connection, namespace, []));
         const startedMs = clock.nowMs();
-        const keys = await this.#keys(entries);
+        const places = await this.#places(readers);
         tookMs = clock.nowMs() - startedMs;
-        await this.#handOver(entries, keys);
+        await this.#handOver(places);
       } catch {
         // The lease tells whether the database is there.
         this.#drop();
@@ -67,21 +76,25 @@ export class Standby implements Disposable {
     return (this.#connection ??= await this.#options.connect());
   }
 
-  async #keys(entries: EntryReader): Promise<readonly Uint8Array[]> {
-    const keys: Uint8Array[] = [];
-    for (let from: Uint8Array | undefined = NO_KEY; from !== undefined;) {
-      const page = await entries.keys(this.#options.family, from);
-      for (const key of page.keys) keys.push(key);
-      from = page.next;
+  /** Returns each key with the reader of a namespace that has it; what is under one key is the same in all. */
+  async #places(readers: readonly EntryReader[]): Promise<ReadonlyMap<string, Place>> {
+    const places = new Map<string, Place>();
+    for (const entries of readers) {
+      for (let from: Uint8Array | undefined = NO_KEY; from !== undefined;) {
+        const page = await entries.keys(this.#options.family, from);
+        for (const key of page.keys) places.set(textOf(key), { key, entries });
+        from = page.next;
+      }
     }
-    return keys;
+    return places;
   }
 
-  async #handOver(entries: EntryReader, keys: readonly Uint8Array[]): Promise<void> {
+  async #handOver(places: ReadonlyMap<string, Place>): Promise<void> {
     const { family, reader } = this.#options;
+    const keys = [...places.values()].map(({ key }) => key);
     for (const key of reader.wanted(keys)) {
       if (this.#isOver) return;
-      const value = await entries.get(family, key);
+      const value = await places.get(textOf(key))?.entries.get(family, key);
       if (value !== undefined) await reader.take(key, value);
     }
   }

@@ -18,7 +18,8 @@ export interface Seen {
 type Silence = 'free' | 'quiet' | 'alive';
 
 export interface WatchOptions {
-  readonly namespace: string;
+  /** Name of the owned thing in the log. */
+  readonly title: string;
   readonly leaseMs: number;
   readonly clock: Pick<Clock, 'nowMs'>;
   readonly log: Pick<Logger, 'info'>;
@@ -57,6 +58,11 @@ export class Watch {
     return this.#takesWrites;
   }
 
+  /** True if the owner, as of the newest look, was silent for its lease: it answers nothing that was read. */
+  get isSilent(): boolean {
+    return this.#lookedMs - this.#sinceMs >= this.leaseMs;
+  }
+
   /** The database was away, or refuses something: nobody could be heard. */
   beginAnew(): void {
     this.#takesWrites = false;
@@ -65,10 +71,9 @@ export class Watch {
 
   /** Takes the findings of a look that was answered just now, and returns how silent the owner is. */
   saw(seen: Seen): Silence {
-    const { clock, log, namespace } = this.#options;
+    const { clock, log, title } = this.#options;
     if (seen.owner === null) return 'free';
-    if (this.#seen?.owner !== seen.owner)
-      log.info(`standby: the namespace '${namespace}' is owned by ${seen.holder} (lease ${seen.leaseMs} ms)`);
+    if (this.#seen?.owner !== seen.owner) log.info(`${title} is owned by ${seen.holder} (lease ${seen.leaseMs} ms)`);
     const nowMs = clock.nowMs();
     const isHeard = this.#seen?.beat !== seen.beat;
     if (isHeard) this.#takesWrites = true;

@@ -25,6 +25,12 @@ export interface ShardOwner {
   readonly epoch: number;
 }
 
+/** A name that an actor of a shard is to have. */
+export interface WantedName {
+  readonly name: string;
+  readonly shard: number;
+}
+
 /** Facts that all servers of a service share: who owns which shard, and which actor has which name. */
 export interface ServiceStore {
   /** Number of shards, 1 to SHARDS_MAX; 1: this server is the whole service. */
@@ -48,5 +54,14 @@ export interface ServiceStore {
   findName(name: string): Promise<Uint8Array | undefined>;
   /** Resolves with the names of a shard's actors, and their ids. */
   namesOf(shard: number): Promise<ReadonlyMap<string, Uint8Array>>;
+  /**
+   * Gives an id to each of these names that has none: servers have to know it before the actor is there. `idFor` makes
+   * it of a number that the service gives out once. Resolves with the ids of all these names. `takeName` with this id
+   * says that the actor is there; until then another actor may take the name.
+   */
+  reserveNames(
+    names: readonly WantedName[],
+    idFor: (shard: number, number: bigint) => Uint8Array,
+  ): Promise<ReadonlyMap<string, Uint8Array>>;
 }
 export const ServiceStore = defineCapability<ServiceStore>('service-store');

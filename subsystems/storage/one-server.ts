@@ -30,4 +30,8 @@ export class OneServer implements ServiceStore {
   namesOf(): Promise<ReadonlyMap<string, Uint8Array>> {
     return Promise.resolve(new Map());
   }
+
+  reserveNames(): Promise<ReadonlyMap<string, Uint8Array>> {
+    return Promise.resolve(new Map());
+  }
 }

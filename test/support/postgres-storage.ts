@@ -22,6 +22,7 @@ export interface MadeStorage {
 export interface StorageOptions {
   readonly url: string;
   readonly namespace: string;
+  readonly shards?: number;
   /** Default: nearly every unit goes on to the tables at once. */
   readonly foldBytes?: number;
   readonly leaseMs?: number;

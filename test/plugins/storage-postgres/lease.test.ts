@@ -16,6 +16,7 @@ import type {
 } from '../../../plugins/storage-postgres/connection.ts';
 import { ConnectionLost } from '../../../plugins/storage-postgres/database-errors.ts';
 import { Lease, type LeaseConnection } from '../../../plugins/storage-postgres/lease.ts';
+import { SCHEMA_VERSION } from '../../../plugins/storage-postgres/schema.ts';
 import { type Seen, Watch, type WatchOptions } from '../../../plugins/storage-postgres/watch.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
@@ -191,7 +192,7 @@ class FakeConnection implements LeaseConnection {
   }
 
   run(): Promise<Outcome> {
-    return Promise.resolve({ rows: [[1]], count: 1 });
+    return Promise.resolve({ rows: [[SCHEMA_VERSION]], count: 1 });
   }
 
   transaction<T>(work: () => Promise<T>): Promise<T> {
@@ -241,7 +242,7 @@ async function play(plan: Plan, makeWatch: (options: WatchOptions) => Watch): Pr
     const options = { url: 'postgres://host/svc', namespace: 'svc', leaseMs, clock: clocks[who], log };
     return new Lease({
       ...options,
-      watch: makeWatch(options),
+      watch: makeWatch({ ...options, title: 'standby: it' }),
       open: opening(database, who, clocks[who], connectMs[who]),
     });
   };

@@ -1,0 +1,131 @@
+/**
+ * Facts that the servers of one service share: owners of its shards, and names of its actors. A server that is a
+ * service by itself has none of this.
+ *
+ * Names are written under the fence of this server's shard, as units are; so a server that has lost its shard takes no
+ * name, and drops none.
+ */
+import { ServerError } from '../api/plugin.ts';
+import type { ServiceStore, ShardOwner, WantedName } from '../api/storage.ts';
+import { byteaArray, textArray } from './arrays.ts';
+import type { Value } from './connection.ts';
+import { type Database, NotOwner, type Session } from './database.ts';
+import { corrupt } from './entries.ts';
+import type { Lease } from './lease.ts';
+import { SQL } from './schema.ts';
+import type { ShardOwners } from './shard-owners.ts';
+
+interface PostgresServiceOptions {
+  /** The service's name in the database. */
+  readonly namespace: string;
+  readonly lease: Lease;
+  readonly database: Database;
+  readonly owners: ShardOwners;
+}
+
+export class PostgresService implements ServiceStore {
+  readonly shards: number;
+  readonly node: string;
+  readonly #options: PostgresServiceOptions;
+
+  constructor(options: PostgresServiceOptions) {
+    this.#options = options;
+    this.shards = options.lease.shards.length;
+    this.node = options.lease.owner;
+  }
+
+  get shard(): number {
+    return this.#options.lease.shard.index;
+  }
+
+  async announce(address: string): Promise<void> {
+    const { namespace } = this.#options;
+    await this.#ask(async ({ entries }) => {
+      await entries.query(SQL.announce, [namespace, this.shard, this.node, address]);
+    });
+  }
+
+  owners(): Promise<readonly (ShardOwner | undefined)[]> {
+    return this.#options.owners.now();
+  }
+
+  takeName(name: string, id: Uint8Array): Promise<Uint8Array> {
+    const { namespace, database } = this.#options;
+    return this.#ask(async (session) => {
+      for (;;) {
+        const values = [namespace, name, Buffer.from(id)];
+        await database.write(session, session.entries, SQL.takeName, values);
+        const taken = await idOf(session, namespace, name);
+        // Another one had it, and has given it free meanwhile.
+        if (taken !== undefined) return taken;
+      }
+    });
+  }
+
+  async dropName(name: string, id: Uint8Array): Promise<void> {
+    const { namespace, database } = this.#options;
+    await this.#ask(async (session) => {
+      await database.write(session, session.entries, SQL.dropName, [namespace, name, Buffer.from(id)]);
+    });
+  }
+
+  findName(name: string): Promise<Uint8Array | undefined> {
+    return this.#ask((session) => idOf(session, this.#options.namespace, name));
+  }
+
+  namesOf(shard: number): Promise<ReadonlyMap<string, Uint8Array>> {
+    return this.#ask((session) => idsOf(session, SQL.namesOf, [this.#options.namespace, Buffer.of(shard)]));
+  }
+
+  reserveNames(
+    names: readonly WantedName[],
+    idFor: (shard: number, number: bigint) => Uint8Array,
+  ): Promise<ReadonlyMap<string, Uint8Array>> {
+    const { namespace } = this.#options;
+    const all = textArray(names.map(({ name }) => name));
+    return this.#ask(async (session) => {
+      const { entries } = session;
+      const found = await idsOf(session, SQL.findNames, [namespace, all]);
+      const missing = names.filter(({ name }) => !found.has(name));
+      if (missing.length === 0) return found;
+      // Numbers of names that another server reserves at the same time are used for nothing.
+      const counted = await entries.query(SQL.countReserved, [namespace, missing.length]);
+      const [reserved] = counted.rows[0] ?? [];
+      if (typeof reserved !== 'string') throw corrupt(`svc_service has no row of namespace '${namespace}'`);
+      const first = BigInt(reserved) - BigInt(missing.length);
+      const ids = missing.map(({ shard }, at) => idFor(shard, first + BigInt(at)));
+      const rows = [textArray(missing.map(({ name }) => name)), byteaArray(ids)];
+      await entries.query(SQL.reserveNames, [namespace, ...rows]);
+      return await idsOf(session, SQL.findNames, [namespace, all]);
+    });
+  }
+
+  /** Asks the database until it has answered. Rejects with a ServerError when this server has lost its shard. */
+  async #ask<T>(question: (session: Session) => Promise<T>): Promise<T> {
+    const { lease, database } = this.#options;
+    try {
+      return await database.persist(question);
+    } catch (error) {
+      if (!(error instanceof NotOwner)) throw error;
+      void lease.lost();
+      throw new ServerError('unavailable', 'namespace-lost', `${lease.shard.title} is another server's now`);
+    }
+  }
+}
+
+async function idOf({ entries }: Session, namespace: string, name: string): Promise<Uint8Array | undefined> {
+  const { rows } = await entries.query(SQL.findName, [namespace, name]);
+  const id = rows[0]?.[0];
+  return id instanceof Buffer ? new Uint8Array(id) : undefined;
+}
+
+async function idsOf(
+  { entries }: Session,
+  statement: typeof SQL.findNames | typeof SQL.namesOf,
+  values: Value[],
+): Promise<ReadonlyMap<string, Uint8Array>> {
+  const { rows } = await entries.query(statement, values);
+  return new Map(rows.map(([name, id]) => [String(name), id instanceof Buffer ? new Uint8Array(id) : NO_ID]));
+}
+
+const NO_ID = new Uint8Array(0);
