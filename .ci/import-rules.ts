@@ -29,7 +29,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   jose: '^subsystems/auth/jwt/',
   pino: '^config/log-sink[.]ts$',
   'prom-client': '^subsystems/metrics/',
-  undici: '^subsystems/outcalls/',
+  undici: '^subsystems/(outcalls|cluster/link)/',
   preact: PAGE,
   pg: POSTGRES,
 };

@@ -77,6 +77,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'agent-certificates': { part: 'agents', members: member('execution', 'certifiedBy') },
   'agent-path-token': { part: 'http', needs: 'agents' },
   'trust-ic-root': { part: 'agents' },
+  'cluster-listen': { part: 'cluster', needs: 'storage' },
+  'cluster-key-file': { part: 'cluster', needs: 'storage' },
   executors: { part: 'execution' },
   'memory-bytes': { part: 'execution' },
   'instruction-limit': { part: 'metering', holdsWhenOff: true },
@@ -112,6 +114,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   web: { part: 'http', needs: 'gateway' },
   'site-hosts': { part: 'http', needs: 'gateway' },
   project: { part: 'mops-closure' },
+  SVC_CLUSTER_KEY: { part: 'cluster', needs: 'storage' },
   SVC_WASM_STACK: { part: 'execution' },
   SVC_BIN: { part: 'compatibility' },
 };

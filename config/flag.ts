@@ -7,6 +7,7 @@ export type FlagGroup =
   | 'http'
   | 'auth'
   | 'agents'
+  | 'cluster'
   | 'execution'
   | 'metering'
   | 'canisters'

@@ -7,6 +7,7 @@ import { checkAddressRanges } from './address-ranges.ts';
 import * as defaults from './defaults.ts';
 import { checkPoint } from './until.ts';
 import { AGENT_FLAGS } from './agents.ts';
+import { CLUSTER_FLAGS, CLUSTER_VARIABLES } from './cluster-flags.ts';
 import { JWT_FLAGS } from './jwt.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
@@ -171,6 +172,7 @@ export const FLAGS = {
       'anonymous (docs/security.md).',
   }),
   ...AGENT_FLAGS,
+  ...CLUSTER_FLAGS,
   executors: integer({
     group: 'execution',
     placeholder: 'N',
@@ -447,6 +449,7 @@ export const FLAGS = {
 
 /** Settings that only the environment carries. */
 export const VARIABLES = {
+  ...CLUSTER_VARIABLES,
   SVC_WASM_STACK: integer({
     group: 'execution',
     placeholder: 'BYTES',

@@ -21,6 +21,7 @@ const GROUPS: Readonly<Record<FlagGroup, string>> = {
   http: 'http: where the server listens',
   auth: 'auth: who may use the server',
   agents: 'agents: clients of the Internet Computer',
+  cluster: 'cluster: one service on several servers',
   execution: 'execution: running messages',
   metering: 'metering: what messages cost',
   canisters: 'canisters: the actors',

@@ -16,6 +16,7 @@ import { type Environment, type ParsedFlags, parseFlags, variableSlips } from '.
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 import { readToken } from './token.ts';
+import { readCluster } from './cluster.ts';
 import { parsePoint } from './until.ts';
 
 /** Result of loading the plugins of `--plugin`. */
@@ -112,12 +113,14 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
   if (newToken !== undefined && parsed.problems.length === 0) return { kind: 'token', name: newToken };
 
   const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
-  const { token, ...aboutToken } = readToken(parsed, options.directory);
+  const { secret: token, ...aboutToken } = readToken(parsed, options.directory);
+  const { link, ...aboutCluster } = readCluster(parsed, options.directory);
   const problems = [
     ...parsed.problems,
     ...pluginProblems,
     ...sections.problems,
     ...aboutToken.problems,
+    ...aboutCluster.problems,
     ...checkState(parsed, loaded),
     ...checkArchive(parsed, loaded, options.directory),
     ...checkReaders(parsed, loaded),
@@ -141,7 +144,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     task: flags.check ? 'check' : flags.capacity ? 'capacity' : 'serve',
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
-    config: buildConfig(parsed, { address, token }, options),
+    config: buildConfig(parsed, { address, token, link }, options),
     loaded,
     sections: sections.sections,
     restore: restoreOf(parsed, options),
@@ -149,6 +152,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     needed: neededMembers(parsed),
     warnings: [
       ...aboutToken.warnings,
+      ...aboutCluster.warnings,
       ...warningsOf(parsed, loaded),
       ...variableSlips(options.environment, variablesOf(loaded)),
       ...memoryWarnings(),
@@ -214,7 +218,7 @@ function agentsOf(parsed: ParsedFlags, version: string): ServerConfig['agents'] 
 
 function buildConfig(
   parsed: ParsedFlags,
-  { address, token }: { readonly address: ListenAddress; readonly token: string | undefined },
+  { address, token, link }: ServerConfig['cluster'] & { address: ListenAddress; token: string | undefined },
   options: LoadOptions,
 ): ServerConfig {
   const { flags, variables, disabled } = parsed;
@@ -224,6 +228,7 @@ function buildConfig(
     http: httpOf(flags, address, options),
     auth: { token, tokensFile: fileOf(flags.tokens, options), jwt: jwtOf(flags, fileOf(flags['jwt-keys'], options)) },
     agents: agentsOf(parsed, version),
+    cluster: { link },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,

@@ -76,6 +76,14 @@ export interface AgentsSection {
   readonly trustsIcRoot: boolean;
 }
 
+export interface LinkSection {
+  /** Name or address at which other servers reach this one. */
+  readonly host: string;
+  /** Port; 0 lets the system choose a free one. */
+  readonly port: number;
+  readonly key: Uint8Array;
+}
+
 interface MeteringSection {
   /** False with `--cycles 0` and `--no-metering`: only the instruction limit applies. */
   readonly isEnabled: boolean;
@@ -229,6 +237,8 @@ export interface ServerConfig {
   readonly http: HttpSection;
   readonly auth: AuthSection;
   readonly agents: AgentsSection;
+  /** `link` is undefined: the server is a service by itself. */
+  readonly cluster: { readonly link: LinkSection | undefined };
   readonly metering: MeteringSection;
   readonly execution: ExecutionSection;
   readonly storage: StorageSection;

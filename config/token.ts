@@ -6,9 +6,10 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ParsedFlags } from './parse-flags.ts';
 
-interface FoundToken {
+/** A secret as it was given, or the reasons why it cannot be had. */
+interface FoundSecret {
   /** Undefined: none is required, or there is a problem. */
-  readonly token: string | undefined;
+  readonly secret: string | undefined;
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
@@ -18,31 +19,33 @@ const TOKEN_BYTES_MAX = 8192;
 const OTHERS_READ = 0o004;
 
 /** Reads the token; `directory` is where relative paths start. */
-export function readToken({ flags, sources }: ParsedFlags, directory: string): FoundToken {
+export function readToken({ flags, sources }: ParsedFlags, directory: string): FoundSecret {
   const file = flags['auth-token-file'];
   const token = flags['auth-token'];
   if (sources.get('auth-token') === '--auth-token' && sources.get('auth-token-file') === '--auth-token-file')
     return problem('--auth-token and --auth-token-file contradict each other: drop one of them');
   if (token !== undefined) return checked(token, sources.get('auth-token') ?? '--auth-token');
-  if (file === undefined) return { token: undefined, problems: [], warnings: [] };
-  return fromFile(resolve(directory, file), `${sources.get('auth-token-file') ?? '--auth-token-file'} (${file})`);
+  if (file === undefined) return { secret: undefined, problems: [], warnings: [] };
+  const name = `${sources.get('auth-token-file') ?? '--auth-token-file'} (${file})`;
+  return readSecretFile(resolve(directory, file), name, 'token');
 }
 
-function fromFile(path: string, name: string): FoundToken {
+/** Reads a secret from a file; `name` is what messages call the file, `kind` what it holds. */
+export function readSecretFile(path: string, name: string, kind: 'token' | 'key'): FoundSecret {
   let descriptor: number | undefined;
   try {
     // A pipe without a writer would be waited for: it is opened without waiting, and refused below.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const status = fstatSync(descriptor);
-    if (status.isDirectory()) return problem(`${name} is a directory: name the file in it that holds the token`);
-    if (!status.isFile()) return problem(`${name} is not a regular file: write the token into one`);
+    if (status.isDirectory()) return problem(`${name} is a directory: name the file in it that holds the ${kind}`);
+    if (!status.isFile()) return problem(`${name} is not a regular file: write the ${kind} into one`);
     const content = Buffer.alloc(TOKEN_BYTES_MAX + 2);
     const length = readSync(descriptor, content);
     const token = content.toString('latin1', 0, length).replace(/\n$/, '');
-    if (token === '') return problem(`${name} is empty: write the token into it`);
+    if (token === '') return problem(`${name} is empty: write the ${kind} into it`);
     if (token.length > TOKEN_BYTES_MAX)
       return problem(
-        `${name} has ${status.size} bytes, and no request carries a token of more than ${TOKEN_BYTES_MAX}`,
+        `${name} has ${status.size} bytes, and ${kind === 'token' ? 'no request carries a token of' : 'a key has no'} more than ${TOKEN_BYTES_MAX}`,
       );
     const found = checked(token, name);
     if ((status.mode & OTHERS_READ) === 0 || found.problems.length > 0) return found;
@@ -56,14 +59,14 @@ function fromFile(path: string, name: string): FoundToken {
   }
 }
 
-function checked(token: string, name: string): FoundToken {
+function checked(token: string, name: string): FoundSecret {
   // Node decodes header values as Latin-1 and removes outer blanks, so any other token would never match.
-  if (/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) return { token, problems: [], warnings: [] };
+  if (/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) return { secret: token, problems: [], warnings: [] };
   return problem(
     `${name} holds a token that no HTTP header can carry: use visible ASCII characters, without line breaks or outer spaces`,
   );
 }
 
-function problem(text: string): FoundToken {
-  return { token: undefined, problems: [text], warnings: [] };
+function problem(text: string): FoundSecret {
+  return { secret: undefined, problems: [text], warnings: [] };
 }

@@ -3,9 +3,11 @@ import { Agents } from '../subsystems/agents/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { PastActors } from '../subsystems/canisters/past/index.ts';
+import { Cluster } from '../subsystems/cluster/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Gateway } from '../subsystems/gateway/index.ts';
-import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
+import { createHttpServer } from '../subsystems/http/http-server.ts';
+import type { HttpServerOptions } from '../subsystems/http/http-server-options.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Inspector } from '../subsystems/inspector/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
@@ -23,6 +25,7 @@ export const httpPlugin = definePlugin({
   requires: {
     agents: Agents,
     auth: Auth,
+    cluster: Cluster,
     readiness: Readiness,
     canisters: Canisters,
     codec: Codec,

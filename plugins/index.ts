@@ -2,6 +2,7 @@ import type { Plugin } from '../kernel/index.ts';
 import { agentsPlugin } from './agents.ts';
 import { authPlugin } from './auth.ts';
 import { canistersPlugin } from './canisters.ts';
+import { clusterPlugin } from './cluster.ts';
 import { codecPlugin } from './codec.ts';
 import { compatibilityPlugin } from './compatibility.ts';
 import { compilerPlugin } from './compiler.ts';
@@ -51,5 +52,6 @@ export const builtinPlugins: readonly Plugin[] = [
   gatewayPlugin,
   inspectorPlugin,
   hotReloadPlugin,
+  clusterPlugin,
   httpPlugin,
 ];

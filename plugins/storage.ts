@@ -5,7 +5,7 @@ import { Storage } from '../subsystems/storage/index.ts';
 import { FollowingStorage } from '../subsystems/storage/following-storage.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
 import { NoUnits } from '../subsystems/storage/no-units.ts';
-import { OneServer } from '../subsystems/storage/one-server.ts';
+import { NoService } from '../subsystems/storage/no-service.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { OpenableStorage } from '../subsystems/storage/openable-storage.ts';
 import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
@@ -37,7 +37,7 @@ export const storagePlugin = definePlugin({
   provides: Storage,
   alsoProvides: [
     face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units),
-    face(ServiceStore, ({ service = new OneServer() }: ArchivedStorage) => service),
+    face(ServiceStore, ({ service = new NoService() }: ArchivedStorage) => service),
   ],
   requires: { log: Logger },
   create: (

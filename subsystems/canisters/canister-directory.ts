@@ -3,15 +3,11 @@
  */
 import { at, type Logger, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CanisterSpec } from '../execution/index.ts';
-import { type CanisterIds, type GivenFacts, principalFromText } from '../ic/index.ts';
+import { type CanisterIds, type GivenFacts, idOfReference } from '../ic/index.ts';
 import { type Admission, TextIndex } from '../scheduler/index.ts';
 import type { CanisterStore } from './canister-store.ts';
 import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
 import { quotedName } from './index.ts';
-
-/** An id of ten bytes: 20 digits; with the checksum it is 23 letters in groups of five. */
-const HEX_ID = /^[0-9a-f]{20}$/;
-const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
 interface CanisterDirectoryNeeds {
   readonly scheduler: Pick<Admission, 'handleOf'>;
@@ -74,7 +70,7 @@ export class CanisterDirectory {
   findByName(reference: string): CanisterRecord | undefined {
     const named = this.#byName.find(reference);
     if (named !== undefined) return this.#byHandle[named];
-    const id = readReference(reference);
+    const id = idOfReference(reference);
     return id === undefined ? undefined : this.find(id);
   }
 
@@ -101,7 +97,7 @@ export class CanisterDirectory {
   referenceOfHost(label: string): string | undefined {
     const handle = this.#byHost.find(label);
     if (handle !== undefined && !this.#ambiguous.has(label)) return this.#byHandle[handle]?.name;
-    const id = PRINCIPAL_ID.test(label) ? readReference(label) : undefined;
+    const id = label.includes('-') ? idOfReference(label) : undefined;
     return id === undefined || this.find(id) === undefined ? undefined : label;
   }
 
@@ -189,16 +185,4 @@ export class CanisterDirectory {
 
 export function rejected(reference: string, reason: string): ServerError {
   return new ServerError('missing', 'actor-rejected', `actor ${reference} was rejected: ${reason}`);
-}
-
-/** The id that a reference is the hex form or the principal of, exactly as they are written here. */
-function readReference(reference: string): Uint8Array | undefined {
-  if (HEX_ID.test(reference)) return Buffer.from(reference, 'hex');
-  if (!PRINCIPAL_ID.test(reference)) return undefined;
-  try {
-    return principalFromText(reference);
-  } catch (error) {
-    if (error instanceof ServerError) return undefined;
-    throw error;
-  }
 }

@@ -7,7 +7,11 @@
  *
  * A server without shards is a service by itself, and nothing here costs it anything.
  */
+import type { Socket } from 'node:net';
 import { defineCapability } from '../../kernel/index.ts';
+import type { Peer } from './link/peer.ts';
+
+export type { AnswerFlow, Peer, PeerAnswer } from './link/peer.ts';
 
 /** Shards of one service at most: an actor's id has eight bits for its own. */
 export const SHARDS_MAX = 256;
@@ -65,3 +69,50 @@ export interface ServiceStore {
   ): Promise<ReadonlyMap<string, Uint8Array>>;
 }
 export const ServiceStore = defineCapability<ServiceStore>('service-store');
+
+/**
+ * Where an actor is. `here`: this server's shard, or nobody's actor, which this server says as well as any other.
+ * `ownerless`: its shard has no owner that can be reached now.
+ */
+export type Place =
+  | { readonly kind: 'here' }
+  | { readonly kind: 'elsewhere'; readonly shard: number; readonly peer: Peer }
+  | { readonly kind: 'ownerless'; readonly shard: number };
+
+/** The servers of this service, as one of them sees them. */
+export interface Cluster {
+  /** False: this server is a service by itself, and there is no other to ask. */
+  readonly isShared: boolean;
+  /** Number of shards of the service. */
+  readonly shards: number;
+  /** The shard that this server owns. */
+  readonly shard: number;
+  /** Id of this process among the owners. */
+  readonly node: string;
+  /** Owners by shard; undefined: a shard has none now. */
+  readonly owners: readonly (ShardOwner | undefined)[];
+  /**
+   * Returns where the actor is that a reference means: a name, an id in hex or a principal. Whoever asks has looked
+   * among its own actors before. Rejects with ServerError where the store cannot be asked.
+   */
+  placeOf(reference: string): Place | Promise<Place>;
+  /** Returns where an actor is to be installed that nobody has: the shards take turns. */
+  nextPlace(): Place;
+  /** Returns the way to the server that owns a shard, this one too; undefined: there is none that can be reached. */
+  peerOf(shard: number): Peer | undefined;
+  /** Forgets a name that turned out to be wrong. Resolves when the store was asked again who owns what. */
+  forget(reference: string): Promise<void>;
+  /** Gives the connections of other servers to whoever serves HTTP. To be called once, before the start. */
+  serve(taken: (socket: Socket) => void): void;
+}
+export const Cluster = defineCapability<Cluster>('cluster');
+
+/** The same with what its plugin starts and ends. */
+export interface OpenableCluster extends Cluster {
+  /** To be called when this server owns its shard. Rejects with ServerError `cannot-listen`, `cluster-unlinked`. */
+  start(): Promise<void>;
+  /** Takes no connection any more; requests under way go on. */
+  drain(): void;
+  /** Cuts what is left. */
+  close(): void;
+}

@@ -149,7 +149,7 @@ export class CheckOrder {
    * Undefined: it can be asked at once, as always where nobody is proven.
    */
   prove(request: IncomingMessage, response: ServedResponse, target: Target | undefined): Promise<void> | undefined {
-    if (this.#auth.prove === undefined || target !== BUILT_IN) return undefined;
+    if (this.#auth.prove === undefined || target !== BUILT_IN || response.verdict !== undefined) return undefined;
     const { headers, method, url = '' } = request;
     if (method === 'OPTIONS' || isOpenTarget(method, url)) return undefined;
     const isAgent = this.#agents !== 'off' && isAgentTarget(url);
@@ -174,6 +174,7 @@ export class CheckOrder {
     response: ServedResponse,
     expectation: Expectation,
   ): typeof BUILT_IN | OpenTarget | undefined {
+    if (response.verdict !== undefined) return this.#judgedBefore(request, response, expectation);
     const { authorization, accept } = request.headers;
     const isAgent = this.#agents !== 'off' && isAgentTarget(request.url ?? '');
     // Signatures say who asks.
@@ -192,6 +193,17 @@ export class CheckOrder {
     const open = this.#open.find(request);
     if (open !== undefined) return open;
     return this.#refuse(request, response, expectation, 403, refusal, [], prefersJson(accept));
+  }
+
+  /** Goes by the verdict of the server that has handed the request on. */
+  #judgedBefore(
+    request: IncomingMessage,
+    response: ServedResponse,
+    expectation: Expectation,
+  ): typeof BUILT_IN | OpenTarget | undefined {
+    if (response.verdict !== 'stranger') return BUILT_IN;
+    const open = this.#open.find(request);
+    return open ?? this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', CHALLENGE);
   }
 
   /** Refuses a request while the server takes no work. */

@@ -19,6 +19,8 @@ export interface AddressRange {
 export interface Arrival {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly socket: { readonly remoteAddress?: string | undefined };
+  /** The client's address as another server of this service tells it, which has taken the request. */
+  readonly handedOnFor?: string | undefined;
 }
 
 export class ClientAddresses {
@@ -32,7 +34,8 @@ export class ClientAddresses {
   }
 
   /** Returns the client's address; empty if the connection is gone. */
-  of({ headers, socket }: Arrival): string {
+  of({ headers, socket, handedOnFor }: Arrival): string {
+    if (handedOnFor !== undefined) return handedOnFor;
     const peer = plain(socket.remoteAddress ?? '');
     if (!this.#isAnyTrusted || !this.#isTrusted(peer)) return peer;
     const listed = textOf(headers['x-forwarded-for']);

@@ -5,6 +5,7 @@ import { actorHandlers } from './routes/actors.ts';
 import { backupHandlers } from './routes/backup.ts';
 import { callHandlers } from './routes/calls.ts';
 import { candidHandlers } from './routes/candid.ts';
+import { clusterHandlers } from './routes/cluster.ts';
 import { cyclesHandlers } from './routes/cycles.ts';
 import { eventsHandlers } from './routes/events.ts';
 import { healthHandlers } from './routes/health.ts';
@@ -64,6 +65,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...timelineHandlers(host),
     ...pastHandlers(host),
     ...replayHandlers(host),
+    ...clusterHandlers(host),
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));

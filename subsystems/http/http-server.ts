@@ -4,23 +4,15 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Agents } from '../agents/index.ts';
-import type { Auth } from '../auth/index.ts';
 import { TypeTables } from '../codec/description/index.ts';
-import type { Codec } from '../codec/index.ts';
-import type { Inspector } from '../inspector/index.ts';
-import type { Metering } from '../metering/index.ts';
-import type { Metrics, RequestTally } from '../metrics/index.ts';
-import type { MopsClosures } from '../mops-closure/index.ts';
-import type { Variables } from '../variables/index.ts';
-import type { OpenApi } from '../openapi/index.ts';
-import type { Storage } from '../storage/index.ts';
+import type { RequestTally } from '../metrics/index.ts';
 import { BodyBudget } from './body-budget.ts';
 import { Broadcast } from './broadcast.ts';
 import { AccessLog } from './access-log.ts';
 import { AGENT_ROUTES, agentHandlers, agentsOff, isAgentTarget } from './agent-routes.ts';
 import { AuditLog } from './audit-log.ts';
 import { BrowserGuard } from './browser-guard.ts';
-import { type AddressRange, ClientAddresses } from './client-addresses.ts';
+import { ClientAddresses } from './client-addresses.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
 import {
@@ -32,7 +24,8 @@ import {
 } from './descriptors.ts';
 import { EventStreams } from './event-streams.ts';
 import type { Gateway } from '../gateway/index.ts';
-import type { HttpServer, PluginRouteSpec } from './index.ts';
+import type { HttpServerNeeds, HttpServerOptions, OpenableHttpServer } from './http-server-options.ts';
+import { Hop } from './peers/hop.ts';
 import { JobLog } from './job-log.ts';
 import { createServer } from './node-http.ts';
 import { OpenCalls } from './open-calls.ts';
@@ -47,11 +40,9 @@ import { ScopedAnswers } from './scoped-requests.ts';
 import { PluginAnswers, pluginRouteSpec } from './plugin-routes.ts';
 import { countedBy, createRouter } from './router.ts';
 import type { RouteSpec } from './route-table.ts';
-import type { PastServices, ServedCanisters } from './route.ts';
-import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
 import { showNumbers } from './shown-numbers.ts';
-import { BUILT_IN, type Target, type TargetOptions, Targets } from './targets.ts';
+import { BUILT_IN, type Target, Targets } from './targets.ts';
 import { Websites } from './websites.ts';
 import { CallerClaims } from './x-caller.ts';
 import { keepRequestsYoung } from './young-requests.ts';
@@ -82,74 +73,6 @@ const CLOSING_STALL_MS = 5000;
 
 // With the import, which is before the first plugin is made and its thread started.
 keepRequestsYoung();
-
-export interface HttpServerNeeds extends PastServices {
-  readonly agents: Agents;
-  readonly auth: Auth;
-  readonly readiness: Readiness;
-  readonly canisters: ServedCanisters;
-  readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
-  readonly gateway: Gateway;
-  readonly storage: Pick<Storage, 'backup' | 'figures'>;
-  readonly metering: Metering;
-  readonly metrics: Metrics;
-  readonly openApi: OpenApi;
-  readonly variables: Variables;
-  readonly mopsClosures: MopsClosures;
-  readonly inspector: Inspector;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
-
-export interface HttpServerOptions extends VersionInfo, TargetOptions {
-  /** An address or a host name, without brackets; and a port, 0 for any free one. */
-  readonly host: string;
-  readonly port: number;
-  /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
-  readonly browserGuard?: { readonly names: readonly string[] } | undefined;
-  /** True if no request may claim a caller (`--no-claims`). */
-  readonly refusesClaims?: boolean;
-  /** Reverse proxies whose word about a client's address counts (`--trust-proxy`). */
-  readonly trustedProxies?: readonly AddressRange[];
-  /** File that gets a line for each request (`--access-log`). */
-  readonly accessLog?: string | undefined;
-  /** Tells who changes something (`--audit`), in the file if one is named, else in the log. */
-  readonly audit?: { readonly file: string | undefined } | undefined;
-  /** Routes of plugins from outside. */
-  readonly pluginRoutes?: readonly PluginRouteSpec[];
-  /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
-  readonly requestTimeoutMs?: number;
-  readonly idleMaxMs?: number;
-  /** For tests: how long an answer waits for a client that takes nothing (5 minutes). */
-  readonly stallMaxMs?: number;
-  /** For tests: how many bytes of answers may wait for clients, of event streams as many (256 MiB). */
-  readonly untakenBytesMax?: number;
-  /** For tests: how many bytes of website requests' bodies may be in hand (256 MiB). */
-  readonly siteBodyBytesMax?: number;
-  /** For tests: descriptors from which the number of connections follows, instead of the system's. */
-  readonly descriptors?: Descriptors;
-}
-
-/** The server with what its plugin needs to open and close it. */
-export interface OpenableHttpServer extends HttpServer {
-  /** Binds; resolves with the origin. Rejects with ServerError `unavailable` if the address cannot be bound. */
-  listen(): Promise<string>;
-  /**
-   * Takes as many connections from now on as there is room for beside what is open. To be called when recovery is over.
-   */
-  serve(): void;
-  /**
-   * Takes no connection and no request from now on. Answers under way go on; connections that owe no answer are closed,
-   * and soon those whose request has not fully arrived. Idempotent.
-   */
-  stopAccepting(): void;
-  /**
-   * `stopAccepting`, and resolves when each answer that is owed has been sent and all connections are closed, however
-   * long that takes: whoever makes the answers has to be drained by then, or meanwhile. When `signal` is aborted,
-   * connections are cut.
-   */
-  close(options?: { readonly signal?: AbortSignal }): Promise<void>;
-}
 
 /** fastify routes, behind the checks of check-order.ts; the answers are written by the responder. */
 export function createHttpServer(needs: HttpServerNeeds, options: HttpServerOptions): OpenableHttpServer {
@@ -190,6 +113,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   /** Displaced connections that the log has told of. */
   #displacedLogged = 0;
   readonly #audit: AuditLog | undefined;
+  /** Undefined: this server is a service by itself. */
+  readonly #hop: Hop | undefined;
   readonly #agents: Agents;
   /** Routes of plugins from outside, and of agents. */
   readonly #addedSpecs: readonly RouteSpec[];
@@ -224,9 +149,10 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#pluginAnswers = new PluginAnswers(log);
     const agentSpecs = agents.mode === 'off' ? [] : AGENT_ROUTES;
     this.#addedSpecs = [...(options.pluginRoutes ?? []).map(pluginRouteSpec), ...agentSpecs];
+    this.#clients = new ClientAddresses(options.trustedProxies ?? []);
+    this.#hop = this.#hopOver(needs);
     const takesPathTokens = options.takesPathTokens === true && agents.mode !== 'off';
     this.#targets = new Targets(gateway, readiness, { ...options, takesPathTokens }, this.#addedSpecs);
-    this.#clients = new ClientAddresses(options.trustedProxies ?? []);
     this.#refusedTokens = new RefusedTokens(this.#clients, log);
     const audited = { ...needs, needsToken: auth.needsToken, clients: this.#clients, responder: this.#responder };
     this.#audit = options.audit && new AuditLog(options.audit.file, audited);
@@ -269,6 +195,24 @@ class FastifyHttpServer implements OpenableHttpServer {
       notFound: (request, response) => this.#notFound(request, response),
       parserStopped: (error, socket) => this.#parserStopped(error, socket),
     });
+  }
+
+  /** Requests of other servers come over their links, and requests for actors of others go there. */
+  #hopOver({ cluster, canisters, metrics, clock }: HttpServerNeeds): Hop | undefined {
+    if (!cluster.isShared) return undefined;
+    const forwarded = metrics.requestsOf('forwarded');
+    const parts = { cluster, canisters, clock, forwarded, responder: this.#responder, clients: this.#clients };
+    const hop = new Hop(parts);
+    this.#openTargets.isElsewhere = (request) => hop.isElsewhere(request);
+    cluster.serve((socket) => {
+      hop.link(socket);
+      this.#server.emit('connection', socket);
+      // Nothing was read since its beginning.
+      socket.resume();
+      const connection = this.#connections.of(socket);
+      if (connection !== undefined) this.#connections.know(connection);
+    });
+    return hop;
   }
 
   get origin(): string | undefined {
@@ -454,6 +398,16 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (connection !== undefined) this.#flow.began(connection, response);
     this.#accessLog?.began(request, response);
     const target = this.#targets.read(request);
+    if (this.#hop === undefined) this.#prove(request, response, expectation, target);
+    else this.#hop.arrived(request, response, target, () => this.#prove(request, response, expectation, target));
+  }
+
+  #prove(
+    request: IncomingMessage,
+    response: ServedResponse,
+    expectation: Expectation,
+    target: Target | undefined,
+  ): void {
     const proof = this.#checks.prove(request, response, target);
     if (proof === undefined) this.#judge(request, response, expectation, target);
     else void proof.then(() => this.#judge(request, response, expectation, target));
@@ -483,6 +437,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       return;
     }
     if (expectation === 'continue') response.writeContinue();
+    if (this.#hop?.take(request, response, admitted) === true) return;
     if (admitted === BUILT_IN) this.#app.routing(request, response);
     else if (admitted instanceof OpenTarget) this.#openCalls.serve(request, response, admitted);
     else {

@@ -38,6 +38,7 @@ export type JobKind =
   | 'rehearsal'
   | 'replay'
   | 'profile'
+  | 'cluster'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

@@ -3,6 +3,7 @@
  * its 404s; `docs/http.md` has it as a table, and the tests walk it. A path that is not in the table belongs to
  * nobody, or, with `--web`, to a website.
  */
+import { CLUSTER_ROUTES } from './cluster-routes.ts';
 import type { RouteSpec } from './route-spec.ts';
 import { TIME_ROUTES } from './time-routes.ts';
 
@@ -359,6 +360,7 @@ export const ROUTES = [
     answer: 'JSON (`docs/variables.md`)',
   },
   ...TIME_ROUTES,
+  ...CLUSTER_ROUTES,
   {
     method: 'POST',
     path: '/x/types',

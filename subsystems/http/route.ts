@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { PastActors } from '../canisters/past/index.ts';
+import type { Cluster } from '../cluster/index.ts';
 import type { TypeTables } from '../codec/description/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
@@ -89,6 +90,7 @@ export interface PastServices {
 /** Services that routes work with. */
 export interface RouteHost extends PastServices {
   readonly canisters: ServedCanisters;
+  readonly cluster: Pick<Cluster, 'node' | 'shard' | 'shards' | 'owners'>;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup' | 'figures'>;
   readonly metering: Metering;

@@ -15,6 +15,9 @@ type AddHeaderLine = (this: Request, name: string, value: string, headers: Heade
 const addHeaderLine = Reflect.get(IncomingMessage.prototype, '_addHeaderLine') as AddHeaderLine;
 
 export class ServedRequest extends IncomingMessage {
+  /** The client's address, where another server of this service has taken the request and handed it on. */
+  handedOnFor: string | undefined = undefined;
+
   _addHeaderLine(name: string, value: string, headers: Headers): void {
     const known = knownName(name);
     if (known === undefined) addHeaderLine.call(this, name, value, headers);

@@ -16,4 +16,9 @@ export class ServedResponse extends ServerResponse {
   grant: Grant | undefined = undefined;
   /** The reason why what was shown proves nothing, for the 401. */
   unproven: string | undefined = undefined;
+  /**
+   * The finding of another server, which has handed the request on, about who asks; `granted`: the rights are in
+   * `grant`. Undefined: the request came from its client.
+   */
+  verdict: 'whole' | 'stranger' | 'granted' | undefined = undefined;
 }

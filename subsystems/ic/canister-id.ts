@@ -6,6 +6,9 @@ import { ServerError } from '../../kernel/index.ts';
 
 const FIRST_NUMBER = 0x8000_0000_0010_0001n;
 const ID_BYTES = 10;
+/** Bits of the number that name the shard begin here; there are eight of them. */
+const SHARD_AT = 40n;
+const SHARDS = 256n;
 
 /** Gives out ids, each one only once. */
 export class CanisterIds {
@@ -68,6 +71,17 @@ function canisterId(index: bigint): Uint8Array {
   id[8] = 1;
   id[9] = 1;
   return id;
+}
+
+/**
+ * Returns the shard that an id belongs to, 0 to 255; undefined: it is no id that a host of this kind gives out. All ids
+ * of a host that is a service by itself are in shard 0.
+ */
+export function shardOf(id: Uint8Array): number | undefined {
+  if (id.length !== ID_BYTES || id[8] !== 1 || id[9] !== 1) return undefined;
+  const number = new DataView(id.buffer, id.byteOffset).getBigUint64(0) - FIRST_NUMBER;
+  const shard = number >> SHARD_AT;
+  return shard >= 0n && shard < SHARDS ? Number(shard) : undefined;
 }
 
 export function hexOf(bytes: Uint8Array): string {

@@ -13,6 +13,7 @@ export type * from './noted-message.ts';
 export type * from './open-calls-entry.ts';
 export * from './outcome.ts';
 export * from './principal.ts';
+export * from './references.ts';
 export * from './reject-codes.ts';
 export * from './step.ts';
 export * from './turn-of-calls.ts';

@@ -21,11 +21,16 @@ const SETTINGS: ReadonlyMap<string, Flag<unknown>> = new Map([...flagsByName, ..
 /** The one flag whose file is read before anything starts. */
 const TOKEN_FILE = join(await temporaryDirectory(), 'token');
 await writeFile(TOKEN_FILE, 'token', { mode: 0o600 });
+const KEY = 'a key of thirty-two characters, or more';
+const KEY_FILE = join(await temporaryDirectory(), 'key');
+await writeFile(KEY_FILE, KEY, { mode: 0o600 });
 
 /** Returns a valid value of the flag other than its default. */
 function anotherValueOf(name: string): string {
   const flag = SETTINGS.get(name) ?? assert.fail(name);
   if (name === 'auth-token-file') return TOKEN_FILE;
+  if (name === 'cluster-key-file') return KEY_FILE;
+  if (name === 'cluster-listen') return '127.0.0.1:0';
   if (name === 'agent-creators') return 'anonymous';
   const candidates = [
     '127.0.0.1:0',
@@ -58,6 +63,7 @@ interface Setting {
 }
 
 function settingOf(name: string): Setting {
+  if (name === 'SVC_CLUSTER_KEY') return { argv: ['--cluster-listen=127.0.0.1:0'], environment: { [name]: KEY } };
   if (!flagsByName.has(name)) return { argv: [], environment: { [name]: anotherValueOf(name) } };
   const flag = flagsByName.get(name);
   const argv = flag?.placeholder === undefined ? [`--${name}`] : [`--${name}`, anotherValueOf(name)];
@@ -70,6 +76,11 @@ function settingOf(name: string): Setting {
       [name]: 'https://b.example',
     };
     return { argv: Object.entries(group).map(([each, value]) => `--${each}=${value}`), environment: {} };
+  }
+  // An address for other servers needs a key, and a key an address.
+  if (flag?.group === 'cluster') {
+    const key = name === 'cluster-listen' ? `--cluster-key-file=${KEY_FILE}` : '--cluster-listen=127.0.0.1:0';
+    return { argv: [...argv, key], environment: {} };
   }
   return { argv, environment: {} };
 }

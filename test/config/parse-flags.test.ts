@@ -195,5 +195,5 @@ test('every flag of the contract is declared', () => {
     ['m', 'l', 's', 'v'],
   );
   assert.equal(FLAGS['auth-token'].variable, 'SVC_TOKEN');
-  assert.deepEqual([...variablesByName.keys()], ['SVC_WASM_STACK', 'SVC_BIN']);
+  for (const name of ['SVC_WASM_STACK', 'SVC_BIN']) assert.ok(variablesByName.has(name), name);
 });

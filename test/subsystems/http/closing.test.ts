@@ -8,6 +8,7 @@ import { httpPlugin } from '../../../plugins/http.ts';
 import { Agents } from '../../../subsystems/agents/index.ts';
 import { NoAgents } from '../../../subsystems/agents/no-agents.ts';
 import { Auth } from '../../../subsystems/auth/index.ts';
+import { OneServer } from '../../../subsystems/cluster/one-server.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
 import { Codec } from '../../../subsystems/codec/index.ts';
@@ -57,6 +58,7 @@ suite('opening and closing', () => {
       {
         agents: new NoAgents(),
         auth: createBearerAuth({ token: undefined }),
+        cluster: new OneServer(),
         readiness: { isReady: true, note: '' },
         canisters: new CounterCanisters(),
         codec: counterCodec,

@@ -28,12 +28,13 @@ import { OutputReaders } from '../../../subsystems/canisters/output-readers.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import type { Gateway } from '../../../subsystems/gateway/index.ts';
 import type { MessageTrace, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
-import {
-  createHttpServer,
-  type HttpServerNeeds,
-  type HttpServerOptions,
-  type OpenableHttpServer,
-} from '../../../subsystems/http/http-server.ts';
+import { createHttpServer } from '../../../subsystems/http/http-server.ts';
+import type {
+  HttpServerNeeds,
+  HttpServerOptions,
+  OpenableHttpServer,
+} from '../../../subsystems/http/http-server-options.ts';
+import { OneServer } from '../../../subsystems/cluster/one-server.ts';
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { createMetering } from '../../../subsystems/metering/create-metering.ts';
@@ -208,9 +209,9 @@ export class CounterCanister implements Canister {
   /** `slow` answers when this resolves. */
   held: Promise<void> = Promise.resolve();
 
-  constructor(name: string, number: number, hasInterface = true) {
+  constructor(name: string, number: number, hasInterface = true, shard = 0) {
     this.name = name;
-    this.id = Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, number, 1, 1);
+    this.id = Uint8Array.of(0x80, 0, shard, 0, 0, 0x10, 0, number, 1, 1);
     this.idHex = Buffer.from(this.id).toString('hex');
     if (hasInterface) {
       const methods = [...this.module.methods.keys()].filter((method) => method !== 'hidden');
@@ -460,6 +461,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly metrics?: HttpServerNeeds['metrics'];
   /** Default: turned off. */
   readonly openApi?: HttpServerNeeds['openApi'];
+  /** Default: the server is a service by itself. */
+  readonly cluster?: HttpServerNeeds['cluster'];
   /** Default: turned off. */
   readonly mopsClosures?: HttpServerNeeds['mopsClosures'];
   /** Default: scripted. */
@@ -482,6 +485,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     metering = counterMetering,
     metrics = new NoMetrics(),
     openApi = new NoOpenApi(),
+    cluster = new OneServer(),
     mopsClosures = new NoMopsClosures(),
     inspector = new NoInspector(),
     ...others
@@ -493,6 +497,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     {
       agents: new NoAgents(),
       auth,
+      cluster,
       readiness,
       canisters,
       codec: counterCodec,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ServiceStore, ShardOwner } from '../cluster/index.ts';
 
 /** A server that is a service by itself: what keeps its state knows of no other. */
-export class OneServer implements ServiceStore {
+export class NoService implements ServiceStore {
   readonly shards = 1;
   readonly shard = 0;
   readonly node: string = randomUUID();

@@ -1,0 +1,21 @@
+import { Clock, definePlugin, Logger } from '../kernel/index.ts';
+import { Cluster, type OpenableCluster, ServiceStore } from '../subsystems/cluster/index.ts';
+import { LinkedCluster, type LinkedClusterOptions } from '../subsystems/cluster/linked-cluster.ts';
+import { OneServer } from '../subsystems/cluster/one-server.ts';
+
+interface ClusterConfig {
+  /** Undefined: the server is a service by itself. */
+  readonly link: LinkedClusterOptions | undefined;
+}
+
+export const clusterPlugin = definePlugin({
+  name: 'cluster',
+  provides: Cluster,
+  requires: { store: ServiceStore, clock: Clock, log: Logger },
+  create: (granted, { config: { link } }: { readonly config: ClusterConfig }): OpenableCluster =>
+    link === undefined ? new OneServer(granted.store) : new LinkedCluster(granted, link),
+  disabled: () => new OneServer(),
+  start: (cluster) => cluster.start(),
+  drain: async (cluster) => cluster.drain(),
+  stop: async (cluster) => cluster.close(),
+});

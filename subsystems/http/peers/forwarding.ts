@@ -1,0 +1,187 @@
+/**
+ * One request, handed on to the server that owns its actor, and the answer, handed back as it comes. Bodies are not
+ * kept: a small one is, so that it can be sent again where nothing of it was executed.
+ *
+ * Nothing that may have been executed is sent twice. What was sent and not answered has an unknown outcome, and is
+ * answered 503 `outcome-unknown`; where the client gave a key, it is sent once more, to whoever owns the actor then.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
+import type { AnswerFlow, Cluster, Peer, PeerAnswer, Place } from '../../cluster/index.ts';
+import type { Responder } from '../responder.ts';
+import { readBody } from '../request-body.ts';
+import type { ServedResponse } from '../served-response.ts';
+import { answerHeadersOf, requestHeadersOf } from './forwarded-headers.ts';
+import { CLIENT_HEADER, VERDICT_HEADER } from './verdict.ts';
+
+/** A body up to here is kept until its request is answered. */
+const KEPT_BYTES_MAX = 64 * 1024;
+/** The status of a server that does not own the actor: nothing was executed. */
+export const MISDIRECTED = 421;
+const EVENTS = 'text/event-stream';
+
+interface ForwardingNeeds {
+  readonly cluster: Pick<Cluster, 'placeOf' | 'forget'>;
+  readonly responder: Pick<Responder, 'error' | 'errorAsText'>;
+  readonly clock: { nowMs(): number };
+}
+
+interface ForwardedRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServedResponse;
+  /** The actor as the request names it; undefined: a shard is meant, whoever owns it. */
+  readonly reference: string | undefined;
+  readonly verdict: string;
+  readonly client: string;
+  /** True for websites, whose errors are plain text. */
+  readonly isSite: boolean;
+}
+
+export class Forwarding implements PeerAnswer {
+  readonly #needs: ForwardingNeeds;
+  readonly #given: ForwardedRequest;
+  /** The kept body; undefined: it goes along as it comes, and was not sent yet. */
+  #body: Uint8Array | Readable | null = null;
+  #isSentAgain = false;
+  #isMisdirected = false;
+  #flow: AnswerFlow | undefined;
+
+  constructor(needs: ForwardingNeeds, given: ForwardedRequest) {
+    this.#needs = needs;
+    this.#given = given;
+  }
+
+  start(peer: Peer): void {
+    const { request, response } = this.#given;
+    response.once('close', () => {
+      if (!response.writableFinished) this.#flow?.abort();
+    });
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+    if (coding === undefined && Number(length ?? 0) <= KEPT_BYTES_MAX) {
+      readBody(
+        request,
+        KEPT_BYTES_MAX,
+        (body) => {
+          this.#body = body.length === 0 ? null : body;
+          this.#send(peer);
+        },
+        (error) => this.#fail(error),
+      );
+      return;
+    }
+    this.#body = request;
+    this.#send(peer);
+  }
+
+  #send(peer: Peer): void {
+    const { request, verdict, client } = this.#given;
+    const headers = requestHeadersOf(request);
+    headers.push(VERDICT_HEADER, verdict, CLIENT_HEADER, client);
+    const { 'content-length': length } = request.headers;
+    if (this.#body === request && length !== undefined) headers.push('content-length', length);
+    this.#isMisdirected = false;
+    const { method = 'GET', url = '/' } = request;
+    try {
+      peer.send({ method, path: url, headers, body: this.#body }, this);
+    } catch (error) {
+      this.failed(error instanceof Error ? error : new Error(messageOf(error)), false);
+    }
+  }
+
+  began(status: number, headers: readonly string[], flow: AnswerFlow): void {
+    this.#flow = flow;
+    const { response } = this.#given;
+    if (status === MISDIRECTED) {
+      this.#isMisdirected = true;
+      return;
+    }
+    if (response.destroyed) {
+      flow.abort();
+      return;
+    }
+    const kept = answerHeadersOf(headers);
+    const isStream = kept.some((text, at) => at % 2 === 1 && text.startsWith(EVENTS));
+    if (isStream) response.isOpenEnded = true;
+    response.writeHead(status, kept);
+    if (isStream) response.flushHeaders();
+  }
+
+  piece(bytes: Uint8Array, flow: AnswerFlow): void {
+    const { response } = this.#given;
+    if (this.#isMisdirected || response.destroyed) return;
+    if (response.write(bytes)) return;
+    flow.pause();
+    response.once('drain', () => flow.resume());
+  }
+
+  ended(): void {
+    if (this.#isMisdirected) {
+      void this.#again(() => ownerless());
+      return;
+    }
+    const { response } = this.#given;
+    response.end();
+    const { tally, startedMs, isOpenEnded, statusCode } = response;
+    if (isOpenEnded) tally?.streamed(statusCode);
+    else tally?.answered(statusCode, this.#needs.clock.nowMs() - startedMs);
+  }
+
+  failed(error: Error, wasSent: boolean): void {
+    const { request, response } = this.#given;
+    if (response.headersSent || response.destroyed) {
+      response.destroy();
+      return;
+    }
+    if (!wasSent) void this.#again(() => (error instanceof ServerError ? error : unreachable(error)));
+    else if (request.headers['idempotency-key'] !== undefined) void this.#again(() => unknown(error));
+    else this.#fail(unknown(error));
+  }
+
+  /** Sends the request once more, to whoever owns the actor by now; nothing of it was executed, or it has a key. */
+  async #again(refusal: () => ServerError): Promise<void> {
+    const { reference, response, request } = this.#given;
+    const canBeSent = !this.#isSentAgain && (this.#body !== request || !request.readableDidRead);
+    const { cluster } = this.#needs;
+    if (reference === undefined || !canBeSent) {
+      if (reference !== undefined) void cluster.forget(reference);
+      this.#fail(refusal());
+      return;
+    }
+    this.#isSentAgain = true;
+    try {
+      await cluster.forget(reference);
+      const place = await cluster.placeOf(reference);
+      if (response.destroyed) return;
+      if (place.kind === 'elsewhere') this.#send(place.peer);
+      else this.#fail(refusal());
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error: unknown): void {
+    const { response, isSite } = this.#given;
+    if (isSite) this.#needs.responder.errorAsText(response, error);
+    else this.#needs.responder.error(response, error);
+  }
+}
+
+/** Returns the error of a request whose actor has no owner that can be reached now: nothing was executed. */
+export function ownerless(place?: Extract<Place, { readonly kind: 'ownerless' }>): ServerError {
+  const shard = place === undefined ? 'the shard of that actor' : `shard ${place.shard}, which has that actor,`;
+  const text = `${shard} has no owner that can be reached now; nothing was executed: try again in a moment`;
+  return new ServerError('unavailable', 'owner-missing', text);
+}
+
+function unreachable(error: Error): ServerError {
+  const text = `the server that owns that actor cannot be reached: ${error.message}; nothing was executed`;
+  return new ServerError('unavailable', 'owner-unreachable', text, { cause: error });
+}
+
+function unknown(error: Error): ServerError {
+  const text =
+    `outcome unknown: the server that owns that actor was asked and has not answered (${error.message}); the request ` +
+    'may have been executed. With an Idempotency-Key it can be sent again';
+  return new ServerError('unavailable', 'outcome-unknown', text, { cause: error });
+}

@@ -1,0 +1,182 @@
+/**
+ * Requests between the servers of one service. A server that takes a request does all checks of check-order.ts, finds
+ * out where its actor is, and hands the request on, with the verdict, to the owner; the owner takes no request further.
+ *
+ *     client ─► server ─checks─► Hop.take ─ here ─────► router, websites
+ *                                     └─ elsewhere ─► Forwarding ─link─► owner: Hop.arrived, Hop.take ─► router
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Clock, messageOf, ServerError } from '../../../kernel/index.ts';
+import type { Cluster, Place } from '../../cluster/index.ts';
+import type { RequestTally } from '../../metrics/index.ts';
+import { preferredType } from '../accept.ts';
+import type { ClientAddresses } from '../client-addresses.ts';
+import type { Responder } from '../responder.ts';
+import type { ServedCanisters } from '../route.ts';
+import { countedBy } from '../router.ts';
+import { ServedRequest } from '../served-request.ts';
+import type { ServedResponse } from '../served-response.ts';
+import { OpenTarget } from '../open-targets.ts';
+import { BUILT_IN, type Target } from '../targets.ts';
+import { actorOfPath, type NamedActor } from './actor-of-path.ts';
+import { gather } from './gathering.ts';
+import { Forwarding, MISDIRECTED, ownerless } from './forwarding.ts';
+import { CLIENT_HEADER, VERDICT_HEADER, Verdicts, writeVerdict } from './verdict.ts';
+
+interface HopNeeds {
+  readonly cluster: Cluster;
+  readonly canisters: Pick<ServedCanisters, 'resolveIfAny'>;
+  readonly responder: Responder;
+  readonly clock: Clock;
+  readonly forwarded: RequestTally;
+  readonly clients: Pick<ClientAddresses, 'of'>;
+}
+
+const LISTS = /^\/(?:actors|inspect)(?:\?|$)/;
+const EVENTS = 'text/event-stream';
+
+/** Where the actor of a request is, or why nobody knows. */
+type Found = Place | { readonly kind: 'unasked'; readonly error: ServerError };
+
+interface Located {
+  readonly named: NamedActor;
+  readonly found: Found;
+}
+
+export class Hop {
+  readonly #needs: HopNeeds;
+  readonly #links = new WeakSet<Socket>();
+  readonly #located = new WeakMap<IncomingMessage, Located>();
+  readonly #verdicts = new Verdicts();
+
+  constructor(needs: HopNeeds) {
+    this.#needs = needs;
+  }
+
+  /** Notes a connection of another server, which has proven to be one. */
+  link(socket: Socket): void {
+    this.#links.add(socket);
+  }
+
+  /** Returns true if the request's actor is another server's. */
+  isElsewhere(request: IncomingMessage): boolean {
+    const located = this.#located.get(request);
+    return located !== undefined && located.found.kind !== 'here';
+  }
+
+  /**
+   * Finds out where the actor of a request is, before anything is decided about it. Calls back at once where that is
+   * known. A request of another server brings its verdict; one without is cut off.
+   */
+  arrived(request: IncomingMessage, response: ServedResponse, target: Target | undefined, located: () => void): void {
+    if (this.#links.has(request.socket) && !this.#judged(request, response)) {
+      request.socket.destroy();
+      return;
+    }
+    const named = target === undefined ? undefined : namedBy(request, target);
+    if (named === undefined || this.#isOwn(named.reference)) {
+      located();
+      return;
+    }
+    const note = (found: Found): void => {
+      this.#located.set(request, { named, found });
+      located();
+    };
+    const place = this.#needs.cluster.placeOf(named.reference);
+    if (place instanceof Promise || place.kind === 'ownerless') void this.#find(named.reference, place).then(note);
+    else note(place);
+  }
+
+  /** Waits until it is known who has an actor, and asks again about a shard that had no owner a moment ago. */
+  async #find(reference: string, first: Place | Promise<Place>): Promise<Found> {
+    const { cluster } = this.#needs;
+    try {
+      const place = await first;
+      if (place.kind !== 'ownerless') return place;
+      await cluster.forget(reference);
+      return await cluster.placeOf(reference);
+    } catch (error) {
+      return { kind: 'unasked', error: notAsked(error) };
+    }
+  }
+
+  /** Takes a request that was admitted and is not for this server. Returns false if it is. */
+  take(request: IncomingMessage, response: ServedResponse, admitted: Target | OpenTarget): boolean {
+    const located = this.#located.get(request);
+    if (located === undefined) return this.#gathered(request, response, admitted);
+    const { cluster, responder, clock, forwarded, clients } = this.#needs;
+    const { named, found } = located;
+    if (this.#links.has(request.socket)) {
+      // One hop at most: whoever sent it asks again.
+      if (found.kind === 'here') return false;
+      responder.empty(response, MISDIRECTED, ['content-length', '0']);
+      return true;
+    }
+    const isNobodys = found.kind === 'here';
+    const place = isNobodys && named.isNew ? cluster.nextPlace() : found;
+    if (place.kind === 'here') return false;
+    countedBy(forwarded, response);
+    const isSite = admitted !== BUILT_IN && !(admitted instanceof OpenTarget);
+    if (place.kind !== 'elsewhere') {
+      const refusal = place.kind === 'unasked' ? place.error : ownerless(place);
+      if (isSite) responder.errorAsText(response, refusal);
+      else responder.error(response, refusal);
+      return true;
+    }
+    const verdict = writeVerdict(admitted === BUILT_IN ? (response.grant ?? 'whole') : 'stranger');
+    const reference = isNobodys ? undefined : named.reference;
+    const given = { request, response, reference, verdict, client: clients.of(request), isSite };
+    new Forwarding({ cluster, responder, clock }, given).start(place.peer);
+    return true;
+  }
+
+  /** Answers a request for a list of all servers' actors. Returns false for any other request. */
+  #gathered(request: IncomingMessage, response: ServedResponse, admitted: Target | OpenTarget): boolean {
+    if (admitted !== BUILT_IN || !isList(request) || this.#links.has(request.socket)) return false;
+    const { clients, forwarded, responder } = this.#needs;
+    countedBy(forwarded, response);
+    const about = { verdict: writeVerdict(response.grant ?? 'whole'), client: clients.of(request) };
+    gather(this.#needs, { request, response }, about).catch((error: unknown) => responder.error(response, error));
+    return true;
+  }
+
+  /** Takes over what the other server has found out about who asks. */
+  #judged(request: IncomingMessage, response: ServedResponse): boolean {
+    const { headers } = request;
+    const client = headers[CLIENT_HEADER];
+    if (request instanceof ServedRequest && typeof client === 'string') request.handedOnFor = client;
+    const text = headers[VERDICT_HEADER];
+    const verdict = typeof text === 'string' ? this.#verdicts.read(text) : undefined;
+    if (verdict === undefined) return false;
+    response.verdict = typeof verdict === 'string' ? verdict : 'granted';
+    if (typeof verdict !== 'string') response.grant = verdict;
+    return true;
+  }
+
+  #isOwn(reference: string): boolean {
+    try {
+      return this.#needs.canisters.resolveIfAny(reference) !== undefined;
+    } catch (error) {
+      // A rejected actor is this server's, too.
+      if (error instanceof ServerError) return true;
+      throw error;
+    }
+  }
+}
+
+/** Streams of `/inspect` are of one server. */
+function isList({ method, url = '', headers }: IncomingMessage): boolean {
+  if (method !== 'GET' || !LISTS.test(url)) return false;
+  return preferredType(headers.accept, ['application/json', EVENTS]) !== EVENTS;
+}
+
+function namedBy({ url = '' }: IncomingMessage, target: Target): NamedActor | undefined {
+  return target === BUILT_IN ? actorOfPath(url) : { reference: target.actor, isNew: false };
+}
+
+function notAsked(error: unknown): ServerError {
+  if (error instanceof ServerError) return error;
+  const text = `who has that actor cannot be asked now; nothing was executed: ${messageOf(error)}`;
+  return new ServerError('unavailable', 'owner-missing', text, { cause: error });
+}

@@ -1,0 +1,50 @@
+import type { ServiceStore, ShardOwner } from '../../subsystems/cluster/index.ts';
+
+/** Facts that servers of one service share, in memory: each server has a store of its own over it. */
+export class MemoryService {
+  readonly shards: number;
+  readonly #owners: (ShardOwner | undefined)[];
+  readonly names = new Map<string, Uint8Array>();
+  #epoch = 0;
+  /** Set to have the service not answer. */
+  failure: Error | undefined;
+  /** Names that were looked up. */
+  readonly asked: string[] = [];
+
+  constructor(shards: number) {
+    this.shards = shards;
+    this.#owners = Array.from({ length: shards }, () => undefined);
+  }
+
+  /** Returns the store of a server that owns this shard from now on. */
+  join(shard: number): ServiceStore {
+    const node = `node-${++this.#epoch}`;
+    const epoch = this.#epoch;
+    const answer = async <T>(value: T): Promise<T> => {
+      if (this.failure !== undefined) throw this.failure;
+      return value;
+    };
+    return {
+      shards: this.shards,
+      shard,
+      node,
+      announce: async (address) => {
+        this.#owners[shard] = { shard, node, holder: `test ${node}`, address, epoch };
+      },
+      owners: () => answer([...this.#owners]),
+      takeName: (name, id) => answer(this.names.get(name) ?? (this.names.set(name, id), id)),
+      dropName: async (name) => void this.names.delete(name),
+      findName: (name) => {
+        this.asked.push(name);
+        return answer(this.names.get(name));
+      },
+      namesOf: () => answer(this.names),
+      reserveNames: () => answer(this.names),
+    };
+  }
+
+  /** The shard has no owner from now on. */
+  leave(shard: number): void {
+    this.#owners[shard] = undefined;
+  }
+}
