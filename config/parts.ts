@@ -37,6 +37,6 @@ export const PARTS: readonly PartName[] = [
   optional('gateway'),
   optional('inspector'),
   needed('hot-reload'),
-  optional('cluster'),
+  needed('cluster'),
   needed('http'),
 ];

@@ -14,7 +14,7 @@ export const clusterPlugin = definePlugin({
   requires: { store: ServiceStore, clock: Clock, log: Logger },
   create: (granted, { config: { link } }: { readonly config: ClusterConfig }): OpenableCluster =>
     link === undefined ? new OneServer(granted.store) : new LinkedCluster(granted, link),
-  disabled: () => new OneServer(),
+  neededBecause: 'it knows which server has an actor',
   start: (cluster) => cluster.start(),
   drain: async (cluster) => cluster.drain(),
   stop: async (cluster) => cluster.close(),
