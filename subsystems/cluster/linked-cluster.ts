@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { idOfReference, shardOf } from '../ic/index.ts';
+import type { ShownNumber } from '../metrics/index.ts';
 import type { OpenableCluster, Place, ServiceStore, ShardOwner } from './index.ts';
 import type { LinkKey } from './link/handshake.ts';
 import { LinkListener } from './link/link-listener.ts';
@@ -55,6 +56,23 @@ export class LinkedCluster implements OpenableCluster {
 
   get owners(): readonly (ShardOwner | undefined)[] {
     return this.#owners.owners;
+  }
+
+  /** Numbers for the page of metrics. */
+  get numbers(): readonly ShownNumber[] {
+    const missing = (): number => this.shards - this.owners.filter((owner) => owner !== undefined).length;
+    const ownerless = 'Shards that no server owns, as this server knows.';
+    const refused = 'Connections of others that were refused: they did not prove to have the key.';
+    return [
+      { name: 'svc_cluster_shards', type: 'gauge', help: 'Shards of the service.', read: () => this.shards },
+      { name: 'svc_cluster_shards_without_owner', type: 'gauge', help: ownerless, read: missing },
+      {
+        name: 'svc_cluster_links_refused_total',
+        type: 'counter',
+        help: refused,
+        read: () => this.#listener?.refused ?? 0,
+      },
+    ];
   }
 
   /** Listens for the other servers, and tells them where. To be called when this server owns its shard. */

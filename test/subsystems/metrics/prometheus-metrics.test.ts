@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { describeMetrics } from '../../../plugins/api/contracts/metrics.ts';
 import { systemRandom } from '../../../kernel/index.ts';
+import { LinkedCluster } from '../../../subsystems/cluster/linked-cluster.ts';
+import { MemoryService } from '../../support/memory-service.ts';
+import { RecordingLogger } from '../../support/kernel.ts';
 import { MessageReplays } from '../../../subsystems/replay/message-replays.ts';
 import { KeptTimeline } from '../../../subsystems/timeline/kept-timeline.ts';
 import { ArchiveWriter } from '../../../subsystems/archive/archive-writer.ts';
@@ -510,14 +513,20 @@ function replayNumbers(): readonly ShownNumber[] {
   return new MessageReplays(needs).numbers;
 }
 
+function clusterNumbers(): readonly ShownNumber[] {
+  const needs = { store: new MemoryService(2).join(0), clock: new FakeClock(), log: new RecordingLogger() };
+  return new LinkedCluster(needs, { host: '127.0.0.1', port: 0, key: Buffer.from('key') }).numbers;
+}
+
 test('the document lists what the page has, no more and no less', async (t) => {
   const document = readFileSync(new URL('../../../docs/metrics.md', import.meta.url), 'utf8');
   const listed = [...document.matchAll(/^\| `(\w+)` \| (gauge|counter|histogram) \|/gm)].map(
     ([, name, type]) => `${name} ${type}`,
   );
   const metrics = new PrometheusMetrics(new Sources(openStore()));
-  // The archive, timelines, replays and the page show numbers of their own.
-  for (const number of [...archiveNumbers(), ...timelineNumbers(), ...replayNumbers()]) metrics.show(number);
+  // The archive, timelines, replays, the cluster and the page show numbers of their own.
+  const others = [archiveNumbers(), timelineNumbers(), replayNumbers(), clusterNumbers()];
+  for (const number of others.flat()) metrics.show(number);
   await startHttpHost(t, { metrics });
   const shown = [...(await read(metrics))].map(([name, { type }]) => `${name} ${type}`);
   assert.deepEqual(listed.toSorted(), shown.toSorted());
