@@ -42,6 +42,10 @@ export class BoundedBody {
     this.#length = length;
   }
 
+  get length(): number {
+    return this.#length;
+  }
+
   /** Returns the bytes so far; a view of the buffer once all have arrived. */
   get bytes(): Uint8Array {
     return this.#length === this.#room.length ? this.#room : this.#room.subarray(0, this.#length);

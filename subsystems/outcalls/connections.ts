@@ -102,13 +102,21 @@ export class Connections {
   }
 }
 
+interface ResponseLimits {
+  readonly bodyBytesMax: number;
+  /** Called with the length of a chunk before its bytes come; throws if that is too much. */
+  readonly announced: (bytes: number) => void;
+  /** Called if the server sends bytes without end that are no body. */
+  readonly overflow: () => void;
+}
+
 export class Connection {
   readonly origin: string;
   readonly #client: Client;
   #socket: Socket | undefined;
   #watched: Socket | undefined;
   #bytesReadMax = 0;
-  #overflow: (() => void) | undefined;
+  #limits: ResponseLimits | undefined;
   isClosed = false;
 
   /** `closed` is called when the connection cannot be used again. */
@@ -144,15 +152,13 @@ export class Connection {
     return (this.#socket?.writableLength ?? 0) > 0;
   }
 
-  /** Sends a request. `overflow` is called if the server sends bytes without end that are no body. */
   dispatch(
     options: Omit<Dispatcher.DispatchOptions, 'origin'>,
     handler: Dispatcher.DispatchHandler,
-    responseBytesMax: number,
-    overflow: () => void,
+    limits: ResponseLimits,
   ): void {
-    this.#bytesReadMax = (this.#socket?.bytesRead ?? 0) + responseBytesMax * WIRE_BYTES_A_BYTE + WIRE_BYTES_MIN;
-    this.#overflow = overflow;
+    this.#bytesReadMax = (this.#socket?.bytesRead ?? 0) + limits.bodyBytesMax * WIRE_BYTES_A_BYTE + WIRE_BYTES_MIN;
+    this.#limits = limits;
     this.#client.dispatch({ ...options, origin: this.origin }, handler);
   }
 
@@ -161,15 +167,15 @@ export class Connection {
     const socket = this.#socket;
     if (socket === undefined || socket === this.#watched) return;
     this.#watched = socket;
-    mendParser(socket);
+    mendParser(socket, (bytes) => this.#limits?.announced(bytes));
     socket.on('readable', () => {
-      if (socket.bytesRead > this.#bytesReadMax) this.#overflow?.();
+      if (socket.bytesRead > this.#bytesReadMax) this.#limits?.overflow();
     });
   }
 
   destroy(): void {
     this.isClosed = true;
-    this.#overflow = undefined;
+    this.#limits = undefined;
     // The socket may still be connecting.
     this.#socket?.on('error', () => undefined).destroy();
     this.#client.destroy().catch(() => undefined);

@@ -28,3 +28,8 @@ export function abortReason({ reason }: AbortSignal): Error {
 export function isOutcallFailure(code: string): code is OutcallFailure {
   return Object.hasOwn(OUTCALL_FAILURES, code);
 }
+
+/** Makes the error of an answer that breaks the rules of HTTP. */
+export function malformed(problem: string): ServerError {
+  return OUTCALL_FAILURES['outcall-failed'](`the response is no valid HTTP/1.1: ${problem}`);
+}

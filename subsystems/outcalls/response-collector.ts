@@ -69,16 +69,23 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
     const { rawHeaders } = controller;
     if (!Array.isArray(rawHeaders)) throw new Error('undici hands headers over as an array');
     const headers: OutcallHeader[] = [];
+    const encodings: string[] = [];
     const hasBody = this.#request.method !== 'HEAD' && !BODILESS.has(status);
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = textOf(rawHeaders[at]).toLowerCase();
       const written = textOf(rawHeaders[at + 1]);
       const value = withoutBlanksBehind(written);
       if (name === 'content-length' && hasBody) this.#body.expect(Number(value));
-      if (name === 'transfer-encoding') expectKnown(written);
+      if (name === 'transfer-encoding') encodings.push(written);
       if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
     }
+    if (hasBody && encodings.length > 0) expectKnown(encodings.join(', '));
     this.#headers = headers;
+  }
+
+  /** Takes the length of a chunk that is to come. Throws ServerError `outcall-too-large`. */
+  announced(bytes: number): void {
+    this.#body.expect(this.#body.length + bytes);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -96,10 +103,9 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
 
 /**
  * Throws for an unknown encoding: `transfer-encoding` is removed, so readers could not know that the body is encoded.
- * The parser does not know `chunked` with a tab behind it, and would take the lengths of the chunks for the body.
  */
 function expectKnown(encoding: string): void {
-  if (/^(?:chunked *|identity[ \t]*)$/i.test(encoding)) return;
+  if (/^(?:chunked|identity)$/i.test(encoding)) return;
   const shown = JSON.stringify(encoding.slice(0, SHOWN_CHARACTERS));
   throw OUTCALL_FAILURES['outcall-failed'](`the server sends transfer-encoding ${shown}, and only chunked is taken`);
 }

@@ -1,25 +1,31 @@
 /**
  * Fixes undici's parser of responses, whose version is pinned, where it fails on valid responses or reports errors
- * meant for its authors: `100 Continue` ended the request, a status below 100 was an assertion, and a reset ended a
- * body as a close does.
+ * meant for its authors: `100 Continue` ended the request, a status below 100 was an assertion, a reset ended a body as
+ * a close does, and some forms of lines were unknown to it (response-bytes.ts).
  */
 import type { Socket } from 'node:net';
-import { OUTCALL_FAILURES } from './outcall-failures.ts';
+import { malformed, OUTCALL_FAILURES } from './outcall-failures.ts';
 import { loadUndici } from './load-undici.ts';
+import { ResponseBytes } from './response-bytes.ts';
 
 /** The part of undici's parser that is fixed. The WebAssembly that reads the bytes calls its methods. */
 interface ResponseParser {
   /** Alternating names and values of the response's headers. */
   readonly headers: readonly Uint8Array[];
   readonly llhttp: {
+    readonly memory: WebAssembly.Memory;
+    llhttp_get_error_reason(parser: number): number;
     llhttp_get_http_major(parser: number): number;
+    llhttp_get_http_minor(parser: number): number;
     llhttp_set_lenient_keep_alive(parser: number, on: 0 | 1): void;
-    llhttp_set_lenient_spaces_after_chunk_size(parser: number, on: 0 | 1): void;
   };
   readonly ptr: number;
   /** -1: none. */
   contentLength: number;
+  /** Reads bytes; an error destroys the socket. */
+  execute(bytes: Buffer): void;
   onHeadersComplete(status: number, isUpgrade: boolean, isKeptAlive: boolean): number;
+  onMessageComplete(): number;
   createError(error: number): Error;
   /**
    * Called when the other side has closed. Returns the reason why the response is incomplete, or null if it is
@@ -30,44 +36,82 @@ interface ResponseParser {
 
 /** An interim status that undici skips. */
 const READ_OVER = 102;
-const LENGTH_NAME = 'content-length';
+
+const NO_LINE_END = 'a line does not end with CR LF';
+const LENGTH_BESIDE_CHUNKS = 'content-length is beside transfer-encoding';
 
 /** Errors of llhttp, by number. */
 const PROBLEMS: Readonly<Record<number, string>> = {
-  3: 'a line does not end with CR LF',
-  4: 'content-length is there twice, or beside transfer-encoding',
+  3: NO_LINE_END,
+  4: 'content-length is there twice',
   5: 'more came behind its end',
   8: 'it does not begin with HTTP/',
   9: 'its version is none that is known',
   10: 'a header is malformed',
   11: 'content-length is no number',
-  12: 'the length of a chunk is malformed',
   13: 'the status is no number of three digits',
   14: 'it ended before it was complete',
-  15: 'transfer-encoding does not end with chunked, or content-length is beside it',
-  25: 'a line does not end with CR LF',
+  25: NO_LINE_END,
   30: 'a header is malformed',
 };
 
-/** Fixes the parser of a socket; called once for each socket, when undici has it. */
-export function mendParser(socket: Socket): void {
+/** The same by the words of llhttp, where one number stands for several. */
+const PROBLEMS_BY_REASON: Readonly<Record<string, string>> = {
+  "Content-Length can't be present with Transfer-Encoding": LENGTH_BESIDE_CHUNKS,
+  "Transfer-Encoding can't be present with Content-Length": LENGTH_BESIDE_CHUNKS,
+  'Expected LF after headers': NO_LINE_END,
+};
+
+/**
+ * Fixes the parser of a socket; called once for each socket, when undici has it. `announced` is called with the length
+ * of each chunk before its bytes come, and throws if that is too much.
+ */
+export function mendParser(socket: Socket, announced: (bytes: number) => void): void {
   const parser = Reflect.get(socket, loadUndici().parserOfSocket) as ResponseParser;
+  const execute = parser.execute.bind(parser);
   const headersComplete = parser.onHeadersComplete.bind(parser);
+  const messageComplete = parser.onMessageComplete.bind(parser);
   const finish = parser.finish.bind(parser);
-  // RFC 9112, 7.1.1: who receives a blank before an extension has to read over it.
-  parser.llhttp.llhttp_set_lenient_spaces_after_chunk_size(parser.ptr, 1);
+  const feed = (bytes: Buffer): boolean => {
+    execute(bytes);
+    return !socket.destroyed;
+  };
+  const bytes = new ResponseBytes({ feed, announced });
+  parser.execute = (piece) => {
+    try {
+      // Undici asks without bytes whether a body that was given up has more to tell.
+      if (piece.length === 0) execute(piece);
+      else bytes.add(piece);
+    } catch (error) {
+      socket.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  };
   parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
+    const { llhttp, ptr, headers } = parser;
     // The parser also knows HTTP/0.9 and HTTP/2.0, which look otherwise.
-    if (parser.llhttp.llhttp_get_http_major(parser.ptr) !== 1) throw malformed('its version is not HTTP/1');
+    if (llhttp.llhttp_get_http_major(ptr) !== 1) throw malformed('its version is not HTTP/1');
     expectStatus(status);
     const isInterim = status < 200;
     // The answer follows an interim answer even if that one says `connection: close` or HTTP/1.0.
-    parser.llhttp.llhttp_set_lenient_keep_alive(parser.ptr, isInterim ? 1 : 0);
+    llhttp.llhttp_set_lenient_keep_alive(ptr, isInterim ? 1 : 0);
     // Undici parses blanks after the number as digits.
-    if (parser.contentLength !== -1) parser.contentLength = lengthOf(parser.headers);
-    return headersComplete(isInterim ? READ_OVER : status, isUpgrade, isKeptAlive);
+    if (parser.contentLength !== -1) parser.contentLength = Number(valueOf(headers, 'content-length'));
+    const encoding = valueOf(headers, 'transfer-encoding');
+    bytes.headEnded(encoding?.toLowerCase() === 'chunked');
+    // RFC 9112, 6.1: HTTP/1.0 has no such encoding, so nobody knows where another answer begins.
+    const isSure = encoding === undefined || llhttp.llhttp_get_http_minor(ptr) > 0;
+    return headersComplete(isInterim ? READ_OVER : status, isUpgrade, isKeptAlive && isSure);
   };
-  parser.createError = (error) => malformed(PROBLEMS[error] ?? 'it cannot be read');
+  parser.onMessageComplete = () => {
+    bytes.ended();
+    return messageComplete();
+  };
+  parser.createError = (error) => {
+    const problem = PROBLEMS_BY_REASON[reasonOf(parser)] ?? PROBLEMS[error] ?? 'it cannot be read';
+    return malformed(
+      problem === LENGTH_BESIDE_CHUNKS && bytes.isInTrailer ? 'content-length is in a trailer' : problem,
+    );
+  };
   // A reset is no valid end: a server that sends until the close may have had more to send.
   parser.finish = () => socket.errored ?? finish();
 }
@@ -80,17 +124,19 @@ function expectStatus(status: number): void {
   if (status < 100) throw malformed(`its status is ${String(status).padStart(3, '0')}, and the least is 100`);
 }
 
-function malformed(problem: string): Error {
-  return OUTCALL_FAILURES['outcall-failed'](`the response is no valid HTTP/1.1: ${problem}`);
+/** Returns what llhttp says of its last error. */
+function reasonOf({ llhttp, ptr }: ResponseParser): string {
+  const memory = new Uint8Array(llhttp.memory.buffer, llhttp.llhttp_get_error_reason(ptr));
+  return latin1(memory.subarray(0, memory.indexOf(0)));
 }
 
-function lengthOf(headers: readonly Uint8Array[]): number {
+/** Returns the value of the first header of this name. */
+function valueOf(headers: readonly Uint8Array[], wanted: string): string | undefined {
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const name = headers[at];
-    if (name?.length === LENGTH_NAME.length && latin1(name).toLowerCase() === LENGTH_NAME)
-      return Number(latin1(headers[at + 1]));
+    if (name?.length === wanted.length && latin1(name).toLowerCase() === wanted) return latin1(headers[at + 1]);
   }
-  return -1;
+  return undefined;
 }
 
 function latin1(bytes: Uint8Array = new Uint8Array(0)): string {

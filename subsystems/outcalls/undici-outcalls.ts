@@ -93,16 +93,26 @@ function dispatch(
   connection.dispatch(
     {
       method,
-      path: `${url.pathname}${url.search}`,
+      path: pathOf(url),
       headers: namesAndValues(headers),
       body: body.length === 0 ? null : body,
       // Undici computes any `content-length` that must be sent.
       idempotent: false,
     },
     collector,
-    responseBytesMax,
-    () => fail(OUTCALL_FAILURES['outcall-too-large']('the server sends far more than what becomes the body')),
+    {
+      bodyBytesMax: responseBytesMax,
+      announced: (bytes) => collector.announced(bytes),
+      overflow: () =>
+        fail(OUTCALL_FAILURES['outcall-too-large']('the server sends far more than what becomes the body')),
+    },
   );
+}
+
+/** Returns path and query as they are written: `search` is empty for a query that is there and empty. */
+function pathOf({ pathname, search, href }: URL): string {
+  const isEmptyQuery = search === '' && href.replace(/#.*$/su, '').endsWith('?');
+  return isEmptyQuery ? `${pathname}?` : `${pathname}${search}`;
 }
 
 function namesAndValues(headers: readonly OutcallHeader[]): string[] {
