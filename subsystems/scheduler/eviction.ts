@@ -25,6 +25,7 @@ import { assert, type Clock, type Logger, ServerError } from '../../kernel/index
 import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CanisterPort } from './canister-port.ts';
 import { EVICTED, LIVE } from './canister-state.ts';
+import { Falling } from './falling.ts';
 import { Freed, type Lack, type LiveBounds, LivePlaces } from './live-places.ts';
 import { LruList, lruNodeOf } from './lru-list.ts';
 import { type Need, needOfAll } from './need.ts';
@@ -90,7 +91,6 @@ export class Eviction {
   readonly isBounded: boolean;
   readonly #clock: Clock;
   readonly #changes: EvictionNeeds['changes'];
-  readonly #port: CanisterPort;
   readonly #places: LivePlaces;
   /** In the order they were woken. */
   readonly #awake = new Set<ScheduledCanister>();
@@ -105,6 +105,7 @@ export class Eviction {
   /** Counts what was done that is no heartbeat and no timer. */
   #uses = 0;
   readonly #crowd: TickCrowd;
+  readonly #falling: Falling;
   readonly #waking: Waking;
   readonly #relief: Relief | undefined;
   #patience: Disposable | undefined;
@@ -120,12 +121,11 @@ export class Eviction {
     this.isBounded = cap > 0 || bytesMax > 0 || execution !== undefined;
     this.#clock = clock;
     this.#changes = changes;
-    this.#port = port;
     this.#crowd = new TickCrowd(this.#places, clock, log);
     const newGate = (): TickGate =>
       new TickGate(
         clock,
-        () => this.#uses,
+        () => (this.#wanted.size > 0 ? ++this.#uses : this.#uses),
         () => this.#advance(),
       );
     const fitting = newGate();
@@ -136,7 +136,8 @@ export class Eviction {
         putToSleep: (canister) => this.#putToSleep(canister),
         bytesOf: ({ handle }) => port.loader.bytesOf(handle),
       });
-    this.#waking = new Waking(clock, port, execution?.memory, this.#relief);
+    this.#falling = new Falling(port, this.#relief);
+    this.#waking = new Waking(clock, port, execution?.memory, this.#relief, this.#falling);
   }
 
   get liveCount(): number {
@@ -192,7 +193,7 @@ export class Eviction {
     if (need === 'tick') this.#crowd.saw(canister);
     else this.#uses++;
     if (canister.state.kind === 'live' && need !== 'tick') this.keep(canister);
-    if (canister.state.kind !== 'evicted') return;
+    if (canister.state.kind !== 'evicted' || (need !== 'now' && this.#falling.has(canister))) return;
     if (need === 'now') {
       this.#wanted.remove(canister);
       this.#ticking.remove(canister);
@@ -363,18 +364,15 @@ export class Eviction {
     assert(canister.workIfAny?.isQuiet !== false, 'a canister of which something executes cannot be put to sleep');
     this.evictions++;
     this.#fallAsleep(canister);
-    const fallen = Promise.resolve(this.#port.loader.sleep(canister.handle));
+    const fallen = this.#falling.begin(canister, () => this.#advance());
     canister.shrink();
-    const bytes = this.#relief === undefined ? 0 : this.#waking.heapBytesOf(canister);
-    if (bytes >= LARGE_HEAP_BYTES) {
-      this.#waking.fallingBytes += bytes;
-      const freed = fallen.then(() => this.#relief?.trim());
-      void freed.then(() => {
-        this.#waking.fallingBytes -= bytes;
-        this.#advance();
-      });
-    }
+    void fallen.then(() => this.#fell(canister));
     return fallen;
+  }
+
+  #fell(canister: ScheduledCanister): void {
+    const work = canister.workIfAny;
+    if (canister.state.kind === 'evicted' && work !== undefined && work.waiting > 0) this.wantsStill(canister);
   }
 
   #fallAsleep(canister: ScheduledCanister): void {

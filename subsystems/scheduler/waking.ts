@@ -8,6 +8,7 @@ import { type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import type { MemoryFigures } from '../execution/index.ts';
 import { LARGE_HEAP_BYTES } from '../ic/index.ts';
 import type { CanisterPort } from './canister-port.ts';
+import type { Falling } from './falling.ts';
 import type { Relief } from './relief.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
@@ -23,14 +24,18 @@ export class Waking {
   readonly #relief: Relief | undefined;
   readonly #port: CanisterPort;
   readonly #waking = new Set<ScheduledCanister>();
-  /**
-   * Bytes of heaps: canisters that wake have not taken theirs yet, and canisters that fall asleep have not given theirs
-   * back.
-   */
+  readonly #falling: Pick<Falling, 'bytes'>;
+  /** Bytes of heaps that canisters which wake have not taken yet. */
   #wakingBytes = 0;
-  fallingBytes = 0;
 
-  constructor(clock: Clock, port: CanisterPort, memory: MemoryFigures | undefined, relief: Relief | undefined) {
+  constructor(
+    clock: Clock,
+    port: CanisterPort,
+    memory: MemoryFigures | undefined,
+    relief: Relief | undefined,
+    falling: Pick<Falling, 'bytes'>,
+  ) {
+    this.#falling = falling;
     this.#clock = clock;
     this.#port = port;
     this.#memory = memory;
@@ -63,7 +68,7 @@ export class Waking {
     if (this.#memory === undefined || !this.isLarge(next)) return false;
     const { bytesUsed, bytesMax } = this.#memory;
     const heapBytes = this.heapBytesOf(next);
-    return bytesUsed - this.fallingBytes - freedBytes + this.#wakingBytes + heapBytes > bytesMax;
+    return bytesUsed - this.#falling.bytes - freedBytes + this.#wakingBytes + heapBytes > bytesMax;
   }
 
   /** Calls back when it is awake, or with the reason why it cannot be. */

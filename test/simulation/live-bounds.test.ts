@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { TickGate } from '../../subsystems/scheduler/tick-gate.ts';
+import { Falling } from '../../subsystems/scheduler/falling.ts';
 import { LivePlaces } from '../../subsystems/scheduler/live-places.ts';
 import { type Lane, LANES, WakingLine } from '../../subsystems/scheduler/waking-line.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
@@ -52,14 +53,18 @@ const PLANTED: Readonly<Record<string, readonly [from: number, plant: () => unkn
     1,
     () => mock.method(LivePlaces.prototype, 'isOversized', () => false),
   ],
+  'an actor that keeps a place while its executor drops it': [
+    600,
+    () => mock.method(Falling.prototype, 'has', () => false),
+  ],
   'a gate that never closes': [
-    40,
+    126,
     () => {
       mock.method(TickGate.prototype, 'close', () => undefined);
       mock.method(TickGate.prototype, 'ended', () => undefined);
     },
   ],
-  'a gate that does not open again': [44, () => mock.method(TickGate.prototype, 'ended', () => undefined)],
+  'a gate that does not open again': [130, () => mock.method(TickGate.prototype, 'ended', () => undefined)],
 };
 
 for (const [bug, [from, plant]] of Object.entries(PLANTED)) {

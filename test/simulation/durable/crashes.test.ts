@@ -30,10 +30,10 @@ const SEEDS_FOR_ALL_SIZES = 150;
  * changed simulation makes one of them useless, the seeds are tried from 1 on: that takes longer and shows the same.
  */
 const FOUND_BY: Partial<Record<Bug, number>> = {
-  'swapped-units': 4,
-  'overtaking-unit': 60,
+  'swapped-units': 1,
+  'overtaking-unit': 4,
   'modules-before-names': 63,
-  'key-after-effect': 15,
+  'key-after-effect': 18,
   'key-ignored': 18,
   'key-expires-early': 18,
   'left-ahead-stays': 77,
@@ -41,12 +41,12 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
 };
 /** Seeds that are tried first for mistakes in threads. */
 const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
-  'such a gate, and an engine that does not notice': 17,
+  'such a gate, and an engine that does not notice': 2,
   'sleeping actors of which not everything is kept': 53,
   'sleeping actors of which something old is kept': 3,
   'new memory of which a piece is lost': 66,
   'payloads of which a piece is lost': 24,
-  'new memory that counts before all of it is there': 67,
+  'new memory that counts before all of it is there': 77,
 };
 /** Seeds that store keys which the next life reads in slices; a quarter of all seeds do. */
 const SLOW_SEEDS = [2, 12];

@@ -28,6 +28,8 @@ export class DurableHost {
   /** Wakes under way; only if they are held. */
   readonly held: { readonly handle: number; readonly settle: PromiseWithResolvers<void> }[] = [];
   holdsWakes = false;
+  /** Canisters that their executors do not drop until the test settles it. */
+  readonly falling = new Map<number, PromiseWithResolvers<void>>();
   wakeProblem: Error | undefined;
   readonly bytes = new Map<number, number>();
   readonly heaps = new Map<number, number>();
@@ -55,7 +57,8 @@ export class DurableHost {
       },
       sleep: (handle) => {
         this.slept.push(handle);
-        return Promise.resolve().then(() => {
+        const fallen = this.falling.get(handle)?.promise ?? Promise.resolve();
+        return fallen.then(() => {
           this.execution.memory.bytesUsed -= this.heaps.get(handle) ?? this.bytes.get(handle) ?? 0;
         });
       },

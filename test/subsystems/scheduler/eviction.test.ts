@@ -75,6 +75,23 @@ test('where all are busy, the one that has been awake for longest gives way afte
   assert.equal(host.execution.started.length, 301);
 });
 
+test('one that its executor has not dropped yet takes no place: others are woken before it, and it comes afterwards', async () => {
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1, 2], { isAsleep: true });
+  const fallen = Promise.withResolvers<void>();
+  host.falling.set(1, fallen);
+  await use(host, 1);
+  await use(host, 0);
+  host.deliver(1);
+  await host.endTurn();
+  await use(host, 2);
+  await use(host, 0);
+  assert.deepEqual(host.woken, [1, 0, 2, 0]);
+  fallen.resolve();
+  await host.endTurn();
+  assert.deepEqual(host.woken, [1, 0, 2, 0, 1]);
+  assert.equal(host.execution.started.at(-1)?.handle, 1);
+});
+
 test('a composite query one of whose callbacks has trapped gets the rest of its answers while its caller keeps a place', async () => {
   const methods = new Map([...QUIET.methods, ['c', 'composite_query' as const]]);
   const module = { ...QUIET, methods, entries: new Map([...QUIET.entries, ['canister_composite_query c', 4]]) };
