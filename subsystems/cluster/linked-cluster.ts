@@ -1,7 +1,7 @@
 /** The servers of one service, linked: the store says who owns what, and connections are kept to whoever is asked. */
 import type { Socket } from 'node:net';
 import type { Clock, Logger } from '../../kernel/index.ts';
-import { idOfReference, shardOf } from '../ic/index.ts';
+import { idOfReference, isCanisterName, shardOf } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { OpenableCluster, Place, ServiceStore, ShardOwner } from './index.ts';
 import type { LinkKey } from './link/handshake.ts';
@@ -103,6 +103,8 @@ export class LinkedCluster implements OpenableCluster {
     const id = idOfReference(reference);
     // A name may look like an id; whoever asks has found no actor of its own with it.
     if (id !== undefined) return this.#placeOfId(id);
+    // Whatever else a client sends is no business of the store's.
+    if (!isCanisterName(reference)) return HERE;
     const found = this.#names.find(reference);
     return found instanceof Promise ? found.then((named) => this.#placeOfId(named)) : this.#placeOfId(found);
   }

@@ -152,7 +152,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#clients = new ClientAddresses(options.trustedProxies ?? []);
     this.#hop = this.#hopOver(needs);
     const takesPathTokens = options.takesPathTokens === true && agents.mode !== 'off';
-    this.#targets = new Targets(gateway, readiness, { ...options, takesPathTokens }, this.#addedSpecs);
+    const hosts = this.#hop?.hostsOf(gateway) ?? gateway;
+    this.#targets = new Targets(hosts, readiness, { ...options, takesPathTokens }, this.#addedSpecs);
     this.#refusedTokens = new RefusedTokens(this.#clients, log);
     const audited = { ...needs, needsToken: auth.needsToken, clients: this.#clients, responder: this.#responder };
     this.#audit = options.audit && new AuditLog(options.audit.file, audited);

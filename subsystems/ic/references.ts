@@ -1,10 +1,17 @@
-/** References that mean a canister by its id: the hex form of the id, or its principal. */
+/** References that mean a canister: its name, the hex form of its id, or its principal. */
 import { ServerError } from '../../kernel/index.ts';
 import { principalFromText } from './principal.ts';
 
+/** docs/running.md, "Names and ids". */
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 /** An id of ten bytes: 20 digits; with the checksum it is 23 letters in groups of five. */
 const HEX_ID = /^[0-9a-f]{20}$/;
 const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
+
+/** Returns true if a canister may have this name. */
+export function isCanisterName(text: string): boolean {
+  return NAME.test(text);
+}
 
 /**
  * Returns the id that a reference is the hex form or the principal of, exactly as they are written here; undefined: it

@@ -9,6 +9,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Clock, messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Cluster, Place } from '../../cluster/index.ts';
+import type { Gateway } from '../../gateway/index.ts';
 import type { RequestTally } from '../../metrics/index.ts';
 import { preferredType } from '../accept.ts';
 import type { ClientAddresses } from '../client-addresses.ts';
@@ -57,6 +58,11 @@ export class Hop {
   /** Notes a connection of another server, which has proven to be one. */
   link(socket: Socket): void {
     this.#links.add(socket);
+  }
+
+  /** Returns the names of websites' hosts: a label that is no actor's here may be that of another server's. */
+  hostsOf(gateway: Pick<Gateway, 'referenceOfHost'>): Pick<Gateway, 'referenceOfHost'> {
+    return { referenceOfHost: (label) => gateway.referenceOfHost(label) ?? label };
   }
 
   /** Returns true if the request's actor is another server's. */

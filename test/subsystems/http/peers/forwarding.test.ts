@@ -56,6 +56,13 @@ suite('requests for actors of other servers', () => {
     assert.ok(service.asked.length <= 2, `${service.asked.length} times`);
   });
 
+  test('a text that is no name is nobody’s, and the store is not asked for it', async (t) => {
+    const { service, a } = await startTwo(t);
+    for (const text of ['%00', 'a%00b', '9', '%20', 'x'.repeat(65), '%E2%98%83', "'%3B--", '..'])
+      assert.equal((await send(a.origin, 'POST', `/call/${text}/inc`)).status, 404, text);
+    assert.deepEqual(service.asked, []);
+  });
+
   test('an actor of a shard without an owner is 503 owner-missing, and nothing was executed', async (t) => {
     const { service, a, b } = await startTwo(t, 3);
     addCounter(b, service, 'far');
