@@ -22,9 +22,9 @@ export interface BootPlanOptions {
   readonly ambient: readonly Capability<unknown>[];
 }
 
-/** Returns what a plugin provides: all its faces, or only its main capability if the plugin is turned off. */
+/** Returns what a plugin provides, also if it is turned off. */
 function capabilitiesOf({ plugin, isEnabled }: PlannedPlugin): readonly Capability<unknown>[] {
-  const faces = isEnabled ? (plugin.alsoProvides ?? []) : [];
+  const faces = (plugin.alsoProvides ?? []).filter(({ turnedOff }) => isEnabled || turnedOff !== undefined);
   return [plugin.provides, ...faces.map(({ capability }) => capability)];
 }
 

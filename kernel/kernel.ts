@@ -206,12 +206,9 @@ class PluginKernel implements Kernel {
     });
     this.#live.push({ plugin, value, scope, isEnabled });
     this.#registry.publish(plugin.provides, value);
-    if (!isEnabled) return;
     for (const each of plugin.alsoProvides ?? []) {
-      this.#registry.publish(
-        each.capability,
-        attempt(plugin, 'could not be created', () => each.of(value)),
-      );
+      const make = isEnabled ? () => each.of(value) : each.turnedOff;
+      if (make !== undefined) this.#registry.publish(each.capability, attempt(plugin, 'could not be created', make));
     }
   }
 

@@ -44,11 +44,17 @@ export interface Face<T> {
   readonly capability: Capability<unknown>;
   /** Returns the part of the object that the capability promises. */
   of(made: T): unknown;
+  /** Returns what the capability promises if the plugin is turned off; without this the capability is absent then. */
+  readonly turnedOff?: () => unknown;
 }
 
 /** Shows a plugin's object through a narrow capability, for the few plugins that need more than the main capability. */
-export function face<F, T>(capability: Capability<F>, of: (made: T) => NoInfer<F>): Face<T> {
-  return Object.freeze({ capability, of });
+export function face<F, T>(
+  capability: Capability<F>,
+  of: (made: T) => NoInfer<F>,
+  turnedOff?: () => NoInfer<F>,
+): Face<T> {
+  return Object.freeze({ capability, of, ...(turnedOff && { turnedOff }) });
 }
 
 /**
@@ -68,7 +74,7 @@ export interface Plugin<P = unknown, T extends P = P, R extends Requirements = R
   /** The module that the plugin was loaded from, for messages; undefined: the plugin is part of the server. */
   readonly origin?: string;
   readonly provides: Capability<P>;
-  /** Further faces of the object that `create` makes. They are absent if the plugin is turned off. */
+  /** Further faces of the object that `create` makes. */
   readonly alsoProvides?: readonly Face<T>[];
   readonly requires: R;
   /**

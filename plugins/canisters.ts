@@ -3,6 +3,7 @@ import { CanisterService, type CanisterServiceOptions } from '../subsystems/cani
 import { ManifestCheck } from '../subsystems/canisters/check-manifest.ts';
 import { Canisters, ManifestActors } from '../subsystems/canisters/index.ts';
 import { PastActors } from '../subsystems/canisters/past/index.ts';
+import { ServiceStore } from '../subsystems/cluster/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Compatibility } from '../subsystems/compatibility/index.ts';
 import { Compiler } from '../subsystems/compiler/index.ts';
@@ -34,6 +35,7 @@ export const canistersPlugin = definePlugin({
     compatibility: Compatibility,
     rehearsal: Rehearsal,
     storage: Storage,
+    service: ServiceStore,
     clock: Clock,
     log: Logger,
   },

@@ -37,7 +37,11 @@ export const storagePlugin = definePlugin({
   provides: Storage,
   alsoProvides: [
     face(UnitSource, ({ units = new NoUnits() }: ArchivedStorage) => units),
-    face(ServiceStore, ({ service = new NoService() }: ArchivedStorage) => service),
+    face(
+      ServiceStore,
+      ({ service = new NoService() }: ArchivedStorage) => service,
+      () => new NoService(),
+    ),
   ],
   requires: { log: Logger },
   create: (

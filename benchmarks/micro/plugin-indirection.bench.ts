@@ -34,6 +34,7 @@ import { createMetering } from '../../subsystems/metering/create-metering.ts';
 import { NoRehearsal } from '../../subsystems/rehearsal/no-rehearsal.ts';
 import { NoOutcalls } from '../../subsystems/outcalls/no-outcalls.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
+import { NoService } from '../../subsystems/storage/no-service.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { wat } from '../../test/support/wat.ts';
 import { type Figure, report } from '../figures.ts';
@@ -102,6 +103,7 @@ async function byHand(): Promise<Wired> {
       codec,
       compiler,
       storage,
+      service: new NoService(),
       clock,
       log,
       manifest: { read: unused },

@@ -247,7 +247,8 @@ export const SQL = {
   dropName: {
     name: 'svc_drop_name',
     text: `${OWN}, dropped AS (
-        DELETE FROM svc_names USING own WHERE svc_names.namespace = $3 AND name = $4 AND id = $5)
+        DELETE FROM svc_names USING own WHERE svc_names.namespace = $3 AND name = $4 AND id = $5
+          AND is_taken)
       SELECT 1 FROM own`,
   },
   findName: { name: 'svc_find_name', text: 'SELECT id FROM svc_names WHERE namespace = $1 AND name = $2' },

@@ -66,6 +66,11 @@ export class CanisterDirectory {
     for (const record of this.#byHandle) if (record?.damage === undefined && record !== undefined) yield record.name;
   }
 
+  /** Yields canisters that have a name besides their id, whatever their state is, in no order. */
+  *named(): Iterable<CanisterRecord> {
+    for (const record of this.#byHandle) if (record?.isNamed === true) yield record;
+  }
+
   /** Returns a canister by name, hex id or textual principal, whatever its state is; a name wins. */
   findByName(reference: string): CanisterRecord | undefined {
     const named = this.#byName.find(reference);

@@ -8,6 +8,7 @@ import { recordOf, type CanisterRecord } from './canister-record.ts';
 import type { Clock, Logger } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import { CanisterIds, type MessageTrace, type Outcome } from '../ic/index.ts';
+import type { ServiceStore } from '../cluster/index.ts';
 import type { Compatibility } from '../compatibility/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
@@ -56,6 +57,7 @@ import { OperatedCanisters } from './operator-requests.ts';
 import { PreparedModules } from './prepared-modules.ts';
 import { RehearsedUpgrades } from './rehearsed-upgrades.ts';
 import type { ReplayBudget } from './replay-budget.ts';
+import { ServiceNames } from './service-names.ts';
 import { SharedBudget } from './shared-budget.ts';
 import { SharedControllers } from './shared-values.ts';
 import { StartedActors } from './started-actors.ts';
@@ -74,6 +76,7 @@ interface CanisterServiceDependencies {
   readonly compatibility: Compatibility;
   readonly rehearsal: Rehearsal;
   readonly storage: Storage;
+  readonly service: ServiceStore;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -139,7 +142,9 @@ export class CanisterService implements Canisters {
     this.#prepared = new PreparedModules(execution, dependencies.log);
     const turns = new ChangeTurns();
     const maker = new CanisterMaker({ ...dependencies, directory });
-    const parts = { ...dependencies, store, directory, histories, traces, interfaces: this.#interfaces, turns, maker };
+    const names = new ServiceNames({ ...dependencies, ids, store, directory });
+    const known = { ...dependencies, store, directory, names, turns, maker };
+    const parts = { ...known, histories, traces, interfaces: this.#interfaces };
     this.#accounting = new Accounting(parts);
     this.#messages = new ClientMessages({ ...dependencies, traces, accounting: this.#accounting });
     this.#loader = new StoredCanisterLoader(parts);

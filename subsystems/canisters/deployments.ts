@@ -26,6 +26,7 @@ import {
   type UpgradeReport,
 } from './index.ts';
 import { newCandid } from './manifest-files.ts';
+import type { ServiceNames } from './service-names.ts';
 import type { RehearsedUpgrades } from './rehearsed-upgrades.ts';
 import { upgrade } from './upgrade.ts';
 
@@ -37,12 +38,16 @@ interface DeploymentsNeeds extends CodeChangesDependencies {
   readonly execution: Execution;
   readonly directory: CanisterDirectory;
   readonly maker: CanisterMaker;
+  readonly names: ServiceNames;
   readonly store: Pick<CanisterStore, 'removed' | 'settled'>;
   readonly interfaces: CandidInterfaces;
   readonly compatibility: Compatibility;
   readonly turns: ChangeTurns;
   readonly rehearsals: RehearsedUpgrades;
 }
+
+/** Makes a canister with that id; undefined: the next one of this host. */
+type Making = (id: Uint8Array | undefined) => Promise<CanisterRecord>;
 
 export class Deployments {
   readonly #needs: DeploymentsNeeds;
@@ -100,11 +105,11 @@ export class Deployments {
     // A manifest may be for several servers; whoever asks for cycles by hand is refused.
     if (options.cycles !== undefined && !metering.policy.isEnabled)
       log.announce(`WARNING ${name} gets no cycles: metering is off (--cycles 0 or --no-metering)`);
-    return await this.#taking(name, async () => {
+    return await this.#taking(name, options.id, async (id) => {
       const { code, argument } = await this.prepared(name, moduleBytes, options, given);
       const record = this.#needs.maker.make({
         name,
-        id: options.id,
+        id,
         balance: options.cycles,
         controllers: [options.caller, ...(options.controllers ?? [])],
         environment: options.env ?? new Map(),
@@ -128,8 +133,8 @@ export class Deployments {
     caller: Uint8Array,
     fill: (record: CanisterRecord) => Promise<void>,
   ): Promise<CanisterRecord> {
-    return await this.#taking(name, async () => {
-      const record = this.#needs.maker.make({ ...spec, name, isInstalled: true });
+    return await this.#taking(name, spec.id, async (id) => {
+      const record = this.#needs.maker.make({ ...spec, name, id, isInstalled: true });
       await this.#filled(record, () => fill(record));
       this.#noteDeployment(record, 'install', caller);
       return record;
@@ -149,8 +154,11 @@ export class Deployments {
     this.#needs.directory.accept(record.name);
   }
 
-  /** Makes an actor of that name. Throws ServerError `actor-name-bad`, `actor-exists`. */
-  async #taking(name: string, make: () => Promise<CanisterRecord>): Promise<CanisterRecord> {
+  /**
+   * Makes an actor of that name. `reserved`: an id that nobody else has for that name. Throws ServerError
+   * `actor-name-bad`, `actor-exists`.
+   */
+  async #taking(name: string, reserved: Uint8Array | undefined, make: Making): Promise<CanisterRecord> {
     if (!NAME.test(name)) {
       throw new ServerError(
         'invalid',
@@ -163,9 +171,23 @@ export class Deployments {
     }
     this.#installing.add(name);
     try {
-      return await make();
+      return await (this.#needs.names.isShared ? this.#takingOfAll(name, reserved, make) : make(reserved));
     } finally {
       this.#installing.delete(name);
+    }
+  }
+
+  /** The same where other servers have names, too. */
+  async #takingOfAll(name: string, reserved: Uint8Array | undefined, make: Making): Promise<CanisterRecord> {
+    const { names } = this.#needs;
+    const id = reserved ?? (await names.take(name));
+    try {
+      const record = await make(id);
+      if (reserved !== undefined) names.entered(record);
+      return record;
+    } catch (error) {
+      if (reserved === undefined) await names.drop(name, id);
+      throw error;
     }
   }
 
@@ -250,6 +272,7 @@ export class Deployments {
       });
     }
     await this.#needs.store.settled();
+    await this.#needs.names.settled();
   }
 
   /** Ends the canister with its calls: one unit has all of that, or nothing. */
@@ -310,6 +333,7 @@ export class Deployments {
     record.removed();
     this.#needs.store.removed(record);
     this.#needs.directory.leave(record);
+    this.#needs.names.left(record);
     this.#needs.histories.forget(record.handle);
     record.outputIfAny?.end();
     this.management.forget(record);

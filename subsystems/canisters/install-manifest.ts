@@ -9,6 +9,7 @@ import { hashOf, ManifestFiles } from './manifest-files.ts';
 import type { ManifestAssets } from './manifest-assets.ts';
 import { followControllers, controlOf } from './manifest-controllers.ts';
 import { followManifest } from './open-methods.ts';
+import type { ServiceNames } from './service-names.ts';
 import type { RehearsedUpgrades } from './rehearsed-upgrades.ts';
 import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
@@ -19,6 +20,7 @@ const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
  * threads at most.
  */
 const EXPECTED = 2;
+type Ids = ReadonlyMap<string, Uint8Array>;
 
 export interface InstallManifestDependencies {
   readonly canisters: {
@@ -31,6 +33,7 @@ export interface InstallManifestDependencies {
     changeSettings(record: CanisterRecord, settings: string): Promise<unknown>;
   };
   readonly ids: CanisterIds;
+  readonly names: Pick<ServiceNames, 'isShared' | 'reserve' | 'shardElsewhere'>;
   readonly manifest: Manifest;
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   readonly execution: Pick<ModuleStore, 'prepare' | 'expect'>;
@@ -55,23 +58,23 @@ export interface InstalledManifest {
 }
 
 /**
- * Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read
- * fails the start.
+ * Installs every actor of the manifest; where a service has several shards, those of this server's. What fails is
+ * announced and given to `reject`; a manifest that cannot be read fails the start.
  */
 export async function installManifest(
   dependencies: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
 ): Promise<InstalledManifest> {
-  const { canisters, ids, compiler, execution, log, assets, signal, share } = dependencies;
-  const actors = await readActors(dependencies, progress);
-  const principals = publicIds(actors, { canisters, ids });
+  const { canisters, compiler, execution, log, assets, signal, share } = dependencies;
+  const { all, actors, principals } = await placedHere(dependencies, await readActors(dependencies, progress));
   await share(new Map([...principals].map(([name, principal]) => [PUBLIC_ID + name, principal])));
   // No more than this is kept for as long as the host serves: there may be very many actors.
   const sources = actors.map(sourceOf);
+  const imported = actors === all ? sources : all.map(sourceOf);
   const principalOf = (name: string): string | undefined => principals.get(name);
   const modulesNow = (): ManifestModules =>
-    new ManifestModules({ compiler, execution, log, actors: sources, principalOf });
+    new ManifestModules({ compiler, execution, log, actors: imported, principalOf });
   const modules = modulesNow();
   const readFiles = (name: string): Promise<ActorFiles> => assets.read(name, modulesNow());
   const there: ManifestSource[] = [];
@@ -142,17 +145,39 @@ async function takeFacts(
   await followControllers({ canisters, log }, known, actor);
 }
 
-type ReadingDependencies = Pick<InstallManifestDependencies, 'manifest' | 'canisters' | 'execution' | 'rehearsals'>;
+interface PlacedActors {
+  readonly all: readonly ManifestActor[];
+  /** Actors that this server has, or is to install. */
+  readonly actors: readonly ManifestActor[];
+  /** The principals of all by their names. */
+  readonly principals: ReadonlyMap<string, string>;
+}
 
-/** Reads the manifest, and starts the threads of actors that are to come: the first is compiled meanwhile. */
+/**
+ * Tells which of the manifest's actors belong here; starts the threads of those that are to come: the first one is
+ * compiled meanwhile.
+ */
+async function placedHere(
+  { canisters, ids, names, execution }: InstallManifestDependencies,
+  all: readonly ManifestActor[],
+): Promise<PlacedActors> {
+  const reserved = names.isShared ? await names.reserve(all.map(({ name }) => name)) : undefined;
+  const isThere = ({ name }: ManifestActor): boolean => canisters.named(name) !== undefined;
+  const isElsewhere = (id: Uint8Array | undefined): boolean =>
+    id !== undefined && names.shardElsewhere(id) !== undefined;
+  const isHere = (actor: ManifestActor): boolean => isThere(actor) || !isElsewhere(reserved?.get(actor.name));
+  const actors = reserved === undefined ? all : all.filter(isHere);
+  const missing = actors.filter((actor) => !isThere(actor)).length;
+  if (missing > 0) execution.expect(missing);
+  return { all, actors, principals: publicIds(all, { canisters, ids, reserved }) };
+}
+
 async function readActors(
-  { manifest, canisters, execution, rehearsals }: ReadingDependencies,
+  { manifest, rehearsals }: Pick<InstallManifestDependencies, 'manifest' | 'rehearsals'>,
   progress: (note: string) => void,
 ): Promise<readonly ManifestActor[]> {
   progress('reading the manifest');
   const actors = await manifest.read();
-  const missing = actors.filter(({ name }) => canisters.named(name) === undefined).length;
-  if (missing > 0) execution.expect(missing);
   for (const { name, rehearse } of actors) rehearsals.ask(name, rehearse);
   return actors;
 }
@@ -160,14 +185,17 @@ async function readActors(
 interface PrincipalNeeds {
   readonly canisters: Pick<InstallManifestDependencies['canisters'], 'named'>;
   readonly ids: CanisterIds;
+  /** Ids that the service has given to all of them; undefined: this host gives them. */
+  readonly reserved?: Ids | undefined;
 }
 
 /** Gives all principals first, in the manifest's order: an actor may name one that comes after it. */
 export function publicIds(
   actors: readonly ManifestActor[],
-  { canisters, ids }: PrincipalNeeds,
+  { canisters, ids, reserved }: PrincipalNeeds,
 ): ReadonlyMap<string, string> {
-  return new Map(actors.map(({ name }) => [name, principalToText(canisters.named(name)?.id ?? ids.next())]));
+  const idOf = (name: string): Uint8Array => canisters.named(name)?.id ?? reserved?.get(name) ?? ids.next();
+  return new Map(actors.map(({ name }) => [name, principalToText(idOf(name))]));
 }
 
 /** Returns what the manifest says of an actor now. Rejects with ServerError `actor-missing`. */

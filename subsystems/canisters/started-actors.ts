@@ -16,6 +16,7 @@ import type { ManifestActors } from './index.ts';
 import { type InstallManifestDependencies, type InstalledManifest, installManifest } from './install-manifest.ts';
 import { ManifestAssets } from './manifest-assets.ts';
 import type { OperatedCanisters } from './operator-requests.ts';
+import type { ServiceNames } from './service-names.ts';
 import { type Recovery, recoverCanisters, type RecoveryDependencies } from './recover-canisters.ts';
 
 type Shared = Omit<RecoveryDependencies, 'management' | 'signal'> &
@@ -24,6 +25,7 @@ type Shared = Omit<RecoveryDependencies, 'management' | 'signal'> &
 interface StartedActorsNeeds extends Shared {
   readonly deployments: Deployments;
   readonly store: CanisterStore;
+  readonly names: ServiceNames;
   readonly messages: ClientMessages;
   readonly folders: AssetFolders;
   readonly operator: Pick<OperatedCanisters, 'changeSettings'>;
@@ -78,11 +80,16 @@ export class StartedActors implements ManifestActors, ManifestCheck {
    */
   async install(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
-    const { deployments, directory, store, execution, operator } = this.#needs;
+    const { deployments, directory, store, names, execution, operator } = this.#needs;
     const { management } = deployments;
+    names.start();
     this.#recovery = store.isDurable
       ? await recoverCanisters({ ...this.#needs, management, signal }, progress)
       : undefined;
+    if (names.isShared) {
+      progress('comparing names with those of the service');
+      await names.compare();
+    }
     this.#manifest = await installManifest(
       {
         ...this.#needs,
@@ -106,6 +113,7 @@ export class StartedActors implements ManifestActors, ManifestCheck {
       (name, reason) => directory.reject(name, reason),
     );
     await store.settled();
+    await names.settled();
   }
 
   /**

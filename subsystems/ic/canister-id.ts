@@ -9,15 +9,24 @@ const ID_BYTES = 10;
 /** Bits of the number that name the shard begin here; there are eight of them. */
 const SHARD_AT = 40n;
 const SHARDS = 256n;
+/** From here on a shard's numbers are those that all servers of the service know before the canister is there. */
+export const RESERVED_NUMBERS: bigint = 1n << 39n;
 
 /** Gives out ids, each one only once. */
 export class CanisterIds {
   #next = 0n;
+  /** Undefined: this host is a service by itself, and any id may be its own. */
+  #shard: number | undefined;
   readonly #taken = new Set<string>();
+
+  /** From now on all ids are those of a shard. */
+  inShard(shard: number): void {
+    this.#shard = shard;
+  }
 
   next(): Uint8Array {
     for (;;) {
-      const id = canisterId(this.#next++);
+      const id = idInShard(this.#shard ?? 0, this.#next++);
       if (this.#taken.delete(hexOf(id))) continue;
       return id;
     }
@@ -56,7 +65,16 @@ export class CanisterIds {
       );
     }
     const hex = hexOf(id);
-    const wasGiven = number >= FIRST_NUMBER && number < FIRST_NUMBER + this.#next;
+    const isOther = this.#shard !== undefined && shardOf(id) !== this.#shard;
+    const first = FIRST_NUMBER + (BigInt(this.#shard ?? 0) << SHARD_AT);
+    if (isOther || (this.#shard !== undefined && number >= first + RESERVED_NUMBERS)) {
+      throw new ServerError(
+        'invalid',
+        'id-unfit',
+        `the id ${hex} cannot be given out by this server: it has shard ${this.#shard} of a service, whose ids start with ${hexOf(idInShard(this.#shard ?? 0, 0n)).slice(0, 6)}`,
+      );
+    }
+    const wasGiven = number >= first && number < first + this.#next;
     if (wasGiven || this.#taken.has(hex)) {
       throw new ServerError('invalid', 'id-taken', `the id ${hex} has been given to a canister already`);
     }
@@ -64,10 +82,10 @@ export class CanisterIds {
   }
 }
 
-/** Returns the id of the `index`-th canister of this host, counted from 0. */
-function canisterId(index: bigint): Uint8Array {
+/** Returns the id of the canister of a shard that has this number there, counted from 0. */
+export function idInShard(shard: number, number: bigint): Uint8Array {
   const id = new Uint8Array(ID_BYTES);
-  new DataView(id.buffer).setBigUint64(0, FIRST_NUMBER + index);
+  new DataView(id.buffer).setBigUint64(0, FIRST_NUMBER + (BigInt(shard) << SHARD_AT) + number);
   id[8] = 1;
   id[9] = 1;
   return id;

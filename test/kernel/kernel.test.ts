@@ -381,6 +381,31 @@ test('the promise is all that others get of what was made; a narrow capability s
   assert.equal(typeof rejected, 'function');
 });
 
+test('a further face of a plugin that was turned off is there if it says what it is then', async (t) => {
+  const door = definePlugin({
+    name: 'door',
+    provides: Door,
+    alsoProvides: [
+      face(
+        Greeter,
+        () => ({ greet: () => 'come in' }),
+        () => ({ greet: () => 'nobody is here' }),
+      ),
+    ],
+    requires: {},
+    create: () => ({ open: () => 'open' }),
+    disabled: () => ({ open: () => 'there is no door' }),
+  });
+  for (const [disabled, greeting] of [
+    [[], 'come in'],
+    [['door'], 'nobody is here'],
+  ] as const) {
+    const kernel = await startKernel(t, [door], { disabled: new Set(disabled) });
+    assert.equal(kernel.get(Greeter).greet(), greeting);
+    await kernel.stop();
+  }
+});
+
 test('private parts of a plugin are disposed of after it has stopped', async (t) => {
   const diary: string[] = [];
   const kernel = await startKernel(t, [

@@ -15,6 +15,7 @@ import type { Manifest } from '../../../subsystems/manifest/index.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { KEY_BOUNDS } from '../../../subsystems/scheduler/idempotency/key-bounds.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import { NoService } from '../../../subsystems/storage/no-service.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import type { FakeClock } from '../../support/fake-clock.ts';
 import type { Seeded } from '../../support/seeded.ts';
@@ -120,6 +121,7 @@ export class Life {
         compatibility,
         rehearsal: new NoRehearsal(),
         storage,
+        service: new NoService(),
         clock,
         log,
       },

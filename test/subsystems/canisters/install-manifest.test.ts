@@ -53,6 +53,7 @@ function scene(names: readonly string[], placing: Promise<void> = Promise.resolv
       },
       rehearsals: { ask: () => undefined },
       ids: new CanisterIds(),
+      names: { isShared: false, reserve: unused, shardElsewhere: unused },
       manifest: { read: async () => actors },
       compiler: {
         compile: async (path) => ({ ...(await compiling.promise), wasm: Buffer.from(path) }),
