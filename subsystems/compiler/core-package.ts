@@ -22,6 +22,7 @@ export interface CorePackage {
   readonly version: string;
   /** Module paths without `.mo` (`Map`, `pure/List`). */
   readonly modules: readonly string[];
+  textOf(this: void, module: string): string | undefined;
   /** The files that these modules need, themselves included, by path in the compiler's file system. */
   filesFor(modules: Iterable<string>): ReadonlyMap<string, string>;
 }
@@ -32,6 +33,7 @@ export async function readCorePackage(): Promise<CorePackage> {
   return {
     version: releaseOf(bundle).replace(/^v/u, ''),
     modules: [...texts.keys()],
+    textOf: (module) => texts.get(module),
     filesFor(modules) {
       const files = new Map<string, string>();
       const queue = [...modules];

@@ -3,7 +3,7 @@ import type { SourceClosure } from './closure.ts';
 import type { SourceReader } from './source-reader.ts';
 
 export type { NamedImport, SourceClosure, UnusableImport } from './closure.ts';
-export { decodeSource, motokoFilesIn, readBounded, type SourceReader } from './source-reader.ts';
+export { decodeSource, motokoFilesIn, readBounded, type SourceReader, treeIn } from './source-reader.ts';
 
 export interface CompiledActor {
   readonly wasm: Uint8Array;

@@ -9,6 +9,7 @@ import { type ImportParser, scannedImports } from './import-parser.ts';
 import type { ImportReference } from './import-scanner.ts';
 import { isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
 import { type CompilerArgs, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
+import { lockProblem } from './mops/mops-lock.ts';
 import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import type { OwnedFile } from './mops/unhashed-files.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
@@ -36,6 +37,7 @@ export class SourceGraph {
   readonly #builtIn: ReadonlyMap<string, string>;
   /** Looked for when a package is imported: what is wrong there does not matter to a program without one. */
   #packages: Promise<MopsPackages> | undefined;
+  #coreProblem: Promise<string | undefined> | undefined;
   readonly #files: SourceFiles;
   /** Modules that serve without an import, and migrations, as a file that imports all of them. */
   implicit: SourceNode | undefined;
@@ -112,6 +114,8 @@ export class SourceGraph {
     const packages = await this.#openPackages();
     const found = packages.has(name) ? await packages.find(name) : undefined;
     if (found === undefined ? name === 'core' : 'missing' in found && (await isBundled(found))) {
+      const other = found && (await this.#otherCore(packages));
+      if (other !== undefined) return [other];
       const { modules } = await readCorePackage();
       return modules.map((module) => ({ kind: 'core', module, through: name }));
     }
@@ -169,12 +173,22 @@ export class SourceGraph {
     const found = await packages.find(target.package);
     if ('missing' in found) {
       if (target.path === '' || !(await isBundled(found))) return withoutPackage(await withHint(found));
+      const other = await this.#otherCore(packages);
+      if (other !== undefined) return other;
       return { kind: 'core', module: posix.normalize(target.path), through: target.package };
     }
     const base = posix.join(found.base, target.path);
     if (!isInside(base, found.base)) return { kind: 'unresolved', message: () => `${url} leaves its package` };
     const candidates = target.path === '' ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
     return this.#firstOf(candidates, { node, reference }, found, found);
+  }
+
+  /** Returns why the library that comes with the compiler may not serve for the package `core` of the project. */
+  #otherCore(packages: MopsPackages): Promise<Resolution | undefined> {
+    this.#coreProblem ??= coreProblem(packages.hashes);
+    return this.#coreProblem.then((problem) =>
+      problem === undefined ? undefined : { kind: 'unresolved', message: () => problem },
+    );
   }
 
   #resolveRelative(node: SourceNode, reference: ImportReference): Promise<Resolution> {
@@ -262,6 +276,18 @@ export class SourceGraph {
 /** Tells whether a package that is not there is the library that comes with the compiler, in the very version. */
 async function isBundled({ id }: MissingPackage): Promise<boolean> {
   return id?.startsWith('core@') === true && id === `core@${(await readCorePackage()).version}`;
+}
+
+/** Compares all of that library with what a lock that is believed says of it, however little is imported. */
+async function coreProblem(hashes: ReadonlyMap<string, string>): Promise<string | undefined> {
+  if (hashes.size === 0) return undefined;
+  const { version, modules, textOf } = await readCorePackage();
+  for (const module of modules) {
+    const name = `core@${version}/src/${module}.mo`;
+    const problem = lockProblem(textOf(module) ?? '', hashes.get(name));
+    if (problem !== undefined) return `${name}, which comes with the compiler, ${problem}`;
+  }
+  return undefined;
 }
 
 /** Another version of that library is at hand. */

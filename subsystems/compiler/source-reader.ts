@@ -15,6 +15,11 @@ export interface SourceReader {
    * names begin with a dot.
    */
   list(folder: string): Promise<readonly string[]>;
+  /**
+   * Returns the bytes of all files in a folder and below it by their paths from there, without links. Rejects with
+   * ServerError `source-too-large` or `source-unreadable`.
+   */
+  readTree(folder: string): Promise<ReadonlyMap<string, Uint8Array>>;
 }
 
 /** The largest hand-written Motoko files have some 200 KB; generated ones a few MB. */
@@ -24,6 +29,8 @@ export const SOURCE_BYTES_MAX = 8 * 1024 * 1024;
 const FOLDERS_MAX = 2000;
 /** Twice what a program may have. */
 const LISTED_MAX = 10_000;
+/** As much as a program may have. */
+const TREE_BYTES_MAX = 32 * 1024 * 1024;
 
 /** Returns what a reader gives; if the reader refuses a path, the error also says who named that path. */
 export async function namingWho<T>(reading: Promise<T>, who: () => string): Promise<T> {
@@ -42,6 +49,7 @@ export const diskSources: SourceReader = {
   },
   readBytes: (path) => readBounded(path),
   list: (folder) => motokoFilesIn(folder),
+  readTree: (folder) => treeIn(folder, (path) => readBounded(path)),
   async isFolder(path) {
     try {
       return (await stat(path)).isDirectory();
@@ -85,6 +93,11 @@ export class NotedSources implements SourceReader {
   list(folder: string): Promise<readonly string[]> {
     return this.#reader.list(folder);
   }
+
+  /** Nothing depends on what a tree has beside the files that are read. */
+  readTree(folder: string): Promise<ReadonlyMap<string, Uint8Array>> {
+    return this.#reader.readTree(folder);
+  }
 }
 
 /** Files by absolute path, for tests and benchmarks. */
@@ -102,6 +115,10 @@ export function memorySources(files: ReadonlyMap<string, string | Uint8Array>): 
     isFolder: async (path) => [...files.keys()].some((file) => file.startsWith(`${path}/`)),
     list: async (folder) =>
       [...files.keys()].filter((file) => file.startsWith(`${folder}/`) && file.endsWith('.mo')).toSorted(),
+    readTree: async (folder) => {
+      const inside = [...files.keys()].filter((file) => file.startsWith(`${folder}/`));
+      return new Map(inside.map((file) => [posix.relative(folder, file), bytesOf(file) ?? new Uint8Array()]));
+    },
   };
 }
 
@@ -109,7 +126,44 @@ export function memorySources(files: ReadonlyMap<string, string | Uint8Array>): 
  * Returns the Motoko files in a folder, as a reader lists them. Rejects with ServerError `source-too-large`, or
  * `source-unreadable`.
  */
-export async function motokoFilesIn(folder: string): Promise<readonly string[]> {
+export function motokoFilesIn(folder: string): Promise<readonly string[]> {
+  return filesIn(folder, {
+    takes: (name) => name.endsWith('.mo'),
+    enters: (name) => !/^\.|^node_modules$/u.test(name),
+    advice: 'a package that is used without imports has to be smaller',
+  });
+}
+
+/** Reads a whole folder, as a reader does; rejects as that does. */
+export async function treeIn(
+  folder: string,
+  readOne: (path: string) => Promise<Uint8Array | undefined>,
+): Promise<ReadonlyMap<string, Uint8Array>> {
+  const advice = 'it cannot be compared with mops.lock';
+  const files = new Map<string, Uint8Array>();
+  let bytes = 0;
+  for (const path of await filesIn(folder, { takes: () => true, enters: () => true, advice })) {
+    const content = await readOne(path);
+    bytes += content?.length ?? 0;
+    if (bytes > TREE_BYTES_MAX)
+      throw new ServerError(
+        'invalid',
+        'source-too-large',
+        `${folder} has more than ${TREE_BYTES_MAX} bytes; ${advice}`,
+      );
+    if (content !== undefined) files.set(posix.relative(folder, path), content);
+  }
+  return files;
+}
+
+interface Listing {
+  readonly takes: (name: string) => boolean;
+  readonly enters: (name: string) => boolean;
+  /** Ends the message about too many. */
+  readonly advice: string;
+}
+
+async function filesIn(folder: string, { takes, enters, advice }: Listing): Promise<readonly string[]> {
   const found: string[] = [];
   const folders = [folder];
   // The list grows meanwhile.
@@ -119,14 +173,14 @@ export async function motokoFilesIn(folder: string): Promise<readonly string[]> 
     });
     for (const entry of entries) {
       const path = posix.join(each, entry.name);
-      if (entry.isDirectory() && !/^\.|^node_modules$/u.test(entry.name)) folders.push(path);
-      else if (entry.isFile() && entry.name.endsWith('.mo')) found.push(path);
+      if (entry.isDirectory() && enters(entry.name)) folders.push(path);
+      else if (entry.isFile() && takes(entry.name)) found.push(path);
     }
     if (folders.length > FOLDERS_MAX || found.length > LISTED_MAX)
       throw new ServerError(
         'invalid',
         'source-too-large',
-        `${folder} has more than ${FOLDERS_MAX} folders or ${LISTED_MAX} files; a package that is used without imports has to be smaller`,
+        `${folder} has more than ${FOLDERS_MAX} folders or ${LISTED_MAX} files; ${advice}`,
       );
   }
   return found.toSorted();

@@ -12,7 +12,7 @@ import { readlink, realpath, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
-import { decodeSource, motokoFilesIn, readBounded, type SourceReader } from '../compiler/index.ts';
+import { decodeSource, motokoFilesIn, readBounded, type SourceReader, treeIn } from '../compiler/index.ts';
 
 const ATTEMPTS_MAX = 3;
 /** Node has four threads for file operations. */
@@ -98,6 +98,15 @@ export class ConfinedSources implements SourceReader {
     const files = await motokoFilesIn(folder);
     this.#listed.set(folder, files.join('\n'));
     return files;
+  }
+
+  /** A file that is added to the tree later is not noticed: what is imported is looked for by its path. */
+  async readTree(folder: string): Promise<ReadonlyMap<string, Uint8Array>> {
+    if (!(await this.isFolder(folder))) return new Map();
+    return treeIn(folder, async (path) => {
+      if (!this.#seen.has(path)) this.#seen.set(path, await identityAt(path));
+      return readBounded(path);
+    });
   }
 
   /** Hook for tests, which change the file or the folder here. */

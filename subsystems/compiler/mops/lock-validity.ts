@@ -5,10 +5,10 @@
  * what they would get.
  */
 import { posix } from 'node:path';
-import { type Manifests, ownDependencies, rootHash } from './manifests.ts';
+import { isHigher } from './dependency-order.ts';
+import { type Declared, type Manifests, ownDependencies, rootHash } from './manifests.ts';
 import type { MopsLock } from './mops-lock.ts';
 import { type Dependency, type MopsManifest, packageId } from './mops-toml.ts';
-import { compareVersions } from './mops-version.ts';
 
 interface Question {
   readonly lock: MopsLock;
@@ -89,12 +89,12 @@ function otherHashes({ lock }: Question): string | undefined {
 function otherCommits({ lock }: Question): string | undefined {
   for (const { name, source } of lock.deps.values()) {
     if (source.kind !== 'github') continue;
-    const locked = lock.commits.get(name);
+    const locked = lock.trees.get(name)?.commit;
     if (locked === undefined) return `it has no commit of ${name}`;
     if (source.commit !== '' && source.commit !== locked)
       return `it has the commit ${locked.slice(0, 40)} of ${name}, which is pinned to ${source.commit.slice(0, 40)}`;
   }
-  const unused = [...lock.commits.keys()].find((name) => lock.deps.get(name)?.source.kind !== 'github');
+  const unused = [...lock.trees.keys()].find((name) => lock.deps.get(name)?.source.kind !== 'github');
   return unused && `it has a commit of ${unused.slice(0, 200)}, which is not among its packages from GitHub`;
 }
 
@@ -108,25 +108,44 @@ function openGraph({ lock }: Question): string | undefined {
   return undefined;
 }
 
+/** Looks for what local packages name, since their manifests can be read. */
 async function openLocals({ lock, manifest, manifests }: Question): Promise<string | undefined> {
+  const keyOf = (declared: Declared): string =>
+    declared.dependency.source.kind === 'local' ? manifests.folderOf(declared) : declared.dependency.value;
+  const locked = [...lock.deps.values()].map((dependency) => ({ dependency, from: manifests.root }));
+  const keys = new Map(locked.map((declared) => [declared.dependency.name, keyOf(declared)]));
+  const folders = new Set(keys.values());
   const own = new Set(ownDependencies(manifest).map(({ name }) => name));
-  for (const dependency of lock.deps.values()) {
-    if (dependency.source.kind !== 'local') continue;
-    const local = await manifests.of({ dependency, from: manifests.root });
-    for (const wanted of local?.dependencies ?? []) {
-      const locked = lock.deps.get(wanted.name);
-      if (locked !== undefined && (own.has(wanted.name) || !isHigher(wanted, locked))) continue;
-      const what = locked === undefined ? 'none' : written(locked);
-      return `the local package ${dependency.name} has ${written(wanted)}, and it has ${what}`;
+  const named = new Set(namedInGraph(lock));
+  const others: { readonly name: string; readonly reason: string }[] = [];
+  for (const local of await manifests.locals(manifest)) {
+    const read = local.manifest === 'unreadable' ? await manifests.of(local.declared) : local.manifest;
+    for (const wanted of read?.dependencies ?? []) {
+      const { name } = wanted;
+      const key = keyOf({ dependency: wanted, from: local.folder });
+      named.add(`${name} ${key}`);
+      const found = lock.deps.get(name);
+      const reason = `the local package ${local.declared.dependency.name} has ${written(wanted)}, and it has ${found ? written(found) : 'none'}`;
+      // A folder whose place another one has taken may name what is missing.
+      if (found === undefined && folders.has(local.folder)) return reason;
+      if (found === undefined || own.has(name) || keys.get(name) === key) continue;
+      if (isHigher(wanted, found)) return reason;
+      others.push({ name, reason });
     }
   }
-  return undefined;
+  if (!isGraphWhole(lock)) return undefined;
+  const stranger = others.find(({ name }) => !named.has(`${name} ${keys.get(name)}`));
+  return stranger && `${stranger.reason}, which nobody names`;
 }
 
-/** Whatever else there is: a version of the registry goes before lower ones, and before what has none. */
-function isHigher({ source: wanted }: Dependency, { source: locked }: Dependency): boolean {
-  if (wanted.kind !== 'registry') return false;
-  return compareVersions(wanted.version, locked.kind === 'registry' ? locked.version : '0.0.0') > 0;
+/** Tells whether it says of each package of the registry what that depends on. */
+export function isGraphWhole({ deps, graph }: MopsLock): boolean {
+  return [...deps.values()].every((dependency) => graph.has(idOf(dependency) ?? '') || idOf(dependency) === undefined);
+}
+
+/** Returns names with versions; the graph has no paths. */
+function namedInGraph({ graph }: MopsLock): readonly string[] {
+  return [...graph.values()].flatMap((each) => each.map(({ name, value }) => `${name} ${value}`));
 }
 
 function idOf({ name, source }: Dependency): string | undefined {

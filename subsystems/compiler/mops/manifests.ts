@@ -23,6 +23,14 @@ export interface Declared {
   readonly from: string;
 }
 
+interface LocalPackage {
+  /** The dependency by which the package was met first. */
+  readonly declared: Declared;
+  readonly folder: string;
+  /** Undefined: it has none. */
+  readonly manifest: MopsManifest | 'unreadable' | undefined;
+}
+
 export class Manifests {
   readonly root: string;
   readonly #reader: SourceReader;
@@ -86,21 +94,29 @@ export class Manifests {
    * packages alone; undefined without any.
    */
   async localHash(root: MopsManifest): Promise<string | undefined> {
-    const declared = new Map<string, unknown>();
+    const locals = await this.locals(root);
+    if (locals.length === 0) return undefined;
+    const declared = locals.map(({ folder, manifest }) => {
+      const values = typeof manifest === 'object' ? valuesOf(manifest.dependencies) : (manifest ?? null);
+      return [this.nameOf(folder), values] as const;
+    });
+    return sha256(JSON.stringify(declared.toSorted(([a], [b]) => (a < b ? -1 : 1))));
+  }
+
+  /** Resolves with these local packages, each once. */
+  async locals(root: MopsManifest): Promise<readonly LocalPackage[]> {
+    const found = new Map<string, LocalPackage>();
     const queue = ownDependencies(root).map((dependency): Declared => ({ dependency, from: this.root }));
     // The queue grows meanwhile.
-    for (const local of queue) {
-      if (local.dependency.source.kind !== 'local') continue;
-      const folder = this.folderOf(local);
-      const name = this.nameOf(folder);
-      if (declared.has(name)) continue;
-      const manifest = await this.of(local).catch(unreadable);
-      declared.set(name, typeof manifest === 'object' ? valuesOf(manifest.dependencies) : (manifest ?? null));
+    for (const declared of queue) {
+      const folder = this.folderOf(declared);
+      if (declared.dependency.source.kind !== 'local' || found.has(folder)) continue;
+      const manifest = await this.of(declared).catch(unreadable);
+      found.set(folder, { declared, folder, manifest });
       if (typeof manifest !== 'object') continue;
       for (const dependency of manifest.dependencies) queue.push({ dependency, from: folder });
     }
-    if (declared.size === 0) return undefined;
-    return sha256(JSON.stringify([...declared].toSorted(([a], [b]) => (a < b ? -1 : 1))));
+    return [...found.values()];
   }
 
   async #parse(folder: string): Promise<MopsManifest | undefined> {

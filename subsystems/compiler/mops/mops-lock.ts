@@ -28,12 +28,19 @@ export interface MopsLock {
   /** All packages, by name. */
   readonly deps: ReadonlyMap<string, Dependency>;
   readonly graph: LockGraph;
-  /** Commits of packages from GitHub, by name. */
-  readonly commits: ReadonlyMap<string, string>;
+  /** Packages from GitHub, by name. */
+  readonly trees: ReadonlyMap<string, LockedTree>;
   /** Packages of the registry that there are hashes of, as `<name>@<version>`. */
   readonly hashed: ReadonlySet<string>;
   /** SHA-256 in hex of files that mops has fetched, by package and path: `json@1.0.0/src/lib.mo`. */
   readonly hashes: ReadonlyMap<string, string>;
+}
+
+/** Commit and files of a package from GitHub, as a lock has them. */
+interface LockedTree {
+  readonly commit: string;
+  /** SHA-256 in hex of all its files together, as `treeHashes` has it. */
+  readonly hash: string;
 }
 
 /** A lock that cannot be read has no graph, either. */
@@ -95,7 +102,7 @@ class LockDocument {
       localHash: localHash && textOf(localHash, 'localDepsHash'),
       deps: dependenciesIn(part('deps'), 'deps'),
       graph: graphIn(parts.get('graph')),
-      commits: commitsIn(parts.get('github')),
+      trees: treesIn(parts.get('github')),
       hashed: new Set(files.keys()),
       hashes: new Map(
         [...files.values()].flatMap((each) => [...each].map(([path, hash]) => [path, hash.toLowerCase()])),
@@ -126,12 +133,12 @@ function graphIn(node: JsonNode | undefined): LockGraph {
   }
 }
 
-function commitsIn(node: JsonNode | undefined): ReadonlyMap<string, string> {
+function treesIn(node: JsonNode | undefined): ReadonlyMap<string, LockedTree> {
   if (node === undefined) return new Map();
   return mapOf(node, 'github', (each, where) => {
     const parts = membersOf(each, where);
-    const [resolved = ''] = ['resolved', 'hash'].map((name) => textOf(parts.get(name) ?? each, `${where}.${name}`));
-    return resolved;
+    const part = (name: string): string => textOf(parts.get(name) ?? each, `${where}.${name}`);
+    return { commit: part('resolved'), hash: part('hash').toLowerCase() };
   });
 }
 
@@ -186,6 +193,17 @@ function shown(text: string): string {
 /** Returns the hash of a text in hex, as `mops.lock` has it. */
 export function sha256(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
+}
+
+/**
+ * Returns the hashes that mops may have of a folder with these files: of the list of paths and hashes in their order.
+ * Which order of paths that is, its description leaves open.
+ */
+export function treeHashes(files: ReadonlyMap<string, Uint8Array>): readonly string[] {
+  const list = [...files].map(([path, bytes]) => [path, sha256(bytes)] as const);
+  const byUnits = list.toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const byWords = list.toSorted(([a], [b]) => a.localeCompare(b, 'en'));
+  return [byUnits, byWords].map((sorted) => sha256(JSON.stringify(sorted)));
 }
 
 /**

@@ -7,10 +7,11 @@
  * the reason. The manifest of a missing package is left out: only packages that are imported have to be there.
  */
 import { posix } from 'node:path';
+import { ServerError } from '../../../kernel/index.ts';
 import { namingWho, type SourceReader } from '../source-reader.ts';
-import { whyStale } from './lock-validity.ts';
+import { isGraphWhole, whyStale } from './lock-validity.ts';
 import { type Declared, Manifests } from './manifests.ts';
-import { type LockGraph, lockProblem, readMopsLock } from './mops-lock.ts';
+import { type LockGraph, lockProblem, type MopsLock, readMopsLock, treeHashes } from './mops-lock.ts';
 import { type Dependency, folderOf, type MopsManifest, packageId, parseMopsToml } from './mops-toml.ts';
 import { type OwnedFile, unhashedNote } from './unhashed-files.ts';
 import { resolvePackages, type ResolvedPackages } from './resolve-packages.ts';
@@ -73,8 +74,8 @@ export class MopsPackages {
   #resolved: ResolvedPackages = { packages: new Map(), dropped: new Map(), unread: [] };
   #hashes: ReadonlyMap<string, string> = NO_HASHES;
   #notes: readonly FileNote[] = [];
-  /** Path of the lock that is believed. */
-  #lockFile: string | undefined;
+  /** The lock that is believed. */
+  #believed: { readonly file: string; readonly lock: MopsLock } | undefined;
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
   /** Folders by path: packages have the same packages, and each folder is looked for once. */
   readonly #folders = new Map<string, Promise<boolean>>();
@@ -102,9 +103,13 @@ export class MopsPackages {
    * hash of.
    */
   notesOn(files: readonly OwnedFile[]): readonly FileNote[] {
-    const file = this.#lockFile;
-    const text = file && unhashedNote(files);
-    return file && text ? [...this.#notes, { file, text }] : this.#notes;
+    const text = this.#believed && unhashedNote(files);
+    return this.#believed && text ? [...this.#notes, { file: this.#believed.file, text }] : this.#notes;
+  }
+
+  /** SHA-256 in hex of files of packages, as `mops.lock` has them; none where it is not believed. */
+  get hashes(): ReadonlyMap<string, string> {
+    return this.#hashes;
   }
 
   /** Returns true if the project has a package of that name, even if its folder is missing. */
@@ -134,7 +139,7 @@ export class MopsPackages {
       const packages = new Map([...lock.deps].map(([name, dependency]) => [name, { dependency, from: root }]));
       this.#resolved = { packages, dropped: new Map(), unread: [] };
       this.#hashes = lock.hashes;
-      this.#lockFile = file;
+      this.#believed = { file, lock };
       return;
     }
     if (stale !== undefined)
@@ -161,6 +166,7 @@ export class MopsPackages {
     const { dependency } = chosen;
     const root = await this.#folderOf(chosen);
     if (root === undefined) return this.#notThere(chosen);
+    if (dependency.source.kind === 'github') await this.#compareTree(dependency, root);
     const isLocal = dependency.source.kind === 'local';
     const hashes = isLocal ? NO_HASHES : this.#hashes;
     const file = posix.join(root, 'mops.toml');
@@ -176,8 +182,34 @@ export class MopsPackages {
     return { name, version, root, base: (isBaseMissing ? root : base).replace(/\/$/u, ''), isLocal, hashes };
   }
 
+  /** Notes that the folder of a package from GitHub is not what the lock means: it has one hash for all of it. */
+  async #compareTree({ name }: Dependency, root: string): Promise<void> {
+    const tree = this.#believed?.lock.trees.get(name);
+    if (this.#believed === undefined || tree === undefined) return;
+    const note = (text: string): void => {
+      this.#notes = [...this.#notes, { file: this.#believed?.file ?? root, text }];
+    };
+    try {
+      const hashes = treeHashes(await this.#reader.readTree(root));
+      if (hashes.includes(tree.hash)) return;
+      const [is = '', meant] = [hashes[0]?.slice(0, 16), tree.hash.slice(0, 16)];
+      note(
+        `${posix.join('_github', posix.basename(root))} is used, and is not the tree that it means: ` +
+          `the hash of all files is ${is}…, and not ${meant}…; run mops install`,
+      );
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      note(`nothing says that ${name} is the tree that it means: ${error.message}`);
+    }
+  }
+
   #whyMissing(name: string): string {
     if (this.#project === undefined) return `no mops.toml says where the package ${name} is`;
+    if (this.#believed !== undefined) {
+      const { lock } = this.#believed;
+      const silent = isGraphWhole(lock) ? '' : ', and does not say what each of its packages depends on (graph)';
+      return `mops.lock has no package ${name}${silent}; add ${name} to mops.toml and run mops install`;
+    }
     const { dropped, unread, packages } = this.#resolved;
     const loser = dropped.get(name);
     if (loser !== undefined)

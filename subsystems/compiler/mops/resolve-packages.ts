@@ -4,8 +4,8 @@
  */
 import type { Declared, Manifests } from './manifests.ts';
 import type { LockGraph } from './mops-lock.ts';
-import { type Dependency, type DependencySource, type MopsManifest, packageId, PACKAGES_MAX } from './mops-toml.ts';
-import { compareVersions, versionOfRef } from './mops-version.ts';
+import { replaces } from './dependency-order.ts';
+import { type Dependency, type MopsManifest, packageId, PACKAGES_MAX } from './mops-toml.ts';
 
 /** Dependencies in all manifests of a project and its packages together: some 20 of each package. */
 const DEPENDENCIES_MAX = 20_000;
@@ -129,18 +129,4 @@ class PackageWalk {
       }
     }
   }
-}
-
-/** Tells whether a dependency takes the place of one of the same name, where neither is the root's. */
-function replaces({ source: next }: Dependency, { source: before }: Dependency): boolean {
-  if (next.kind === 'github' && before.kind === 'github') {
-    const [a, b] = [versionOfRef(before.branch), versionOfRef(next.branch)];
-    // One that has no version loses, also against another one that comes later.
-    return a === undefined || (b !== undefined && compareVersions(a, b) < 0);
-  }
-  return compareVersions(versionOf(before), versionOf(next)) < 0;
-}
-
-function versionOf(source: DependencySource): string {
-  return source.kind === 'registry' ? source.version : '0.0.0';
 }

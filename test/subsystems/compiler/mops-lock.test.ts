@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { SourceClosure } from '../../../subsystems/compiler/closure.ts';
+import { readCorePackage } from '../../../subsystems/compiler/core-package.ts';
 import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
 import { memorySources } from '../../../subsystems/compiler/source-reader.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
@@ -22,6 +23,8 @@ const localHash = (locals: Readonly<Record<string, Table | string | null>>): str
         .map(([path, deps]) => [path, deps !== null && typeof deps === 'object' ? sorted(deps) : deps]),
     ),
   );
+const treeHash = (files: Files): string =>
+  sha(JSON.stringify(Object.entries(files).map(([path, text]) => [path, sha(text)])));
 const toml = (deps: Table): string =>
   `[dependencies]\n${Object.entries(deps)
     .map(([name, value]) => `"${name}" = "${value}"\n`)
@@ -124,6 +127,51 @@ describe('a stale mops.lock', () => {
       ['helper/src/lib.mo', 'mo:x@2.0.0/src/lib.mo'],
       /the local package helper has x = "2\.0\.0", and it has x = "1\.0\.0"/u,
     ],
+    ...(
+      [
+        ['a version on GitHub', github('v1.0.0'), github('v2.0.0'), /it has g = ".*#v1\.0\.0";/u, 'mo:g#v2.0.0'],
+        ['a GitHub version', github('main'), github('v0.1.0'), /it has g = ".*#main";/u, 'mo:g#v0.1.0'],
+        ['a branch that nobody names', github('main'), github('dev'), /#main", which nobody names;/u, 'mo:g#dev'],
+        ['a path that nobody names', './g1', '../g2', /it has g = "\.\/g1", which nobody names;/u, 'g2'],
+        ['GitHub for a path', './g1', github('v2.0.0'), /it has g = "\.\/g1", which nobody names;/u, 'mo:g#v2.0.0'],
+        ['a path for GitHub', github('main'), '../g2', /#main", which nobody names;/u, 'g2'],
+        ['a version for GitHub', github('main'), '0.0.1', /it has g = ".*#main";/u, 'mo:g@0.0.1'],
+        [
+          'GitHub for a version',
+          '1.0.0',
+          github('v2.0.0'),
+          /it has g = "1\.0\.0", which nobody names;/u,
+          'mo:g#v2.0.0',
+        ],
+      ] as const
+    ).map(([what, locked, wanted, says, taken]): (typeof STALE)[number] => {
+      const isVersion = /^\d/u.test(locked);
+      const locals = { './helper': { g: wanted }, ...(wanted === '../g2' && { './g2': null }) };
+      const graph = { ...(isVersion && { 'g@1.0.0': {} }) };
+      const lock = {
+        localDepsHash: localHash(locals),
+        deps: { helper: './helper', g: locked },
+        hashes: graph,
+        graph,
+        ...(locked.startsWith('https') && { github: { g: { resolved: 'ab', hash: 'cd' } } }),
+      };
+      const folders = ['_github/g#v1.0.0', '_github/g#v2.0.0', '_github/g#main', '_github/g#dev', '_github/g#v0.1.0'];
+      const files = {
+        'helper/mops.toml': toml({ g: wanted }),
+        'helper/src/lib.mo': importing('g'),
+        ...fetched('g@0.0.1', {}),
+        ...fetched('g@1.0.0', {}),
+        'g1/src/lib.mo': MODULE,
+        'g2/src/lib.mo': MODULE,
+        ...Object.fromEntries(folders.map((folder) => [`.mops/${folder}/src/lib.mo`, MODULE])),
+      };
+      return [
+        `it has less than a local package names: ${what}`,
+        { ...HELPER, lock, files },
+        ['helper/src/lib.mo', `${taken}/src/lib.mo`].toSorted(),
+        says,
+      ];
+    }),
     [
       'it lacks what a local package has, though the hashes agree',
       {
@@ -399,7 +447,7 @@ describe('a valid mops.lock', () => {
       deps: { ...deps, up: './up', b: '3.0.0' },
       hashes: { 'a@1.0.0': {}, 'b@3.0.0': {}, 'x@1.0.0': {} },
       graph: { 'a@1.0.0': { b: '5.0.0' } },
-      github: { g: { resolved: 'abc', hash: 'def' } },
+      github: { g: { resolved: 'abc', hash: treeHash({ 'src/lib.mo': MODULE }) } },
       later: 'field',
     };
     const files: Files = {
@@ -431,6 +479,86 @@ describe('a valid mops.lock', () => {
       'mo:b@3.0.0/src/lib.mo',
       'mo:g#main/src/lib.mo',
       'mo:x@1.0.0/src/lib.mo',
+    ]);
+  });
+
+  it('is believed where another package names what it has, and a local one names another', async () => {
+    const deps = { one: './one', two: './two' };
+    const [main1, dev] = [github('main'), github('dev')];
+    const project = (locked: string): Project => ({
+      deps,
+      imports: ['one', 'two', 'g'],
+      lock: {
+        localDepsHash: localHash({ './one': { g: main1 }, './two': { g: dev } }),
+        deps: { ...deps, g: locked },
+        github: { g: { resolved: 'ab', hash: treeHash({ 'src/lib.mo': MODULE }) } },
+      },
+      files: {
+        'one/mops.toml': toml({ g: main1 }),
+        'two/mops.toml': toml({ g: dev }),
+        'one/src/lib.mo': MODULE,
+        'two/src/lib.mo': MODULE,
+        '.mops/_github/g#main/src/lib.mo': MODULE,
+        '.mops/_github/g#dev/src/lib.mo': MODULE,
+      },
+    });
+    // The later one of two branches wins, and the lock knows which that is.
+    for (const locked of [main1, dev]) assert.equal(noteOf(await collect(project(locked))), '');
+  });
+
+  it('names the folder of a package from GitHub that is another tree', async () => {
+    const deps = { g: github('v1.0.0') };
+    const tree = { 'README.md': 'g', 'src/lib.mo': MODULE };
+    const project = (files: Files): Project => ({
+      deps,
+      imports: ['g'],
+      lock: { deps, github: { g: { resolved: 'ab', hash: treeHash(tree) } } },
+      files: Object.fromEntries(Object.entries(files).map(([path, text]) => [`.mops/_github/g#v1.0.0/${path}`, text])),
+    });
+    assert.equal(noteOf(await collect(project(tree))), '');
+    for (const other of [
+      { ...tree, 'src/lib.mo': 'module { }' },
+      { ...tree, 'src/new.mo': '' },
+      { 'src/lib.mo': MODULE },
+    ])
+      assert.match(
+        noteOf(await collect(project(other))),
+        /mops\.lock: _github\/g#v1\.0\.0 is used, and is not the tree that it means: .* run mops install$/u,
+      );
+  });
+
+  it('holds for the library that comes with the compiler, too', async () => {
+    const { version, textOf } = await readCorePackage();
+    const deps = { core: version };
+    const project = (hashes: Table): Project => ({
+      deps,
+      imports: ['core/Bool'],
+      lock: { deps, hashes: { [`core@${version}`]: hashes }, graph: { [`core@${version}`]: {} } },
+    });
+    const name = `core@${version}/src/Bool.mo`;
+    const good = await collect(project({ [name]: sha(textOf('Bool') ?? '') }));
+    assert.deepEqual([messagesOf(good), [...good.coreModules.keys()]], [[], ['Bool']]);
+    const [message = ''] = messagesOf(await collect(project({ [name]: 'f'.repeat(64) })));
+    assert.match(
+      message,
+      /Bool\.mo, which comes with the compiler, is not the file that mops\.lock means: .*mops install$/u,
+    );
+  });
+
+  it('without a graph is what an error names, since no manifest of a package was read', async () => {
+    const deps = { a: '1.0.0' };
+    const project = (graph: object | undefined): Project => ({
+      deps,
+      imports: ['a'],
+      lock: { deps, hashes: { 'a@1.0.0': {} }, ...(graph && { graph }) },
+      files: fetched('a@1.0.0', { b: '1.0.0' }, 'import B "mo:b"; module {}'),
+    });
+    assert.deepEqual(messagesOf(await collect(project(undefined))), [
+      'mops.lock has no package b, and does not say what each of its packages depends on (graph); ' +
+        'add b to mops.toml and run mops install',
+    ]);
+    assert.deepEqual(messagesOf(await collect(project({ 'a@1.0.0': {} }))), [
+      'mops.lock has no package b; add b to mops.toml and run mops install',
     ]);
   });
 

@@ -261,6 +261,7 @@ describe('packages of mops', () => {
       isFolder: async (path: string) => /^\/p\/p\d+$/u.test(path),
       readBytes: async () => undefined,
       list: async () => [],
+      readTree: async () => new Map(),
     };
     const closure = await collectClosure('/p/src/Main.mo', reader, { mops: { stores: [], environment: 'local' } });
     assert.deepEqual([...closure.files.keys()].toSorted(), ['p0/lib.mo', 'src/Main.mo']);

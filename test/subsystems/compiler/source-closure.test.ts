@@ -196,6 +196,7 @@ test('huge files and endless imports are bounded', async (t) => {
     isFolder: async () => false,
     readBytes: async () => undefined,
     list: async () => [],
+    readTree: async () => new Map(),
     read: async (path: string) => `import N "${Number.parseInt(path.slice(1), 10) + 1}"; module {}`,
   };
   await assert.rejects(collectClosure('/0.mo', endless), {
