@@ -56,6 +56,8 @@ export class ActorTimeline {
   /** Frames that are not written yet. */
   #pending: Pending = { frames: [], bytes: [], length: 0 };
   isBaseWanted = false;
+  /** Until then no base is wanted: the last one was too large. */
+  noBaseUntilMs = 0;
   #baseBytes = 0;
 
   /** Takes up what is in the directory, which need not exist. */

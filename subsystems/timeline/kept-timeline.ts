@@ -158,7 +158,7 @@ export class KeptTimeline implements Timeline {
 
   // ---- units
 
-  /** Moves everything that is durable now. */
+  /** Moves everything that is durable when that begins, and what is handed out with it: units may never end. */
   #move(): Promise<void> {
     if (!this.#isMoveDue) {
       this.#isMoveDue = true;
@@ -173,11 +173,12 @@ export class KeptTimeline implements Timeline {
   async #moveAll(): Promise<void> {
     const { units } = this.#needs;
     const { durable } = units;
-    for (;;) {
+    for (let moved = 0; moved < durable;) {
       const taken = await units.take(this.#synced);
       if (taken.isBehindGap) continue;
       if (taken.units === undefined) break;
-      const { frames } = taken.units;
+      const { frames, last } = taken.units;
+      moved = last;
       const { bases } = await this.#ask('take', { frames }, buffersOf(frames));
       // Before the next units are taken: a base is not older than what the timeline has.
       for (const id of bases) await this.#moveBase(id);

@@ -59,6 +59,8 @@ const SPAN_BYTES_MIN = 128 * 1024;
 const BASE_SHARE = 1 / 4;
 /** Parts of the kept time after which a file is followed by another: a message may go so much too late. */
 const AGES = 4;
+/** Time for which the base of an actor that has too many bytes is not asked for again. */
+const NO_BASE_MS = 60_000;
 const BASES_AT_ONCE = 64;
 const SWEEP_MS = 10_000;
 const ENTRIES_OF_PATCH = 1_024;
@@ -184,7 +186,7 @@ export class TimelineStore {
   // ---- bases
 
   #wantsBase(actor: ActorTimeline, nowMs: number): boolean {
-    if (actor.isBaseWanted || actor.isEmpty) return false;
+    if (actor.isBaseWanted || actor.isEmpty || nowMs < actor.noBaseUntilMs) return false;
     if (!actor.hasBase) return true;
     const isOld = nowMs - (actor.files.at(-1)?.firstMs ?? nowMs) > (this.#bounds.seconds * 1_000) / AGES;
     return isOld || actor.newestBytes > Math.max(this.#spanBytes, 2 * actor.baseBytes);
@@ -200,14 +202,18 @@ export class TimelineStore {
    * Takes the state of an actor, which was asked for; undefined: the actor has none. Returns the hash of its module if
    * that is wanted, too. Throws what the disk says.
    */
-  base(id: Uint8Array, image: StoredImage | undefined): string | undefined {
+  base(id: Uint8Array, image: StoredImage | undefined, nowMs: number): string | undefined {
     const actor = this.#actors.get(Buffer.from(id).toString('hex'));
     if (actor === undefined) return undefined;
     actor.isBaseWanted = false;
     const { identity } = image ?? {};
     if (image === undefined || identity === undefined) return undefined;
     const bytes = image.memory.heap.numbers.length + image.memory.stable.numbers.length;
-    if (bytes * PAGE_BYTES > this.#bounds.bytes * BASE_SHARE) return undefined;
+    if (bytes * PAGE_BYTES > this.#bounds.bytes * BASE_SHARE) {
+      // To read an image of hundreds of megabytes takes the storage a second.
+      actor.noBaseUntilMs = nowMs + NO_BASE_MS;
+      return undefined;
+    }
     const deflated = deflateRawSync(operationsOf(id, image), { level: 1 });
     if (actor.hasBase) actor.rotate(false);
     actor.addBase(deflated, image.until);

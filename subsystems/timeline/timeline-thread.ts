@@ -26,7 +26,7 @@ serveJobs((request: TimelineRequest): unknown => {
     case 'last':
       return store.last;
     case 'base':
-      return store.base(request.id, request.image);
+      return store.base(request.id, request.image, nowMs);
     case 'module':
       store.module(request.hash, request.bytes);
       return undefined;

@@ -156,7 +156,7 @@ export class TimedHost {
     for (const id of store.take(Buffer.concat(frames), this.timeMs).bases) {
       // Commits go on while a base is read: it has what the timeline does not have yet.
       if (late.length < lateMax && this.#random.oneIn(3)) late.push(this.next());
-      store.base(id, this.imageOf(id));
+      store.base(id, this.imageOf(id), this.timeMs);
     }
     if (late.length > 0) this.give(store, late, 0);
   }

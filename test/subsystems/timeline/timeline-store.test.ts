@@ -249,6 +249,20 @@ for (const count of [1, 200])
       );
   });
 
+test('a base that is too large is asked for once a minute, not whenever units come', async () => {
+  const host = new TimedHost(seeded(41), 1);
+  const store = new TimelineStore(await temporaryDirectory(), { ...BOUNDS, bytes: 2 ** 18 });
+  const askedMs: number[] = [];
+  for (let unit = 0; unit < 200; unit++) {
+    for (const id of store.take(host.next(), host.timeMs).bases) {
+      askedMs.push(host.timeMs);
+      store.base(id, host.imageOf(id), host.timeMs);
+    }
+  }
+  assert.ok(askedMs.length > 1, 'the actor may have become smaller');
+  for (const [at, ms] of askedMs.entries()) assert.ok(ms - (askedMs[at - 1] ?? 0) >= 60_000);
+});
+
 test('what is too old goes, except what a label needs', async () => {
   const host = new TimedHost(seeded(31), 1, { isNoting: false });
   const store = new TimelineStore(await temporaryDirectory(), { ...BOUNDS, seconds: 600 });
