@@ -15,6 +15,8 @@ export class ClosureWalk {
   readonly #blobs = new Map<string, SourceNode>();
   readonly #principals = new Map<string, Principal>();
   readonly #aliases = new Map<string, Principal>();
+  /** Reasons why an alias is of no use, by name. */
+  readonly #unknownAliases = new Map<string, (show: (path: string) => string) => string>();
   readonly #packages = new Map<string, MopsPackage>();
   /** Other names of the bundled library. */
   readonly #coreNames = new Set<string>();
@@ -63,6 +65,7 @@ export class ClosureWalk {
       actors: placesFrom(this.#actors),
       principals: new Map([...this.#principals].map(([principal, { candid }]) => [principal, candid])),
       aliases: this.#aliases,
+      unknownAliases: new Map([...this.#unknownAliases].map(([name, message]) => [name, message(show)])),
       external: this.#external.shown(show),
       missing: this.#missing.shown(show),
       unusable: this.#unusable.shown(show),
@@ -119,7 +122,8 @@ export class ClosureWalk {
       case 'actor':
         this.#external.push({ url, from: place.file });
         if (!this.#actors.has(resolution.name)) this.#actors.set(resolution.name, place);
-        if (resolution.alias !== undefined) this.#aliases.set(resolution.name, resolution.alias);
+        if (typeof resolution.alias === 'function') this.#unknownAliases.set(resolution.name, resolution.alias);
+        else if (resolution.alias !== undefined) this.#aliases.set(resolution.name, resolution.alias);
         return undefined;
       case 'principal':
         this.#external.push({ url, from: place.file });

@@ -30,6 +30,8 @@ export interface SourceClosure {
   readonly principals: ReadonlyMap<string, string>;
   /** Facts that `--actor-alias` tells of imported actors which nobody else knows, by name. */
   readonly aliases: ReadonlyMap<string, { readonly principal: string; readonly candid: string }>;
+  /** Reasons why that flag is of no use for a name. */
+  readonly unknownAliases: ReadonlyMap<string, string>;
   /** Imports of other things than files: `canister:`, `ic:`. */
   readonly external: readonly NamedImport[];
   /** Imports that find nothing. */

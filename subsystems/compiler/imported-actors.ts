@@ -18,7 +18,7 @@ const UNKNOWN: ReadonlySet<string> = new Set(['actor-unknown', 'import-unknown']
  * `--actor-alias` says of its name, and before a file about its principal.
  */
 export async function importedActors(
-  { actors, files, aliases, principals }: SourceClosure,
+  { actors, files, aliases, unknownAliases, principals }: SourceClosure,
   importActor: (name: string) => Promise<ActorReference>,
 ): Promise<{ readonly actors: readonly ImportedActor[]; readonly problems: ProblemList }> {
   const found: ImportedActor[] = [];
@@ -30,7 +30,10 @@ export async function importedActors(
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       const alias = aliases.get(name);
-      if (alias === undefined || !UNKNOWN.has(error.code)) problems.add(place, () => error.message);
+      const isUnknown = UNKNOWN.has(error.code);
+      const hint = isUnknown ? unknownAliases.get(name) : undefined;
+      if (alias === undefined || !isUnknown)
+        problems.add(place, () => (hint === undefined ? error.message : `${error.message}; ${hint}`));
       else found.push({ name, principal: alias.principal, candid: alias.candid });
     }
   }

@@ -52,7 +52,7 @@ interface Moc {
 
 const ERROR_SEVERITY = 1;
 /** Folder beside the project's own files, whose paths are relative and hold no colon there. */
-const INTERFACES_ROOT = 'canister:';
+export const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
 /** Compilations after which V8 has compiled most of the code that they run. */
 const WARM_COMPILATIONS = 3;
@@ -204,12 +204,25 @@ function compileIn(moc: Moc, compilation: Compilation): MocResponse {
   if (compilation.collector !== undefined) moc.gcFlags(compilation.collector);
   try {
     if (compilation.publicMetadata.length > 0) moc.setPublicMetadata(compilation.publicMetadata);
-    if (compilation.flags.length > 0) moc.setExtraFlags(compilation.flags);
+    for (const flag of compilation.flags) {
+      const refused = refusedFlag(moc, flag);
+      if (refused !== undefined) return refused;
+    }
     const response = readResult(moc.compileWasm('ic', compilation.main));
     if (response.kind === 'compiled') compilations++;
     return response;
   } catch (thrown) {
     return { kind: 'crashed', reason: reasonOf(thrown) };
+  }
+}
+
+/** Sets a flag; undefined: the compiler takes it. */
+function refusedFlag(moc: Moc, flag: string): MocResponse | undefined {
+  try {
+    moc.setExtraFlags([flag]);
+    return undefined;
+  } catch (thrown) {
+    return { kind: 'crashed', reason: reasonOf(thrown), flag };
   }
 }
 

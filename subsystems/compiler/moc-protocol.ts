@@ -97,6 +97,8 @@ interface ImportsResponse {
 export interface CrashedResponse {
   readonly kind: 'crashed';
   readonly reason: string;
+  /** The flag that it does not take. */
+  readonly flag?: string;
 }
 
 /** Messages that the compiler's process sends for each request; after a failure the process ends. */

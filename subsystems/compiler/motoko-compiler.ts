@@ -21,13 +21,14 @@ import type {
 } from './index.ts';
 import { ImportProblems, joined, type ProblemList } from './import-problems.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
+import { inInterfaces } from './interface-faults.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
 import { MOC_STACK_MB } from './moc-protocol.ts';
 import type { Compilation, CompileResponse, CrashedResponse, ImportedActor, Persistence } from './moc-protocol.ts';
 import { isClosed, MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
 import type { MocProcessesOptions } from './moc-processes.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
-import { type CompilerArgs, WARNINGS_ARE_ERRORS, WARNINGS_ARE_HIDDEN } from './mops/compiler-args.ts';
+import { type CompilerArgs, WARNINGS_ARE_ERRORS, WARNINGS_ARE_HIDDEN, flagRefused } from './mops/compiler-args.ts';
 import type { MopsOptions } from './mops/mops-packages.ts';
 import { collectClosure } from './source-closure.ts';
 import type { SourceClosure } from './closure.ts';
@@ -368,7 +369,7 @@ class CachingCompiler implements MotokoCompiler {
     if (response.kind === 'compiled' && isQuick && this.#options.isKeptWarm === true) this.#last = compilation;
     if (response.kind === 'imports' || response.kind === 'compared' || response.kind === 'warm')
       throw new Error('the compiler has answered another question');
-    const entry = entryOf(response, args.flags, source, view);
+    const entry = entryOf(response, args, { source, view, actors });
     const failure = await this.#cache?.write(key, entry);
     if (failure !== undefined && !this.#hasReportedCache) {
       this.#hasReportedCache = true;
@@ -399,26 +400,33 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
       const actor = actorOf(file);
       // Another file that an error is about, such as the project's manifest.
       if (actor === undefined) return file === '' ? file : source.displayName(posix.join(closure.root, file));
-      return `interface of ${actor.name ?? actor.principal}`;
+      const own = [...closure.places.values()].find(({ path }) => posix.basename(path) === file);
+      return own === undefined ? `interface of ${actor.name ?? actor.principal}` : source.displayName(own.path);
     },
     notes: closure.notes.map(({ file, text }) => `${source.displayName(file)}: ${text}`),
   };
 }
 
+/** Parts with which the faults of a compilation are told. */
+interface Told extends Pick<Prepared, 'actors' | 'view'> {
+  readonly source: Source;
+}
+
 function entryOf(
   response: CompileResponse | CrashedResponse,
-  flags: readonly string[],
-  source: Source,
-  view: NotedView,
+  { flags, file }: Pick<CompilerArgs, 'flags' | 'file'>,
+  told: Told,
 ): CacheEntry {
+  const { source } = told;
   const main = source.displayName(source.mainFile);
   if (response.kind === 'crashed') {
+    if (response.flag !== undefined) throw flagRefused(response.flag, response.reason, source.displayName(file));
     const reason = isStackOverflow(response.reason)
       ? `an expression is nested too deeply for the compiler's stack of ${MOC_STACK_MB} MB; break it up`
       : `the compiler gave up: ${response.reason}`;
     throw new ServerError('invalid', 'compiler-crashed', `${main} does not compile: ${reason}`);
   }
-  if (response.kind === 'refused') throw compileError(response.diagnostics, source, view);
+  if (response.kind === 'refused') throw compileError(response.diagnostics, told);
   if (response.stableTypes === null) {
     const message = `${main} holds no actor; the main file must end in \`persistent actor { … }\`, and libraries (\`module { … }\`) are for imports`;
     throw new ServerError('invalid', 'compile-failed', message);
@@ -426,10 +434,10 @@ function entryOf(
   const { wasm, candid, stableTypes, diagnostics } = response;
   // This entry of the compiler makes a module in spite of warnings that are to count as errors (`-E`, and the flag
   // below); both cases are left to its caller.
-  if (hasError(diagnostics)) throw compileError(diagnostics, source, view);
+  if (hasError(diagnostics)) throw compileError(diagnostics, told);
   if (flags.includes(WARNINGS_ARE_ERRORS) && diagnostics.length > 0) {
     const errors = diagnostics.map((warning) => ({ ...warning, severity: 'error' as const }));
-    throw compileError(errors, source, view);
+    throw compileError(errors, told);
   }
   return { wasm, candid, stableTypes, warnings: flags.includes(WARNINGS_ARE_HIDDEN) ? [] : diagnostics };
 }
@@ -455,9 +463,10 @@ function refuseIf(problems: ProblemList, source: Source, view: NotedView): void 
   if (problems.count > 0) throw compileFailed(problems, source, view);
 }
 
-function compileError(diagnostics: readonly Diagnostic[], source: Source, view: NotedView): ServerError {
+function compileError(diagnostics: readonly Diagnostic[], { source, view, actors }: Told): ServerError {
   const errors = diagnostics.filter(({ severity }) => severity === 'error');
-  const first = errors.length > 0 ? errors : diagnostics;
+  const found = errors.length > 0 ? errors : diagnostics;
+  const first = found.map((each) => inInterfaces(each, actors, (file) => view.displayName(file)));
   return compileFailed({ first, count: first.length }, source, view);
 }
 

@@ -36,11 +36,15 @@ export type Resolution =
   | Exclude<ImportTarget, { readonly kind: 'relative' | 'package' | 'blob' | 'principal' | 'core' | 'actor' }>
   /** `through`: what the project calls the library. */
   | { readonly kind: 'core'; readonly module: string; readonly through: string }
-  | { readonly kind: 'actor'; readonly name: string; readonly alias: Principal | undefined }
+  /** `alias`: what a flag says of the name, or why that says nothing. */
+  | { readonly kind: 'actor'; readonly name: string; readonly alias: Principal | ShownMessage | undefined }
   | { readonly kind: 'principal'; readonly found: Principal }
   | { readonly kind: 'file'; readonly node: SourceNode; readonly through: MopsPackage | undefined }
   | { readonly kind: 'unusable'; readonly place: FilePlace; readonly reason: string }
-  | { readonly kind: 'unresolved'; readonly message: (show: (path: string) => string) => string };
+  | { readonly kind: 'unresolved'; readonly message: ShownMessage };
+
+/** A message with paths in it. */
+type ShownMessage = (show: (path: string) => string) => string;
 
 /** Somebody whose interface is known. */
 export interface Principal {

@@ -8,7 +8,7 @@ import { readCorePackage } from './core-package.ts';
 import { type ImportParser, scannedImports } from './import-parser.ts';
 import type { ImportReference } from './import-scanner.ts';
 import { isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
-import { type CompilerArgs, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
+import { ALIAS, type CompilerArgs, IMPLICIT, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
 import { lockProblem } from './mops/mops-lock.ts';
 import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import type { OwnedFile } from './mops/unhashed-files.ts';
@@ -96,18 +96,26 @@ export class SourceGraph {
     const add = (url: string, resolutions: readonly Resolution[]): void => {
       for (const resolution of resolutions) imports.push({ reference: { url, start: 0, end: 0 }, resolution });
     };
-    for (const name of implicitPackages) add(`mo:${name}`, await this.#allOf(name));
-    if (migrations !== undefined) add(migrations, await this.#migrationsIn(migrations));
+    // Named by the flags: that is what stands in the manifest.
+    for (const name of implicitPackages) add(`${IMPLICIT}=${name}`, await this.#allOf(name));
+    if (migrations !== undefined) {
+      const flag = `${MIGRATIONS}=${posix.relative(posix.dirname(file), migrations) || '.'}`;
+      add(flag, await this.#saidBy(flag, this.#migrationsIn(migrations, flag)));
+    }
     this.implicit = { path: file, kind: 'source', text: '', lines: new TextLines(''), package: undefined, imports };
   }
 
   /** The compiler takes the files of the folder itself, in the order of their names. */
-  async #migrationsIn(folder: string): Promise<readonly Resolution[]> {
+  async #migrationsIn(folder: string, flag: string): Promise<readonly Resolution[]> {
     const isThere = await this.#reader.isFolder(folder);
     const files = isThere ? (await this.#reader.list(folder)).filter((path) => posix.dirname(path) === folder) : [];
     if (files.length > 0) return this.#readAll(files, undefined);
-    const shown = posix.relative(posix.dirname(this.#args.file), folder);
-    return [{ kind: 'unresolved', message: () => `${MIGRATIONS}=${shown}: there is no folder with migrations (.mo)` }];
+    return [{ kind: 'unresolved', message: () => `${flag}: there is no folder with migrations (.mo)` }];
+  }
+
+  /** Returns what a flag leads to; if the reader refuses a path, the error says that the flag leads there. */
+  #saidBy<T>(flag: string, reading: Promise<T>): Promise<T> {
+    return namingWho(reading, () => `${posix.relative(this.#mops.ceiling ?? '/', this.#args.file)} has ${flag}`);
   }
 
   async #allOf(name: string): Promise<readonly Resolution[]> {
@@ -120,9 +128,10 @@ export class SourceGraph {
       return modules.map((module) => ({ kind: 'core', module, through: name }));
     }
     if (found === undefined)
-      return [{ kind: 'unresolved', message: () => `--implicit-package=${name}: mops.toml has no package ${name}` }];
+      return [{ kind: 'unresolved', message: () => `${IMPLICIT}=${name}: mops.toml has no package ${name}` }];
     if ('missing' in found) return [withoutPackage(await withHint(found))];
-    return this.#readAll(await this.#reader.list(found.base), found);
+    const all = this.#reader.list(found.base).then((files) => this.#readAll(files, found));
+    return this.#saidBy(`${IMPLICIT}=${name}`, all);
   }
 
   #readAll(files: readonly string[], owner: MopsPackage | undefined): Promise<readonly Resolution[]> {
@@ -154,9 +163,11 @@ export class SourceGraph {
       case 'principal':
         return this.#resolvePrincipal(target.principal);
       case 'actor': {
-        const alias = this.#args.aliases.get(target.name);
-        const found = alias === undefined ? undefined : await this.#interfaceOf(alias);
-        return { ...target, alias: found instanceof ServerError ? undefined : found };
+        const principal = this.#args.aliases.get(target.name);
+        if (principal === undefined) return { ...target, alias: undefined };
+        const found = await this.#interfaceOf(principal);
+        const alias = found instanceof ServerError ? () => found.message : found;
+        return { ...target, alias: alias ?? this.#noInterface(`${ALIAS} ${target.name} ${principal}`, principal) };
       }
       case 'builtin':
       case 'refused':
@@ -215,15 +226,16 @@ export class SourceGraph {
     const found = await this.#interfaceOf(principal);
     if (found instanceof ServerError) return { kind: 'unresolved', message: () => found.message };
     if (found !== undefined) return { kind: 'principal', found };
+    return { kind: 'unresolved', message: this.#noInterface(`import "ic:${principal}"`, principal) };
+  }
+
+  #noInterface(who: string, principal: string): (show: (path: string) => string) => string {
     const { interfaces } = this.#args;
-    return {
-      kind: 'unresolved',
-      message: (show) =>
-        interfaces === undefined
-          ? `import "ic:${principal}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, ` +
-            `and put it into idl/${principal}.did; an actor of the manifest is imported as "canister:<name>"`
-          : `import "ic:${principal}" finds no interface: there is no ${show(posix.join(interfaces, `${principal}.did`))}`,
-    };
+    return (show) =>
+      interfaces === undefined
+        ? `${who} needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, ` +
+          `and put it into idl/${principal}.did; an actor of the manifest is imported as "canister:<name>"`
+        : `${who} finds no interface: there is no ${show(posix.join(interfaces, `${principal}.did`))}`;
   }
 
   /**

@@ -63,14 +63,22 @@ export const diskSources: SourceReader = {
 export class NotedSources implements SourceReader {
   readonly #reader: SourceReader;
   readonly #noted = new Set<string>();
+  /** Manifests that are not there, the first beside the source. */
+  readonly #absent = new Set<string>();
 
   constructor(reader: SourceReader) {
     this.#reader = reader;
   }
 
-  /** Returns the files that were read, and Motoko files that would have been read if they existed. */
+  /**
+   * Returns the files that were read, and sources that would have been read if they existed; of manifests those inside
+   * of the project, and without one that beside the source: nobody wants folders up to the root to be watched.
+   */
   sources(): string[] {
-    return [...this.#noted];
+    const roots = [...this.#noted].filter((path) => path.endsWith('/mops.toml')).map((path) => posix.dirname(path));
+    const absent = [...this.#absent];
+    const nearer = absent.filter((path) => roots.some((root) => path.startsWith(root === '/' ? root : `${root}/`)));
+    return [...this.#noted, ...(roots.length === 0 ? absent.slice(0, 1) : nearer)];
   }
 
   async read(path: string): Promise<string | undefined> {
@@ -78,6 +86,7 @@ export class NotedSources implements SourceReader {
     if (/\.(?:mo|did)$|\/mops\.lock$/u.test(path)) this.#noted.add(path);
     const text = await this.#reader.read(path);
     if (text !== undefined) this.#noted.add(path);
+    else if (path.endsWith('/mops.toml')) this.#absent.add(path);
     return text;
   }
 

@@ -202,11 +202,11 @@ function badEntry(entry: string): ServerError {
  * Returns a function that names a file of the closure as the document does: `json@1.0.0/src/lib.mo`, or its path in the
  * project.
  */
-function namesIn({ places }: SourceClosure, project: string): (name: string) => string {
+function namesIn({ places, root }: SourceClosure, project: string): (name: string) => string {
   return (name) => {
-    const place = places.get(name);
-    if (name.startsWith('mo:') || place === undefined) return name.slice('mo:'.length);
-    return posix.relative(project, place.path);
+    if (name.startsWith('mo:')) return name.slice('mo:'.length);
+    // A manifest whose flags lead to files has no place among them.
+    return posix.relative(project, places.get(name)?.path ?? posix.join(root, name));
   };
 }
 

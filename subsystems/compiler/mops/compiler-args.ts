@@ -51,6 +51,8 @@ export const NO_ARGS: CompilerArgs = {
 export const WARNINGS_ARE_ERRORS = '-Werror';
 export const WARNINGS_ARE_HIDDEN = '--hide-warnings';
 export const MIGRATIONS = '--enhanced-migration';
+export const IMPLICIT = '--implicit-package';
+export const ALIAS = '--actor-alias';
 const CODES = /^M\d{4}(?:,M\d{4})*$/u;
 
 const PERSISTENCE: ReadonlyMap<string, Persistence> = new Map([
@@ -100,6 +102,17 @@ const INSTEAD: ReadonlyMap<string, string> = new Map([
     (flag): [string, string] => [flag, MADE],
   ),
 ]);
+
+/** Returns the error for a flag that the compiler itself does not take; `file` is the manifest as messages name it. */
+export function flagRefused(flag: string, reason: string, file: string): ServerError {
+  const [code] = /(?<=warning code: )M\d{4}/u.exec(reason) ?? [];
+  const why =
+    code === undefined
+      ? `is refused by the compiler: ${reason}`
+      : `has ${code}, which is no warning of the bundled compiler`;
+  const message = `cannot use ${file}: ${JSON.stringify(flag)} in [moc] args ${why}; remove it`;
+  return new ServerError('invalid', 'mops-invalid', message);
+}
 
 /** `file` is the manifest's path; `unused` are other lists of flags in it. */
 export function compilerArgsOf(
@@ -190,7 +203,7 @@ class ArgsReader {
         this.#flags.push(`${name}=${codes}`);
         return;
       }
-      case '--implicit-package': {
+      case IMPLICIT: {
         const implicit = value('the name of a package, such as core');
         if (!this.#implicit.has(implicit)) this.#flags.push(`${name}=${implicit}`);
         this.#implicit.add(implicit);
@@ -208,7 +221,7 @@ class ArgsReader {
       case MIGRATIONS:
         this.#migrations = posix.resolve(posix.dirname(this.#file), value('a folder with migrations'));
         return;
-      case '--actor-alias':
+      case ALIAS:
         this.#alias(arg, value('a name and a principal'));
         return;
       case '--public-metadata':

@@ -184,7 +184,7 @@ describe('the library that comes with the compiler', () => {
     assert.match(messagesOf(own).join(), /^import "Nowhere" finds no file/u);
     const unknown = await collect(package_, ['--implicit-package=gone']);
     assert.deepEqual(messagesOf(unknown), ['--implicit-package=gone: mops.toml has no package gone']);
-    assert.deepEqual(unknown.missing, [{ url: 'mo:gone', from: '../mops.toml' }]);
+    assert.deepEqual(unknown.missing, [{ url: '--implicit-package=gone', from: '../mops.toml' }]);
   });
 
   it('is listed from a disk without hidden folders and links, and within bounds', async () => {

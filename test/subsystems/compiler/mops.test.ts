@@ -1,7 +1,9 @@
 /** Packages of mops: the folder that an import means, and compiled and running programs with packages. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { dirname, relative } from 'node:path';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { compilerArgsOf } from '../../../subsystems/compiler/mops/compiler-args.ts';
@@ -61,9 +63,28 @@ describe('packages of mops', () => {
       'shapes/mops.toml',
       'shapes/src/Square.mo',
       'src/Main.mo',
+      'src/mops.toml',
       'src/parts/Part.mo',
       'tools/Twice.mo',
+      'tools/mops.toml',
     ]);
+  });
+
+  it('may have a manifest that is nearer, which --watch waits for; without one it waits beside the source', async (t) => {
+    const root = await mkdtemp(join(tmpdir(), 'svc-mops-'));
+    t.after(() => rm(root, { recursive: true, force: true }));
+    await mkdir(join(root, 'a/b'), { recursive: true });
+    const file = join(root, 'a/b/Main.mo');
+    await writeFile(file, 'persistent actor {}');
+    const manifests = async (): Promise<readonly string[]> => {
+      const { files } = await compiler.sourcesOf(file);
+      return files.filter((path) => path.endsWith('/mops.toml')).map((path) => relative(root, path));
+    };
+    assert.deepEqual(await manifests(), ['a/b/mops.toml']);
+    await writeFile(join(root, 'mops.toml'), '');
+    assert.deepEqual((await manifests()).toSorted(), ['a/b/mops.toml', 'a/mops.toml', 'mops.toml']);
+    await writeFile(join(root, 'a/mops.toml'), '');
+    assert.deepEqual((await manifests()).toSorted(), ['a/b/mops.toml', 'a/mops.toml']);
   });
 
   it("the root's own version wins, else the higher one", async () => {

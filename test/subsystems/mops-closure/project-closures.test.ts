@@ -239,6 +239,42 @@ describe('GET /mops/closure/<ENTRY>', () => {
     assert.deepEqual((await documentOf('Above.mo')).missing, [{ import: 'mo:above/A', from: 'Above.mo' }]);
   });
 
+  it('names the flag that leads to nothing, or out of the project, and the manifest that has it', async (t) => {
+    const manifest = (...args: readonly string[]): string => `[moc]\nargs = ${JSON.stringify(args)}\n`;
+    const { around, project, refusal, documentOf } = await serve(t, {
+      'sub/Main.mo': 'actor {}',
+      'sub/mops.toml': manifest('--enhanced-migration', './none', '--implicit-package=gone'),
+      'Main.mo': 'actor {}',
+      'mops.toml': manifest('--implicit-package', 'gone', '--enhanced-migration=none/below'),
+      'far/Main.mo': 'actor {}',
+      'far/mops.toml': manifest('--enhanced-migration=../../elsewhere'),
+      'link/Main.mo': 'actor {}',
+      'link/mops.toml': manifest('--enhanced-migration', 'away'),
+    });
+    await write(around, { 'elsewhere/1.mo': 'module {}' });
+    await symlink(join(around, 'elsewhere'), join(project, 'link/away'));
+    for (const [below, flag] of [
+      ['sub/', '--enhanced-migration=none'],
+      ['', '--enhanced-migration=none/below'],
+    ] as const) {
+      const from = `${below}mops.toml`;
+      const { missing } = await documentOf(`${below}Main.mo`);
+      assert.deepEqual(missing, [
+        { import: '--implicit-package=gone', from },
+        { import: flag, from },
+      ]);
+    }
+    for (const [entry, who] of [
+      ['far/Main.mo', 'far/mops.toml has --enhanced-migration=../../elsewhere'],
+      ['link/Main.mo', 'link/mops.toml has --enhanced-migration=away'],
+    ] as const) {
+      const [status, message] = await refusal(entry);
+      assert.equal(status, 403, message);
+      assert.ok(message.endsWith(`(${who})`), message);
+      assert.ok(!message.includes(around), message);
+    }
+  });
+
   it('answers each bad entry and manifest with its status and reason', async (t) => {
     const { project, refusal } = await serve(t, {
       'Main.mo': 'import P "mo:p"; actor {}',
