@@ -137,7 +137,8 @@ for (const policy of ['refuse', 'warn'] as const) {
         (server ??= await startInProcess(
           { after: (end) => endings.push(end) },
           {
-            args: ['--upgrade-policy', policy, ...(checker === 'missing' ? ['--no-compiler'] : [])],
+            // That turns off the bundled one alone: the program of SVC_BIN is asked all the same.
+            args: ['--upgrade-policy', policy, ...(checker === 'bundled' ? [] : ['--no-compiler'])],
             environment: checker === 'broken' ? { SVC_BIN: BROKEN } : {},
           },
         ));
