@@ -53,7 +53,7 @@ export class OwnerTable {
       peer = new Peer({ address: owner.address, node: owner.node, own: store.node, key });
       this.#peers.set(owner.node, peer);
     }
-    return peer;
+    return peer.isLeaving ? undefined : peer;
   }
 
   /**

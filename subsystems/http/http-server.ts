@@ -68,6 +68,11 @@ const STALL_MAX_MS = 300_000;
 /** While stopping: how often connections are looked at, and how long a request may still take to come in. */
 const CLOSING_CHECK_MS = 20;
 const RECEIVING_GRACE_MS = 1000;
+/**
+ * While stopping: how long connections that owe nothing stay open where other servers may be sending on them. The first
+ * answer tells those that this one ends.
+ */
+const LINK_GRACE_MS = 100;
 /** Milliseconds that a client may take nothing of its answer while the server stops. */
 const CLOSING_STALL_MS = 5000;
 
@@ -315,10 +320,12 @@ class FastifyHttpServer implements OpenableHttpServer {
   async #closeConnections(): Promise<void> {
     const startedMs = this.#clock.nowMs();
     const closeSome = (): void => {
-      const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
+      const closingMs = this.#clock.nowMs() - startedMs;
+      const isGraceOver = closingMs > RECEIVING_GRACE_MS;
+      const isLinkGrace = this.#hop !== undefined && closingMs < LINK_GRACE_MS;
       const isUntaken = this.#connections.lookForUntaken();
       if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
-      else if (!isUntaken) this.#server.closeIdleConnections();
+      else if (!isUntaken && !isLinkGrace) this.#server.closeIdleConnections();
     };
     closeSome();
     using _looking = this.#clock.every(CLOSING_CHECK_MS, closeSome);

@@ -46,6 +46,8 @@ export class Peer {
   readonly node: string;
   readonly #options: PeerOptions;
   readonly #pool: Pool;
+  /** True when the server has said that it stops: nothing more is sent to it. */
+  isLeaving = false;
 
   constructor(options: PeerOptions) {
     this.#options = options;
@@ -92,7 +94,8 @@ export class Peer {
   /** Sends a request. Nothing is sent twice. */
   send({ method, path, headers, body }: PeerRequest, answer: PeerAnswer): void {
     const options = { method: method, path, headers: [...headers], body };
-    this.#pool.dispatch({ ...options, origin: 'http://svc-link', idempotent: false }, new AnswerReader(answer));
+    const reader = new AnswerReader(answer, () => (this.isLeaving = true));
+    this.#pool.dispatch({ ...options, origin: 'http://svc-link', idempotent: false, reset: false }, reader);
   }
 
   /** Cuts all connections: requests under way fail. */
@@ -103,10 +106,13 @@ export class Peer {
 
 class AnswerReader implements Dispatcher.DispatchHandler {
   readonly #answer: PeerAnswer;
+  readonly #leaves: () => void;
   #wasSent = false;
 
-  constructor(answer: PeerAnswer) {
+  /** `leaves` is called when the other server ends its connections. */
+  constructor(answer: PeerAnswer, leaves: () => void) {
     this.#answer = answer;
+    this.#leaves = leaves;
   }
 
   onRequestStart(): void {
@@ -119,6 +125,7 @@ class AnswerReader implements Dispatcher.DispatchHandler {
     const headers = (Array.isArray(rawHeaders) ? rawHeaders : []).map((text: unknown) =>
       text instanceof Uint8Array ? Buffer.from(text).toString('latin1') : String(text),
     );
+    if (endsConnection(headers)) this.#leaves();
     this.#answer.began(status, headers, flowOf(controller));
   }
 
@@ -133,6 +140,17 @@ class AnswerReader implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#answer.failed(error, this.#wasSent);
   }
+}
+
+/** A server that stops ends each connection with its next answer; streams of events end theirs at any time. */
+function endsConnection(headers: readonly string[]): boolean {
+  let isEnd = false;
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = headers[at]?.toLowerCase();
+    if (name === 'connection') isEnd = headers[at + 1]?.toLowerCase() === 'close';
+    else if (name === 'content-type' && headers[at + 1]?.startsWith('text/event-stream') === true) return false;
+  }
+  return isEnd;
 }
 
 function flowOf(controller: Dispatcher.DispatchController): AnswerFlow {

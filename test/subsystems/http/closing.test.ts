@@ -8,6 +8,7 @@ import { httpPlugin } from '../../../plugins/http.ts';
 import { Agents } from '../../../subsystems/agents/index.ts';
 import { NoAgents } from '../../../subsystems/agents/no-agents.ts';
 import { Auth } from '../../../subsystems/auth/index.ts';
+import { Cluster } from '../../../subsystems/cluster/index.ts';
 import { OneServer } from '../../../subsystems/cluster/one-server.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
@@ -225,6 +226,7 @@ suite('opening and closing', () => {
     const plugins = [
       given<unknown>(Agents, new NoAgents()),
       given<unknown>(Auth, createBearerAuth({ token: undefined })),
+      given<unknown>(Cluster, new OneServer()),
       given<unknown>(Canisters, canisters),
       given<unknown>(Codec, counterCodec),
       given<unknown>(Gateway, new ScriptedGateway(canisters)),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryService } from '../../../support/memory-service.ts';
 import { send } from '../../../support/http-client.ts';
 import { EventClient } from '../../../support/event-client.ts';
@@ -106,7 +107,7 @@ suite('requests for actors of other servers', () => {
     const counter = addCounter(b, service, 'far');
     counter.held = new Promise(() => undefined);
     const asked = send(a.origin, 'POST', '/call/far/slow');
-    while (counter.messagesByName === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (counter.messagesByName === 0) await sleep(5);
     service.leave(1);
     const { status, text } = await asked;
     assert.equal(status, 503);
@@ -122,7 +123,7 @@ suite('requests for actors of other servers', () => {
     await send(b.origin, 'POST', '/call/far/inc');
     assert.equal((await client.next())?.data, '[1]');
     client.response.destroy();
-    while (b.canisters.watchers.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (b.canisters.watchers.size > 0) await sleep(5);
     assert.equal(counter.count, 1);
   });
 
@@ -194,5 +195,26 @@ suite('rights of forwarded requests', () => {
     const headers = { 'svc-link-verdict': 'whole' };
     for (const { origin } of [a, b])
       assert.equal((await send(origin, 'POST', '/call/far/echo', { headers })).status, 401);
+  });
+});
+
+suite('a server that stops', () => {
+  test('says so with its answers, and is asked nothing more: no outcome is unknown', async (t) => {
+    const { service, a, b } = await startTwo(t);
+    const counter = addCounter(b, service, 'far');
+    const answers: { status: number; text: string }[] = [];
+    let isOver = false;
+    const clients = Array.from({ length: 20 }, async () => {
+      while (!isOver) answers.push(await send(a.origin, 'POST', '/call/far/echo', { body: 'x' }));
+    });
+    while (answers.length < 200) await sleep(1);
+    const closed = b.server.close();
+    while (answers.every(({ status }) => status === 200)) await sleep(1);
+    await closed;
+    isOver = true;
+    await Promise.all(clients);
+    const lost = answers.filter(({ text }) => text.includes('outcome unknown'));
+    assert.deepEqual(lost, []);
+    assert.equal(answers.filter(({ status }) => status === 200).length, counter.messagesByName);
   });
 });
