@@ -137,10 +137,8 @@ export class ActorTimeline {
 
   /** Adds a base: all operations that make the state, deflated; pages are of units up to `exact`. */
   addBase(deflated: Uint8Array, exact: number): void {
-    const note = Buffer.alloc(6);
-    note.writeUIntLE(exact, 0, 6);
     this.#baseBytes = deflated.length;
-    this.#put({ kind: FRAME.base, hasMore: false, ...this.#lastPlace }, note, [deflated]);
+    this.#put({ kind: FRAME.base, hasMore: false, ...this.#lastPlace }, noteOfUnit(exact), [deflated]);
     this.isBaseWanted = false;
   }
 
@@ -166,13 +164,13 @@ export class ActorTimeline {
     file.append(Buffer.concat(bytes), frames, this.#append);
   }
 
-  /** Begins another file. `isBehindGap`: units are missing before it. */
-  rotate(isBehindGap: boolean): void {
+  /** Begins another file. `gapBehind`: units are missing before it, and none up to that one; undefined: no gap. */
+  rotate(gapBehind?: number): void {
     this.flush();
     this.files.at(-1)?.rest(true);
     this.#begin();
-    if (!isBehindGap) return;
-    this.#put({ kind: FRAME.gap, hasMore: false, ...this.#lastPlace }, new Uint8Array(0), []);
+    if (gapBehind === undefined) return;
+    this.#put({ kind: FRAME.gap, hasMore: false, ...this.#lastPlace }, noteOfUnit(gapBehind), []);
     this.flush();
   }
 
@@ -344,19 +342,24 @@ export class ActorTimeline {
       const { known } = this.#file(file);
       for (const { offset, exact } of known.bases.toReversed()) {
         if (file === position.file && offset >= position.end) continue;
-        // A base has whole units.
-        const isReached = exact < position.unit || (exact === position.unit && !position.hasMore);
-        if (isReached || this.#isClean({ file, offset }, exact)) return { file, offset };
+        if (exact < position.unit || this.#isBehind(position, exact)) return { file, offset };
       }
       if (known.isBehindGap) break;
     }
     throw this.#missing(reason);
   }
 
-  /** Returns true if nothing was changed while the base was read. */
-  #isClean(base: PlacedBase, exact: number): boolean {
-    const [, next] = this.#twoFrom(base);
-    return next === undefined || next.frame.unit > exact;
+  /** Returns true if the place has everything up to a unit: others may have changed what came since. */
+  #isBehind(position: Position, unit: number): boolean {
+    if (position.hasMore) return false;
+    try {
+      for (const { frame } of this.#following(position))
+        if (frame.kind === FRAME.gap) return unitOfNote(frame.note) >= unit;
+        else if (frame.kind !== FRAME.base) return frame.unit > unit;
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+    }
+    return true;
   }
 
   /** Throws ServerError `timeline-damaged` for a file of which nothing can be read. */
@@ -466,4 +469,15 @@ function behind(frame: PlacedFrame, file: number): Position {
 
 function placeIn({ seq, unit, timeMs }: Place): Place {
   return { seq, unit, timeMs };
+}
+
+function noteOfUnit(unit: number): Uint8Array {
+  const note = Buffer.alloc(6);
+  note.writeUIntLE(unit, 0, 6);
+  return note;
+}
+
+/** Earlier versions noted nothing with a gap. */
+function unitOfNote(note: Uint8Array): number {
+  return note.length < 6 ? 0 : Buffer.from(note).readUIntLE(0, 6);
 }

@@ -5,7 +5,8 @@
  *     u8 1 if a frame of the same unit follows · 2 bytes 0 · u32 length of the note · note · operations
  *
  * Numbers are little-endian. A base has in place of the note the last unit that its pages may be of, u48, and its
- * operations are deflated. A gap says that units before the next frame are missing.
+ * operations are deflated. A gap says that units before the next frame are missing, and has the unit up to which none
+ * is, u48; earlier versions left that out.
  */
 import { crc32 } from 'node:zlib';
 import type { Place } from './index.ts';

@@ -158,7 +158,7 @@ export class KeptTimeline implements Timeline {
 
   // ---- units
 
-  /** Moves everything that is durable when that begins, and what is handed out with it: units may never end. */
+  /** Moves everything that is durable when that begins, and what bases have beyond that: units may never end. */
   #move(): Promise<void> {
     if (!this.#isMoveDue) {
       this.#isMoveDue = true;
@@ -173,7 +173,8 @@ export class KeptTimeline implements Timeline {
   async #moveAll(): Promise<void> {
     const { units } = this.#needs;
     const { durable } = units;
-    for (let moved = 0; moved < durable;) {
+    let wanted = durable;
+    for (let moved = 0; moved < wanted;) {
       const taken = await units.take(this.#synced);
       if (taken.isBehindGap) continue;
       if (taken.units === undefined) break;
@@ -181,12 +182,13 @@ export class KeptTimeline implements Timeline {
       moved = last;
       const { bases } = await this.#ask('take', { frames }, buffersOf(frames));
       // Before the next units are taken: a base is not older than what the timeline has.
-      for (const id of bases) await this.#moveBase(id);
+      for (const id of bases) wanted = Math.max(wanted, await this.#moveBase(id));
     }
     if ((await this.#ask('last', {})) < durable) await this.#ask('gap', { unit: durable });
   }
 
-  async #moveBase(id: Uint8Array): Promise<void> {
+  /** Returns the newest unit that the base may have. */
+  async #moveBase(id: Uint8Array): Promise<number> {
     const { units } = this.#needs;
     const image = await units.image(id).catch((error: unknown) => {
       // A canister that is damaged has no base.
@@ -194,9 +196,9 @@ export class KeptTimeline implements Timeline {
       throw error;
     });
     const hash = await this.#ask('base', { id, image });
-    if (hash === undefined) return;
-    const bytes = await units.module(Buffer.from(hash, 'hex'));
-    if (bytes !== undefined) await this.#ask('module', { hash, bytes });
+    const bytes = hash === undefined ? undefined : await units.module(Buffer.from(hash, 'hex'));
+    if (hash !== undefined && bytes !== undefined) await this.#ask('module', { hash, bytes });
+    return image?.until ?? 0;
   }
 
   /** Does what may fail for want of disk, once; the operator is told when that begins, and when it ends. */

@@ -79,6 +79,8 @@ export class TimelineStore {
   #last: number;
   /** Timelines that end at this unit, or before it, begin anew. */
   #gapAt = 0;
+  /** No unit up to this one is missing; of several gaps it is the first that counts. */
+  #gapBehind: number;
   #gaps = 0;
   #sweptMs = 0;
 
@@ -96,6 +98,7 @@ export class TimelineStore {
     const [unit = 0, gapAt = 0] = existsSync(last) ? readFileSync(last, 'utf8').split(' ').map(Number) : [];
     this.#last = unit || 0;
     this.#gapAt = gapAt || 0;
+    this.#gapBehind = this.#gapAt > 0 ? 0 : Infinity;
   }
 
   /** The newest unit that was taken. */
@@ -134,6 +137,7 @@ export class TimelineStore {
 
   /** Units up to this one are missing. */
   gap(unit: number): void {
+    this.#gapBehind = Math.min(this.#gapBehind, this.#last);
     this.#gapAt = Math.max(this.#gapAt, unit);
     this.#last = Math.max(this.#last, unit);
     if (this.#unread.size + this.#actors.size > 0) this.#gaps++;
@@ -156,7 +160,7 @@ export class TimelineStore {
       }
       this.#keepModules(split);
       if (!actor.isEmpty && actor.lastUnit > 0 && (actor.lastUnit <= this.#gapAt || actor.isDamaged)) {
-        actor.rotate(true);
+        actor.rotate(Math.min(this.#gapBehind, this.#gapAt));
         actor.isBaseWanted = false;
       }
       for (const [at, part] of parts.entries()) actor.add({ unit, timeMs, hasMore: at < parts.length - 1 }, part);
@@ -215,7 +219,7 @@ export class TimelineStore {
       return undefined;
     }
     const deflated = deflateRawSync(operationsOf(id, image), { level: 1 });
-    if (actor.hasBase) actor.rotate(false);
+    if (actor.hasBase) actor.rotate();
     actor.addBase(deflated, image.until);
     try {
       actor.flush();

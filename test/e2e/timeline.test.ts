@@ -140,7 +140,8 @@ test('of messages with large arguments each has a unit of its own, whoever sends
   await Promise.all(
     Array.from({ length: 12 }, (_, n) => server.post(`/call/one/${n % 2 === 0 ? 'take' : 'trap'}`, body)),
   );
-  assert.equal((await server.post('/call/one/send', '')).status, 200);
+  const sent = await server.post('/call/one/send', '');
+  assert.equal(sent.status, 200, sent.body);
   const answer = await server.get('/x/time/timeline/one?limit=1000');
   const entries = JSON.parse(answer.body) as { unit: number; kind: string; args: string; outcome: string }[];
   const large = entries.filter(({ args }) => args.length > 1_000 || args.includes('200000 bytes'));

@@ -78,12 +78,14 @@ export class TimedHost {
     }));
   }
 
-  /** Makes a unit in which some actors have executed one to three messages each; returns its frame. */
-  next(): Buffer {
+  /**
+   * Makes a unit in which some actors have executed one to three messages each; returns its frame. `among`: the actors.
+   */
+  next(among?: readonly number[]): Buffer {
     const set = new WriteBatch();
     this.unit++;
     this.timeMs += this.#random.below(3_000);
-    const chosen = this.actors.filter(() => this.#random.oneIn(2));
+    const chosen = this.actors.filter((_, at) => among?.includes(at) ?? this.#random.oneIn(2));
     for (const actor of chosen)
       for (let messages = 1 + this.#random.below(3); messages > 0; messages--)
         this.#message(set, actor, messages === 1);

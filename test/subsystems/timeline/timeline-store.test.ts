@@ -249,6 +249,28 @@ for (const count of [1, 200])
       );
   });
 
+test('the state before a gap is kept where a base has units of others besides', async () => {
+  const random = seeded(43);
+  for (let round = 0; round < 10; round++) {
+    const host = new TimedHost(random, 2);
+    const store = new TimelineStore(await temporaryDirectory(), BOUNDS);
+    const [one] = host.actors;
+    assert.ok(one !== undefined);
+    while (one.seq === 0) store.take(host.next(), host.timeMs);
+    const { seq } = one;
+    // While the base is read, others change.
+    const late = Array.from({ length: 3 }, () => host.next([1]));
+    store.base(one.id, host.imageOf(one.id), host.timeMs);
+    store.take(Buffer.concat(late), host.timeMs);
+    const asked = (): string => store.stateAt(one.id, { kind: 'seq', seq }, host.timeMs).sha256.heap;
+    const wanted = host.noted.find((noted) => noted.id === one.id && noted.seq === seq)?.heap;
+    assert.equal(asked(), wanted);
+    host.next();
+    store.take(host.next([0, 1]), host.timeMs);
+    assert.equal(asked(), wanted, 'behind it is a gap');
+  }
+});
+
 test('a base that is too large is asked for once a minute, not whenever units come', async () => {
   const host = new TimedHost(seeded(41), 1);
   const store = new TimelineStore(await temporaryDirectory(), { ...BOUNDS, bytes: 2 ** 18 });
