@@ -154,7 +154,7 @@ export class Lease {
       const connection = await this.#connected();
       await prepareSchema(connection);
       await fixShards(connection, this.#options.namespace, this.#shards.length);
-      for (const shard of this.#shards) await this.#makeRows(connection, shard);
+      await this.#makeRows(connection, this.#shard);
     } catch (error) {
       throw startProblem(error, url);
     }

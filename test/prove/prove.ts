@@ -175,6 +175,7 @@ const PARTS: readonly Part[] = [
     runs: [
       { file: new URL('../system/postgres-kills.test.ts', import.meta.url), label: 'kills' },
       { file: new URL('../plugins/storage-postgres/lease.test.ts', import.meta.url), label: 'leases' },
+      { file: new URL('../plugins/storage-postgres/shard-leases.test.ts', import.meta.url), label: 'leases of shards' },
     ],
   },
   {

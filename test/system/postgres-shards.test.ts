@@ -134,7 +134,10 @@ suite('shards of a namespace', { concurrency: 3 }, () => {
     await own.stop('crash');
     await sleep(1.2 * options.leaseMs);
     assert.ok(await both(), 'nobody can have taken a shard over');
+    // Names wait for the database, as units do.
+    const taken = service.takeName('a', idIn(0, 1));
     await own.start();
+    assert.equal(hex(await taken), hex(idIn(0, 1)));
     for (const endMs = performance.now() + 1.2 * options.leaseMs; performance.now() < endMs; await sleep(50))
       assert.ok(await both(), 'it has a lease in which to be heard again');
   });

@@ -6,220 +6,24 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Clock } from '../../../kernel/index.ts';
-import type {
-  ConnectionOptions,
-  Outcome,
-  Row,
-  Statement,
-  Value,
-} from '../../../plugins/storage-postgres/connection.ts';
-import { ConnectionLost } from '../../../plugins/storage-postgres/database-errors.ts';
-import { Lease, type LeaseConnection } from '../../../plugins/storage-postgres/lease.ts';
-import { SCHEMA_VERSION } from '../../../plugins/storage-postgres/schema.ts';
+import { Lease } from '../../../plugins/storage-postgres/lease.ts';
 import { type Seen, Watch, type WatchOptions } from '../../../plugins/storage-postgres/watch.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
+import { FakeDatabase, opening, type Outage, ProcessClock } from '../../support/lease-database.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded, type Seeded } from '../../support/seeded.ts';
 
 const STEP_MS = 25;
-const LATENCY_MS = 5;
 type Who = 'owner' | 'standby';
-/**
- * `refused`: connections break and cannot be made; `silent`: nothing is answered; `readOnly`: writes are refused;
- * `stuck`: nothing is ever answered over connections that existed before, and new ones work.
- */
-type Trouble = 'refused' | 'silent' | 'readOnly' | 'stuck';
-
-interface Outage {
-  readonly fromMs: number;
-  readonly untilMs: number;
-  readonly whom: readonly Who[];
-  readonly trouble: Trouble;
-}
 
 interface Plan {
   readonly leaseMs: number;
-  readonly outages: readonly Outage[];
+  readonly outages: readonly Outage<Who>[];
   /** Milliseconds that it takes to make a connection. */
   readonly connectMs: Readonly<Record<Who, number>>;
   readonly dies?: number;
   readonly pause?: readonly [fromMs: number, untilMs: number];
   readonly untilMs: number;
-}
-
-/** The one row, as the SQL of schema.ts changes it. */
-class FakeDatabase {
-  readonly #clock: FakeClock;
-  readonly #plan: Plan;
-  readonly #startMs: number;
-  #owner: string | null = null;
-  #holder: string | null = null;
-  #leaseMs = 0;
-  #beat = 0;
-  takenMs: number[] = [];
-
-  constructor(clock: FakeClock, plan: Plan) {
-    this.#clock = clock;
-    this.#plan = plan;
-    this.#startMs = clock.nowMs();
-  }
-
-  get nowMs(): number {
-    return this.#clock.nowMs() - this.#startMs;
-  }
-
-  troubleOf(who: Who): Outage | undefined {
-    const { nowMs } = this;
-    return this.#plan.outages.find(
-      ({ fromMs, untilMs, whom }) => whom.includes(who) && fromMs <= nowMs && nowMs < untilMs,
-    );
-  }
-
-  /** Returns true if connections made at `madeMs` are gone. */
-  brokenSince(who: Who, madeMs: number): boolean {
-    const { nowMs } = this;
-    return this.#plan.outages.some(
-      ({ fromMs, whom, trouble }) => trouble === 'refused' && whom.includes(who) && madeMs <= fromMs && fromMs <= nowMs,
-    );
-  }
-
-  isStuck(who: Who, madeMs: number): boolean {
-    const { nowMs } = this;
-    return this.#plan.outages.some(
-      ({ fromMs, whom, trouble }) => trouble === 'stuck' && whom.includes(who) && madeMs <= fromMs && fromMs <= nowMs,
-    );
-  }
-
-  execute(name: string, values: readonly Value[]): Outcome {
-    const [, second, third, fourth, fifth] = values;
-    switch (name) {
-      case 'svc_see_owner':
-        return { rows: [[this.#owner, this.#holder, this.#leaseMs, String(this.#beat)] as Row], count: 1 };
-      case 'svc_take_owner':
-        if (second !== String(this.#beat)) return { rows: [], count: 0 };
-        [this.#owner, this.#holder, this.#leaseMs] = [String(third), String(fourth), Number(fifth)];
-        this.#beat++;
-        this.takenMs.push(this.nowMs);
-        return { rows: [], count: 1 };
-      case 'svc_beat':
-        if (second !== this.#owner) return { rows: [], count: 0 };
-        this.#beat++;
-        return { rows: [], count: 1 };
-      default:
-        return { rows: [], count: 1 };
-    }
-  }
-}
-
-/** Clock of a process that may stand still: timers that are due meanwhile are called when the process goes on. */
-class ProcessClock implements Pick<Clock, 'nowMs' | 'after' | 'every'> {
-  readonly #clock: FakeClock;
-  #late: (() => void)[] | undefined;
-
-  constructor(clock: FakeClock) {
-    this.#clock = clock;
-  }
-
-  nowMs(): number {
-    return this.#clock.nowMs();
-  }
-
-  after(ms: number, work: () => void): Disposable {
-    return this.#clock.after(ms, () => (this.#late === undefined ? work() : void this.#late.push(work)));
-  }
-
-  every(ms: number, work: () => void): Disposable {
-    return this.#clock.every(ms, work);
-  }
-
-  stop(): void {
-    this.#late = [];
-  }
-
-  goOn(): void {
-    const late = this.#late ?? [];
-    this.#late = undefined;
-    for (const work of late) work();
-  }
-}
-
-class FakeConnection implements LeaseConnection {
-  readonly #database: FakeDatabase;
-  readonly #who: Who;
-  readonly #clock: Pick<Clock, 'after'>;
-  readonly #statementMs: number;
-  readonly #madeMs: number;
-  isBroken = false;
-
-  constructor(database: FakeDatabase, who: Who, clock: Pick<Clock, 'after'>, statementMs: number) {
-    this.#database = database;
-    this.#who = who;
-    this.#clock = clock;
-    this.#statementMs = statementMs;
-    this.#madeMs = database.nowMs;
-  }
-
-  async query({ name }: Statement, values: Value[]): Promise<Outcome> {
-    await this.#wait(LATENCY_MS);
-    if (this.#database.isStuck(this.#who, this.#madeMs)) {
-      await this.#wait(this.#statementMs);
-      this.#lose('nothing was answered');
-    }
-    const silent = this.#database.troubleOf(this.#who);
-    if (silent?.trouble === 'silent') {
-      // A packet that is sent again, at gaps that double, may come as late after the outage as the outage was long.
-      const left = silent.untilMs - this.#database.nowMs;
-      await this.#wait(Math.min(this.#statementMs, left * 2));
-      if (left * 2 > this.#statementMs) this.#lose('nothing was answered');
-    }
-    const trouble = this.#database.troubleOf(this.#who)?.trouble;
-    if (trouble === 'refused' || this.#database.brokenSince(this.#who, this.#madeMs)) this.#lose('terminated');
-    if (trouble === 'readOnly' && name !== 'svc_see_owner')
-      throw Object.assign(new Error('cannot execute UPDATE in a read-only transaction'), { code: '25006' });
-    const outcome = this.#database.execute(name, values);
-    await this.#wait(LATENCY_MS);
-    return outcome;
-  }
-
-  #lose(words: string): never {
-    this.isBroken = true;
-    throw new ConnectionLost(new Error(words));
-  }
-
-  #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#clock.after(ms, resolve));
-  }
-
-  run(): Promise<Outcome> {
-    return Promise.resolve({ rows: [[SCHEMA_VERSION]], count: 1 });
-  }
-
-  transaction<T>(work: () => Promise<T>): Promise<T> {
-    return work();
-  }
-
-  destroy(): void {
-    this.isBroken = true;
-  }
-
-  end(): Promise<void> {
-    return Promise.resolve();
-  }
-}
-
-/** Returns a function that makes connections of one process. */
-function opening(database: FakeDatabase, who: Who, clock: Pick<Clock, 'after'>, takesMs: number) {
-  const wait = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
-  return async ({ connectMs = 0, statementMs = 0 }: ConnectionOptions): Promise<LeaseConnection> => {
-    const before = database.troubleOf(who)?.trouble;
-    // A lost first packet is sent again much later.
-    await wait(before === 'silent' ? connectMs : takesMs);
-    const trouble = database.troubleOf(who)?.trouble;
-    if (before === 'silent' || trouble === 'silent' || trouble === 'refused')
-      throw new ConnectionLost(new Error('no connection'));
-    return new FakeConnection(database, who, clock, statementMs);
-  };
 }
 
 interface Played {
@@ -232,7 +36,7 @@ interface Played {
 
 async function play(plan: Plan, makeWatch: (options: WatchOptions) => Watch): Promise<Played> {
   const clock = new FakeClock();
-  const database = new FakeDatabase(clock, plan);
+  const database = new FakeDatabase(clock, plan.outages);
   const clocks = { owner: new ProcessClock(clock), standby: new ProcessClock(clock) };
   const { leaseMs, connectMs, dies, pause, untilMs } = plan;
   const logged: string[] = [];
@@ -295,7 +99,7 @@ const LEASES_MS = [2_000, 5_000, 20_000] as const;
 function drawn(random: Seeded): Plan {
   const leaseMs = random.pick(LEASES_MS);
   const fraction = (): number => random.below(1000) / 1000;
-  const outages: Outage[] = [];
+  const outages: Outage<Who>[] = [];
   let atMs = leaseMs * (1 + fraction());
   for (let left = random.below(3) + 1; left > 0; left--) {
     const untilMs = atMs + Math.ceil(leaseMs * random.pick([0.05, 0.3, 0.8, 1.1, 1.4, 3]) * (0.8 + 0.4 * fraction()));
