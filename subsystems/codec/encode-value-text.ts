@@ -31,6 +31,9 @@ export function candidTextOf(utf8: Uint8Array): string {
   return Buffer.from(utf8.buffer, utf8.byteOffset, utf8.byteLength).toString('utf8');
 }
 
+/** Characters of a number that an error shows. */
+const SHOWN_CHARACTERS = 40;
+
 class ValueEncoder {
   readonly #lexer: Lexer;
   readonly #types: InferredTypes;
@@ -123,7 +126,8 @@ class ValueEncoder {
   }
 
   #mismatch(value: TextValue, type: CandidType): Error {
-    return this.#lexer.fail(`expected ${TYPE_NAMES[type.op]}, found ${value.kind}`, value.offset);
+    const found = value.kind === 'number' ? `the number ${value.written.slice(0, SHOWN_CHARACTERS)}` : value.kind;
+    return this.#lexer.fail(`expected ${TYPE_NAMES[type.op]}, found ${found}`, value.offset);
   }
 
   #encode(value: TextValue, type: CandidType): void {

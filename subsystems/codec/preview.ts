@@ -145,10 +145,13 @@ class PreviewPrinter {
 
   #printOpt(inner: CandidType): void {
     if (!this.#reader.readFlag('an opt')) return this.#add('null');
-    this.#add('opt ');
+    // Without the parentheses the type would be that of the opt.
+    const [open, close] = isShownWithType(inner) ? ['(', ')'] : ['', ''];
+    this.#add(`opt ${open}`);
     const level = this.#reader.enter();
     this.#print(inner);
     this.#reader.depth = level - 1;
+    this.#add(close);
   }
 
   #printVec(element: CandidType): void {
@@ -194,6 +197,11 @@ class PreviewPrinter {
     }
     this.#add(' }');
   }
+}
+
+/** Tells whether ` : <type>` stands behind a value. */
+function isShownWithType({ op }: CandidType): boolean {
+  return op === Op.FLOAT32 || op === Op.FLOAT64 || op === Op.RESERVED || (isInteger(op) && op !== Op.INT);
 }
 
 /** Returns Candid's own words for the special values. */

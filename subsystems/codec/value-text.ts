@@ -77,6 +77,8 @@ class ValueParser {
     }
     if (kind !== 'identifier') throw lexer.unexpected('a value');
     const word = lexer.next().value;
+    if (lexer.is('punctuation', '=') && !FLOAT_WORDS.has(word))
+      throw lexer.fail(`"${word}" begins a value: the name of a field stands in quotes then`, offset);
     switch (word) {
       case 'null':
         return { kind: 'null', offset };
@@ -170,8 +172,9 @@ class ValueParser {
       lexer.expect('=');
       return { id: hashName(label), label, offset, value: this.parse(depth) };
     }
+    const isLabel = lexer.is('number') || lexer.is('text') || lexer.is('identifier');
     const value = this.parse(depth);
-    if ((value.kind === 'number' || value.kind === 'text') && lexer.take('punctuation', '=')) {
+    if (isLabel && (value.kind === 'number' || value.kind === 'text') && lexer.take('punctuation', '=')) {
       return { ...this.#labelOf(value), offset, value: this.parse(depth) };
     }
     if (nextId > 0xffff_ffff) throw lexer.fail('a field without name after the id 2^32 - 1', offset);

@@ -1,5 +1,6 @@
 /** Candid text with the names of an actor's interface: a message has but their hashes. */
 import type { Canister } from '../canisters/index.ts';
+import { nameWord } from '../codec/description/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 
 type Previews = Pick<Codec, 'previewText'>;
@@ -8,7 +9,6 @@ type Previews = Pick<Codec, 'previewText'>;
 const HASHES = /"(?:[^"\\]|\\[^])*(?:"|$)|\b(\d{1,10})(?= = )|(?<=variant \{ )(\d{1,10})(?= \})/g;
 /** Words of .did text, labels among them, and labels in quotes. */
 const LABELS = /"([^"\\]+)"|[A-Za-z_]\w*/g;
-const PLAIN = /^[A-Za-z_]\w*$/;
 
 const toUtf8 = new TextEncoder();
 const known = new WeakMap<CandidInterface, ReadonlyMap<number, string>>();
@@ -23,7 +23,7 @@ export function namedPreviews(codec: Previews, { candid }: Pick<Canister, 'candi
         const hash = field ?? tag;
         const label = hash === undefined ? undefined : labelsOf(candid).get(Number(hash));
         if (label === undefined) return part;
-        return PLAIN.test(label) ? label : JSON.stringify(label);
+        return nameWord(label);
       });
     },
   };

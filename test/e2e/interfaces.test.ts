@@ -351,7 +351,7 @@ test('arguments in a form are Candid text or JSON of any size', async (t) => {
   }
   const bad = await send(server, '/install/bad', { wasm, args: '(record { data = vec {}; name = 5 })' });
   assert.equal(bad.status, 400);
-  assert.match(bad.body, /line 1, column 33: expected text, found number/);
+  assert.match(bad.body, /line 1, column 33: expected text, found the number 5/);
   const badJson = await send(server, '/install/bad', { wasm, args: '[{"name":5}]' });
   assert.match(badJson.body, /args\[0\]\.name: expected text, found the number 5/);
 });

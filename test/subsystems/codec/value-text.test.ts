@@ -111,7 +111,13 @@ describe('bad value text is refused with line and column', () => {
     ['("x" : nat)', undefined, 'line 1, column 2: expected nat, found text'],
     ['(1, 2)', 'nat', 'line 1, column 5: expected 1 values, found 2'],
     ['(-1)', 'nat', 'line 1, column 2: expected nat, found a negative number'],
-    ['(1.5)', 'nat', 'line 1, column 2: expected nat, found number'],
+    ['(record { (5) = 1 })', undefined, 'line 1, column 15: expected ";" or "}", found "="'],
+    [
+      '(record { principal = 1 })',
+      undefined,
+      'line 1, column 11: "principal" begins a value: the name of a field stands in quotes then',
+    ],
+    ['(1.5)', 'nat', 'line 1, column 2: expected nat, found the number 1.5'],
     ['(1 : int)', 'nat', 'line 1, column 2: expected nat, found a value of type int'],
     ['(record { a = 1; c = })', 'record { a : nat }', 'line 1, column 22: expected a value, found "}"'],
     ['(record { a = 1; a = 2 })', 'record {}', 'line 1, column 18: the field "a" stands there twice'],
@@ -136,6 +142,18 @@ describe('previews', () => {
       codec.previewText(message, 500),
       '(42 : nat8, "a\\"\\\\\\n", record { 5 = 1; 7 = true }, record { 1; 2 }, variant { 3 }, vec { 1 }, blob "\\00\\61", null, 1.5 : float64)',
     );
+  });
+  test('are read again as the same message', () => {
+    for (const text of [
+      '(opt (5 : nat8), opt opt (5 : nat), opt (null : reserved), opt (inf : float64), opt 5, opt null)',
+      '(vec { opt (1.5 : float32) }, record { 97 = opt (1 : int16) }, variant { 98 = opt (1 : nat64) })',
+      '(opt record { 1 : nat8; opt (2 : nat8) }, opt variant { 5 }, opt vec { 1 : nat16 }, opt blob "\\01")',
+      '(func "aaaaa-aa"."a b", opt service "aaaaa-aa", opt principal "2vxsx-fae", opt "x", opt true)',
+    ]) {
+      const message = codec.encodeText(text);
+      const shown = codec.previewText(message, 1000) ?? '';
+      assert.equal(hex(codec.encodeText(shown)), hex(message), shown);
+    }
   });
   test('are cut where they get too long', () => {
     const message = codec.encodeText(`("${'x'.repeat(1_000)}")`);

@@ -23,6 +23,17 @@ test('fields and variants have their names, numbers and texts stay', () => {
   assert.match(shown('(record { stranger = 1 : nat })') ?? '', /^\(record \{ \d+ = 1 : nat \}\)$/);
 });
 
+test('a name that begins a value, or has a quote, stands in quotes as Candid has them', () => {
+  const did =
+    'service : { f : (record { "principal" : nat; "opt" : nat; type_ : nat }, variant { "null"; "a\u{7f}b" }) -> () }';
+  const named = namedPreviews(codec, { candid: codec.parseInterface(did) });
+  const text = '(record { "opt" = 1; "principal" = 3; type_ = 2 }, variant { "null" })';
+  const message = codec.encodeText(text);
+  const preview = named.previewText(message, 1000, false) ?? '';
+  assert.equal(preview, text);
+  assert.deepEqual(codec.encodeText(preview), message);
+});
+
 test('a text that is cut has its names as far as it goes, and what is no Candid is undefined', () => {
   const cut = shown('(record { pieces = 2 : nat; payment = variant { card = "long" } })', 40);
   assert.match(cut ?? '', /^\(record \{ .*…$/);
