@@ -22,7 +22,7 @@ export function replayJson(report: ReplayReport, codec: Previews): object {
     kind,
     method,
     caller: principalToText(caller),
-    args: argumentText(entry.note, codec),
+    args: argumentText(entry, codec),
     ...endJson(end, codec),
     effects: {
       calls: calls.slice(0, CALLS_MAX).map((call) => callJson(call, codec)),

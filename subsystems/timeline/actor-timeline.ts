@@ -17,6 +17,9 @@ import { type AppendBytes, damaged, type PlacedFrame, TimelineFile } from './tim
 
 const FILE = /^(\d{8})[.]tl$/;
 
+/** Bytes of arguments in one page, exceeded by the last: the main thread takes a millisecond for a megabyte. */
+const PAGE_ARGUMENT_BYTES = 8 * 2 ** 20;
+
 /** A place in the files: behind the frame that ends there. */
 interface Position extends Place {
   readonly file: number;
@@ -416,21 +419,27 @@ export class ActorTimeline {
   }
 
   /** Returns messages in order, with the reach of the timeline. */
-  page({ from, to, limit }: PageAsked, nowMs: number): TimelinePage {
+  page({ from, to, limit, argumentBytesMax = Infinity }: PageAsked, nowMs: number): TimelinePage {
     const begin = from === undefined || from.kind === 'start' ? undefined : this.#begins(from, nowMs);
     const end = to === undefined ? undefined : this.#locate(to, nowMs);
     const entries: TimelineEntry[] = [];
     let next: number | undefined;
+    let argumentBytes = 0;
     const isBeyond = ({ unit, seq }: Place): boolean =>
       end === undefined ? to !== undefined : unit > end.unit || seq > end.seq;
     for (const { frame } of this.#following(begin)) {
       if (frame.kind !== FRAME.message) continue;
       if (isBeyond(frame)) break;
-      if (entries.length === limit) {
+      if (entries.length === limit || argumentBytes >= PAGE_ARGUMENT_BYTES) {
         next = frame.seq;
         break;
       }
-      entries.push({ ...placeIn(frame), note: ownNote(decodeNote(frame.note)), bytes: frame.operations.length });
+      const note = decodeNote(frame.note);
+      const argument = note.argument.subarray(0, argumentBytesMax);
+      const isArgumentCut = argument.length < note.argument.length;
+      argumentBytes += argument.length;
+      const bytes = frame.operations.length;
+      entries.push({ ...placeIn(frame), note: ownNote({ ...note, argument }), bytes, isArgumentCut });
     }
     const first = this.#earliest();
     const last = this.#last(() => true);

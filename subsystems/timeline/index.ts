@@ -99,9 +99,11 @@ export interface TimelineEntry extends Place {
   readonly note: Note;
   /** Bytes of what it changed. */
   readonly bytes: number;
+  /** True if the note has the beginning of the argument alone, as it was asked for. */
+  readonly isArgumentCut: boolean;
 }
 
-/** Part of a timeline, oldest first. */
+/** Part of a timeline, oldest first. It ends before its limit where arguments have many megabytes. */
 export interface TimelinePage {
   readonly entries: readonly TimelineEntry[];
   /** Number of the entry that follows; undefined: there is none. */
@@ -114,6 +116,8 @@ export interface PageAsked {
   readonly from: TimePoint | undefined;
   readonly to: TimePoint | undefined;
   readonly limit: number;
+  /** Bytes of an argument that are wanted at most; all by default. */
+  readonly argumentBytesMax?: number;
 }
 
 /** Settings of an actor as they were. */

@@ -338,7 +338,7 @@ export class TimelineStore {
     // A change of settings that came while the message waited in its executor is stored before it.
     const version = Math.min(was.version, note.version);
     return {
-      entry: { seq, unit, timeMs, note: ownNote(note), bytes: frame.operations.length },
+      entry: { seq, unit, timeMs, note: ownNote(note), bytes: frame.operations.length, isArgumentCut: false },
       before: { ...was, version, wasm },
       after: { ...is, wasm: is.moduleHash === was.moduleHash ? wasm : this.#wasmOf(is.moduleHash) },
       isAlone: !rows.isReplaced,

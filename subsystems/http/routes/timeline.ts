@@ -2,14 +2,13 @@ import { ServerError } from '../../../kernel/index.ts';
 import type { Codec } from '../../codec/index.ts';
 import { principalToText } from '../../ic/index.ts';
 import {
-  type Note,
   parseTimePoint,
   type PastState,
   type Place,
   type TimelineEntry,
   type TimePoint,
 } from '../../timeline/index.ts';
-import { candidPreview } from '../candid-preview.ts';
+import { candidPreview, PREVIEW_BYTES_MAX } from '../candid-preview.ts';
 import { namedPreviews } from '../named-previews.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { operatedHandler } from './operated.ts';
@@ -24,6 +23,9 @@ const LIMIT_MAX = 1_000;
 const LIMIT = 100;
 const NOW: TimePoint = { kind: 'now' };
 
+/** Arguments have megabytes, and their beginnings are shown. */
+const PREVIEWS = { argumentBytesMax: PREVIEW_BYTES_MAX };
+
 /** The past of an actor, below `/x/time/`: its messages, its state at a point, and names of points. */
 export function timelineHandlers(host: RouteHost): Pick<Handlers, TimelineRoute> {
   const { timeline, canisters, codec, jobs, metrics, responder } = host;
@@ -33,7 +35,7 @@ export function timelineHandlers(host: RouteHost): Pick<Handlers, TimelineRoute>
       const startedMs = jobs.nowMs();
       const canister = canisters.resolve(actor);
       try {
-        const asked = { from: pointIn(query, 'from'), to: pointIn(query, 'to'), limit: limitIn(query) };
+        const asked = { from: pointIn(query, 'from'), to: pointIn(query, 'to'), limit: limitIn(query), ...PREVIEWS };
         const { entries, next, reach } = await timeline.entries(canister.id, asked);
         if (next !== undefined) response.setHeader('svc-next', `seq:${next}`);
         if (reach !== undefined) response.setHeader('svc-reach', `unit:${reach.from.unit} unit:${reach.to.unit}`);
@@ -82,9 +84,14 @@ export function shownPlace({ seq, unit, timeMs }: Place): Readonly<Record<string
 }
 
 /** Returns the argument of a message as clients see it: of a callback, the reply, or the text of the reject. */
-export function argumentText({ kind, argument, call }: Note, codec: Pick<Codec, 'previewText'>): string {
+export function argumentText(
+  { note: { kind, argument, call }, isArgumentCut }: Pick<TimelineEntry, 'note' | 'isArgumentCut'>,
+  codec: Pick<Codec, 'previewText'>,
+): string {
   const isText = kind === 'restore' || kind === 'fork' || (call?.answered?.rejectCode ?? 0) !== 0;
-  return isText ? Buffer.from(argument).toString() : candidPreview(codec, argument);
+  if (!isText) return candidPreview(codec, argument, isArgumentCut);
+  // A character that was cut is left out.
+  return isArgumentCut ? `${new TextDecoder().decode(argument, { stream: true })}…` : Buffer.from(argument).toString();
 }
 
 function shownMessage(entry: TimelineEntry, codec: Pick<Codec, 'previewText'>): Readonly<Record<string, unknown>> {
@@ -94,7 +101,7 @@ function shownMessage(entry: TimelineEntry, codec: Pick<Codec, 'previewText'>): 
     kind,
     method,
     caller: principalToText(caller),
-    args: argumentText(entry.note, codec),
+    args: argumentText(entry, codec),
     outcome,
     instructions,
     cycles: charge,

@@ -55,6 +55,7 @@ function idOf(number: number): Uint8Array {
 export class TimedHost {
   readonly #random: Seeded;
   readonly #isNoting: boolean;
+  readonly #argument: Uint8Array;
   readonly actors: Actor[];
   readonly noted: Noted[] = [];
   /** All units so far: a start hands over again what it finds. */
@@ -63,7 +64,8 @@ export class TimedHost {
   timeMs = 1_800_000_000_000;
 
   /** Without `isNoting`, what the past was is not kept: hashing it takes most of the time. */
-  constructor(random: Seeded, count: number, { isNoting = true } = {}) {
+  constructor(random: Seeded, count: number, { isNoting = true, argument = Buffer.from('DIDL') } = {}) {
+    this.#argument = argument;
     this.#random = random;
     this.#isNoting = isNoting;
     this.actors = Array.from({ length: count }, (_, number) => ({
@@ -121,7 +123,7 @@ export class TimedHost {
     actor.balance -= BigInt(charge);
     actor.version++;
     actor.seq++;
-    set.put('meta', NOTE_KEY, encodeNote(actor.id, noteOf(actor, charge)));
+    set.put('meta', NOTE_KEY, encodeNote(actor.id, noteOf(actor, charge, this.#argument)));
     actor.status = isLast && random.oneIn(2) ? 'stopped' : 'running';
     // Numbers are stored once a unit, at its end.
     if (isLast) set.put('meta', metaKey(META.numbers, actor.id), numbersBytes(numbersOf(actor)));
@@ -164,7 +166,7 @@ export class TimedHost {
   }
 }
 
-function noteOf({ version, balance }: Actor, charge: number): Note {
+function noteOf({ version, balance }: Actor, charge: number, argument: Uint8Array): Note {
   const caller = Buffer.from([4]);
   const sizes = { heapBytes: PAGES * PAGE, stableBytes: PAGES * PAGE };
   const numbers = { instantMs: 1, instructions: 10, charge, version, openCalls: 0, balance, timerNs: undefined };
@@ -175,7 +177,7 @@ function noteOf({ version, balance }: Actor, charge: number): Note {
     ...numbers,
     caller,
     method: 'set',
-    argument: Buffer.from('DIDL'),
+    argument,
     call: undefined,
   };
 }

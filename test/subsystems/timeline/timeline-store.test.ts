@@ -151,6 +151,38 @@ test('pages have every message once, in order, from any message on', async () =>
   );
 });
 
+test('a page has some megabytes of arguments, or the beginning of each that is asked for', async () => {
+  const argument = Buffer.alloc(1_000_000, 7);
+  const host = new TimedHost(seeded(8), 1, { isNoting: false, argument });
+  const store = new TimelineStore(await temporaryDirectory(), BOUNDS);
+  for (let unit = 0; unit < 20; unit++) store.take(host.next([0]), host.timeMs);
+  const [actor] = host.actors;
+  assert.ok(actor !== undefined && actor.seq > 30);
+  const { id } = actor;
+  const seen: number[] = [];
+  for (let seq: number | undefined = 1, pages = 0; seq !== undefined; pages++) {
+    const asked = { from: { kind: 'seq', seq } as const, to: undefined, limit: 1_000 };
+    const { entries, next }: TimelinePage = store.page(id, asked, host.timeMs);
+    assert.ok(entries.length <= 9, `${entries.length} megabytes`);
+    for (const { note, isArgumentCut } of entries)
+      assert.ok(!isArgumentCut && Buffer.compare(note.argument, argument) === 0);
+    seen.push(...entries.map((entry) => entry.seq));
+    seq = next;
+  }
+  assert.deepEqual(
+    seen,
+    [...Array(actor.seq).keys()].map((at) => at + 1),
+  );
+  const asked = { from: undefined, to: undefined, limit: 1_000, argumentBytesMax: 100 };
+  const { entries, next } = store.page(id, asked, host.timeMs);
+  assert.equal(next, undefined);
+  assert.ok(entries.every(({ note, isArgumentCut }) => isArgumentCut && note.argument.length === 100));
+  assert.ok(
+    entries.every(({ note }) => note.argument.buffer.byteLength === 100),
+    'nothing else goes with them',
+  );
+});
+
 test('a file that is cut at any byte, as a kill leaves it, goes on with the units of the log', async () => {
   const host = new TimedHost(seeded(3), 1);
   const directory = await temporaryDirectory();
