@@ -3,6 +3,7 @@ import { Cluster, type OpenableCluster, ServiceStore } from '../subsystems/clust
 import { LinkedCluster, type LinkedClusterOptions } from '../subsystems/cluster/linked-cluster.ts';
 import { OneServer } from '../subsystems/cluster/one-server.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
+import { SchedulerSetup } from '../subsystems/scheduler/index.ts';
 
 interface ClusterConfig {
   /** Undefined: the server is a service by itself. */
@@ -12,11 +13,11 @@ interface ClusterConfig {
 export const clusterPlugin = definePlugin({
   name: 'cluster',
   provides: Cluster,
-  requires: { store: ServiceStore, metrics: Metrics, clock: Clock, log: Logger },
+  requires: { store: ServiceStore, scheduler: SchedulerSetup, metrics: Metrics, clock: Clock, log: Logger },
   neededBecause: 'it knows which server has an actor',
   create: (granted, { config: { link } }: { readonly config: ClusterConfig }): OpenableCluster => {
     if (link === undefined) return new OneServer(granted.store);
-    const cluster = new LinkedCluster(granted, link);
+    const cluster = new LinkedCluster({ ...granted, exchange: granted.scheduler.exchange }, link);
     for (const number of cluster.numbers) granted.metrics.show(number);
     return cluster;
   },

@@ -1,4 +1,5 @@
 import { Clock, definePlugin, face, type Logger } from '../kernel/index.ts';
+import { ServiceStore } from '../subsystems/cluster/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
@@ -13,14 +14,21 @@ export const schedulerPlugin = definePlugin({
   name: 'scheduler',
   provides: Scheduler,
   alsoProvides: [face(SchedulerSetup, (scheduler: RoundScheduler) => scheduler)],
-  requires: { execution: Execution, metering: Metering, storage: Storage, timeline: Timeline, clock: Clock },
+  requires: {
+    execution: Execution,
+    metering: Metering,
+    storage: Storage,
+    service: ServiceStore,
+    timeline: Timeline,
+    clock: Clock,
+  },
   neededBecause: 'every message goes through it',
   create: (
-    { execution, metering, storage, timeline, clock },
+    { execution, metering, storage, service, timeline, clock },
     { config, log }: { readonly config: TickingOptions & EvictionOptions & IdempotencyOptions; readonly log: Logger },
   ) => {
     const scheduler: RoundScheduler = new RoundScheduler(
-      { execution: timeline.noting(execution, (handle) => scheduler.notedActor(handle)), clock, storage, log },
+      { execution: timeline.noting(execution, (handle) => scheduler.notedActor(handle)), clock, storage, service, log },
       { ...config, queryInstructionsMax: metering.policy.instructionLimit },
     );
     return scheduler;

@@ -182,6 +182,7 @@ const NARROW_SHAPES: { readonly 'scheduler-setup': Shape<SchedulerSetup> } = {
     attach: 'method',
     restore: 'method',
     restoreAnswers: 'method',
+    exchange: 'optional',
   },
 };
 

@@ -3,15 +3,7 @@
  * The management canister decides who may ask.
  */
 import { recordOf, type CanisterRecord } from './canister-record.ts';
-import {
-  hexOf,
-  type Outcome,
-  principalToText,
-  REJECT_CODE,
-  type StepFault,
-  timerMsOf,
-  WASM_PAGE_BYTES,
-} from '../ic/index.ts';
+import { hexOf, type Outcome, type StepFault, timerMsOf, WASM_PAGE_BYTES } from '../ic/index.ts';
 import { NEVER_ABORTED, ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type {
@@ -26,14 +18,13 @@ import type {
   NewCanister,
   RestoredState,
 } from '../management/index.ts';
-import type { Scheduler, SchedulerSetup, SystemCanister } from '../scheduler/index.ts';
+import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import type { Accounting } from './accounting.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterMaker } from './canister-maker.ts';
 import type { ChangeTurns } from './change-turns.ts';
 import type { Deployments } from './deployments.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
-import type { ServiceNames } from './service-names.ts';
 
 /** Who calls transforms. */
 const MANAGEMENT = new Uint8Array(0);
@@ -42,7 +33,6 @@ interface HostBackendDependencies {
   readonly directory: CanisterDirectory;
   readonly deployments: Deployments;
   readonly maker: CanisterMaker;
-  readonly names: ServiceNames;
   readonly accounting: Accounting;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
@@ -54,7 +44,6 @@ export class HostBackend implements ManagementBackend {
   readonly #directory: CanisterDirectory;
   readonly #deployments: Deployments;
   readonly #maker: CanisterMaker;
-  readonly #names: ServiceNames;
   readonly #accounting: Accounting;
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
@@ -67,7 +56,6 @@ export class HostBackend implements ManagementBackend {
     this.#directory = needs.directory;
     this.#deployments = needs.deployments;
     this.#maker = needs.maker;
-    this.#names = needs.names;
     this.#accounting = needs.accounting;
     this.#execution = needs.execution;
     this.#scheduler = needs.scheduler;
@@ -78,13 +66,9 @@ export class HostBackend implements ManagementBackend {
   attach(management: ManagementHooks): void {
     this.#deployments.attach(management);
     this.#schedulerSetup.attach({
-      serves: (id) => this.#served.has(hexOf(id)) || this.#names.shardElsewhere(id) !== undefined,
-      call: ({ callee, ...call }) => {
-        const shard = this.#names.shardElsewhere(callee);
-        return shard === undefined
-          ? (this.#served.get(hexOf(callee)) ?? management).call({ ...call, senderIsCanister: true })
-          : Promise.resolve(rejectedElsewhere(callee, shard, call.cycles));
-      },
+      serves: (id) => this.#served.has(hexOf(id)),
+      call: ({ callee, ...call }) =>
+        (this.#served.get(hexOf(callee)) ?? management).call({ ...call, senderIsCanister: true }),
     });
   }
 
@@ -273,13 +257,4 @@ export class HostBackend implements ManagementBackend {
   logs(canister: HostedCanister): readonly CanisterLogRecord[] {
     return recordOf(canister).outputIfAny?.log.records ?? [];
   }
-}
-
-function rejectedElsewhere(
-  callee: Uint8Array,
-  shard: number,
-  refunded: bigint,
-): Awaited<ReturnType<SystemCanister['call']>> {
-  const message = `canister ${principalToText(callee)} belongs to shard ${shard}, and calls between shards are not built yet`;
-  return { response: { kind: 'reject', code: REJECT_CODE.DESTINATION_INVALID, message }, refunded };
 }

@@ -3,6 +3,8 @@ import type { Socket } from 'node:net';
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { idOfReference, isCanisterName, shardOf } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
+import type { CallExchange } from '../scheduler/index.ts';
+import { CallLinks } from './calls/call-links.ts';
 import type { OpenableCluster, Place, ServiceStore, ShardOwner } from './index.ts';
 import type { LinkKey } from './link/handshake.ts';
 import { LinkListener } from './link/link-listener.ts';
@@ -21,6 +23,8 @@ interface LinkedClusterNeeds {
   readonly store: ServiceStore;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Calls between actors of different shards; undefined: there are none. */
+  readonly exchange?: CallExchange | undefined;
 }
 
 const HERE: Place = { kind: 'here' };
@@ -31,6 +35,7 @@ export class LinkedCluster implements OpenableCluster {
   readonly #options: LinkedClusterOptions;
   readonly #owners: OwnerTable;
   readonly #names: NameTable;
+  readonly #calls: CallLinks | undefined;
   #listener: LinkListener | undefined;
   #taken: ((socket: Socket) => void) | undefined;
   #turn: number | undefined;
@@ -40,6 +45,8 @@ export class LinkedCluster implements OpenableCluster {
     this.#options = options;
     this.#owners = new OwnerTable({ ...needs, key: options.key });
     this.#names = new NameTable(needs.store, needs.clock);
+    const { exchange } = needs;
+    this.#calls = exchange && new CallLinks({ ...needs, exchange, owners: this.#owners });
   }
 
   get shards(): number {
@@ -87,11 +94,13 @@ export class LinkedCluster implements OpenableCluster {
       log,
       clock,
       taken: (socket) => (this.#taken === undefined ? socket.destroy() : this.#taken(socket)),
+      takenCalls: (socket, node) => (this.#calls === undefined ? socket.destroy() : this.#calls.taken(socket, node)),
     });
     this.#listener = listener;
     const address = `${host.includes(':') ? `[${host}]` : host}:${await listener.listen()}`;
     await store.announce(address);
     await this.#owners.start();
+    this.#calls?.start();
     log.info(`shard ${store.shard} of ${store.shards}: other servers of this service reach it at ${address}`);
   }
 
@@ -131,6 +140,7 @@ export class LinkedCluster implements OpenableCluster {
   /** Takes no connection any more; requests under way go on. */
   drain(): void {
     this.#listener?.close();
+    this.#calls?.close();
   }
 
   close(): void {

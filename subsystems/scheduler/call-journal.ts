@@ -146,9 +146,28 @@ export class CallJournal {
     this.#storage.markDirty();
   }
 
-  /** Gives a context its number before it is written: what is stored for it then has that number, too. */
-  number(context: CallContext): void {
-    this.#numberOf(context);
+  /** A context is over, which is written with the next unit: that may come late. */
+  contextEnded(context: CallContext): void {
+    if (!this.isDurable || context.isDirty || (!context.isStored && context.storedAs === undefined)) return;
+    context.isDirty = true;
+    this.#contexts.push(context);
+  }
+
+  /** A call is over, which is written with the next unit: that may come late. */
+  callEnded(call: OpenCall): void {
+    if (!this.isDurable || call.isDirty) return;
+    call.isDirty = true;
+    this.#calls.push(call);
+  }
+
+  /** Gives a context or a call its number before it is written: what is stored for it then has that number, too. */
+  number(item: CallContext | OpenCall): void {
+    this.#numberOf(item);
+  }
+
+  /** Calls back when all that was changed so far is durable. */
+  whenDurable(callback: () => void): void {
+    this.#storage.whenDurable(this.#storage.newest, callback);
   }
 
   /** A payload that is stored already has been refused: nobody will need it. */

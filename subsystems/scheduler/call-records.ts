@@ -7,6 +7,7 @@
  *              [· deletion] [· fault] [· its entry point's call: order · method · argument or where it is stored]
  *              [· its client's key: key · method · digest of the argument]
  *     o        an open call: context · callee · callbacks · deadline · cycles
+ *              [· between shards: node that made it · its number there]
  *              [· response: order · refund · reject, data, or where the data is stored]
  *     d        cycles that are due to a canister: id · amount
  *
@@ -29,6 +30,9 @@ const KEY_BYTES = 7;
 const U48_MAX = 2 ** 48 - 1;
 /** Flag of a context whose call's argument has rows of its own; it is set in place of the flag for an argument. */
 const START_STORED = 64;
+/** Flags of an open call. */
+const ANSWERED = 1;
+const BETWEEN_SHARDS = 2;
 /** Stands in for a reject code: the reply has rows of its own. */
 const REPLY_STORED = 7;
 
@@ -72,6 +76,7 @@ export interface CallRecord {
   readonly callbacks: Uint8Array;
   readonly deadlineMs: number;
   readonly cycles: bigint;
+  readonly madeAs: OpenCall['madeAs'];
   readonly response: { readonly order: number; readonly refunded: bigint; readonly response: Response } | undefined;
 }
 
@@ -125,12 +130,17 @@ export class CallRecordWriter {
 
   call(call: OpenCall, contextNumber: number): Uint8Array {
     this.#out.begin();
-    this.#out.u8(call.pending === undefined ? 0 : 1);
+    const { madeAs } = call;
+    this.#out.u8((call.pending === undefined ? 0 : ANSWERED) | (madeAs === undefined ? 0 : BETWEEN_SHARDS));
     this.#out.u48(contextNumber);
     this.#out.sized(call.callee);
     this.#out.sized(call.callbacks);
     this.#out.f64(call.deadlineMs);
     this.#out.u128(call.cycles);
+    if (madeAs !== undefined) {
+      this.#out.text(madeAs.node);
+      this.#out.u48(madeAs.number);
+    }
     if (call.pending !== undefined) this.#response(call.pending, call.storedAs);
     return this.#out.view();
   }
@@ -231,7 +241,7 @@ function readContext(number: number, reader: CallRecordReader): ContextRecord {
 
 function readCall(number: number, reader: CallRecordReader): CallRecord {
   const flags = reader.u8();
-  if (flags > 1) throw reader.malformed(`flags ${flags}`);
+  if (flags > (ANSWERED | BETWEEN_SHARDS)) throw reader.malformed(`flags ${flags}`);
   return {
     number,
     context: reader.number(),
@@ -239,8 +249,11 @@ function readCall(number: number, reader: CallRecordReader): CallRecord {
     callbacks: reader.sized(),
     deadlineMs: reader.amount(),
     cycles: reader.u128(),
+    madeAs: (flags & BETWEEN_SHARDS) === 0 ? undefined : { node: reader.text(), number: reader.number() },
     response:
-      flags === 0 ? undefined : { order: reader.number(), refunded: reader.u128(), response: reader.response() },
+      (flags & ANSWERED) === 0
+        ? undefined
+        : { order: reader.number(), refunded: reader.u128(), response: reader.response() },
   };
 }
 

@@ -37,6 +37,7 @@ import { type ScheduledCanister, type IngressOrigin, CallContext, NOBODY, OpenCa
 import type { CallJournal } from './call-journal.ts';
 import type { CanisterPort } from './canister-port.ts';
 import type { CanisterTable } from './canister-table.ts';
+import type { Elsewhere } from './elsewhere/elsewhere.ts';
 import type { ScheduledExecution } from './scheduled-execution.ts';
 import type { Stopping } from './stopping.ts';
 import type { Tasks } from './tasks.ts';
@@ -60,6 +61,7 @@ interface CallsNeeds {
   readonly tasks: Pick<Tasks, 'enqueue' | 'credit'>;
   readonly stopping: Pick<Stopping, 'stopIfDone'>;
   readonly port: CanisterPort;
+  readonly elsewhere: Pick<Elsewhere, 'stubs' | 'call' | 'expired'>;
   readonly intake: Answers;
 }
 
@@ -213,7 +215,7 @@ export class Calls {
     }
     if (call.callee.length > 0) return;
     const message = 'the server was restarted while the call was under way';
-    this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message }, call.cycles);
+    this.respond(call, { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message }, call.cycles);
   }
 
   #answerDeleted(context: CallContext): void {
@@ -227,7 +229,8 @@ export class Calls {
   expire(nowMs: number): void {
     for (const call of this.#limited) {
       if (call.deadlineMs > nowMs) continue;
-      this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message: 'Call deadline has expired.' }, 0n);
+      this.respond(call, { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message: 'Call deadline has expired.' }, 0n);
+      if (call.madeAs !== undefined) this.#needs.elsewhere.expired(call);
     }
   }
 
@@ -247,7 +250,7 @@ export class Calls {
       const { canister, note } = context;
       if (note !== undefined)
         this.#needs.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind, stack));
-      this.#respond(origin.call, response, refunded);
+      this.respond(origin.call, response, refunded);
     }
     // A query has no business left; what it still waits for is dropped.
     if (context.evaluation !== undefined) context.isDeleted = true;
@@ -290,7 +293,8 @@ export class Calls {
         : this.#needs.clock.nowMs() + Math.min(timeoutSeconds, BEST_EFFORT_SECONDS_MAX) * 1000;
     const { callee, callbacks } = outgoing;
     const canister = callee.length === 0 ? undefined : this.#needs.canisters.find(callee);
-    const isSystem = canister === undefined && this.#isServed(callee);
+    const stub = canister === undefined ? this.#needs.elsewhere.stubs.of(callee) : undefined;
+    const isSystem = canister === undefined && stub === undefined && this.#isServed(callee);
     // After a crash, a call to host code is one that the management canister has not answered.
     const kept = isSystem ? SYSTEM : callee;
     const call = new OpenCall(context, kept, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
@@ -300,7 +304,13 @@ export class Calls {
       this.#journal.callChanged(call);
     }
     if (isSystem) this.#callSystem(call, outgoing);
+    else if (stub !== undefined) this.#needs.elsewhere.call(call, outgoing, stub);
     else this.#callCanister(call, outgoing, canister);
+  }
+
+  /** A call of another server's canister has come. */
+  deliver(call: OpenCall, outgoing: OutgoingCall): void {
+    this.#callCanister(call, outgoing, this.#needs.canisters.find(outgoing.callee));
   }
 
   #isServed(callee: Uint8Array): boolean {
@@ -316,7 +326,7 @@ export class Calls {
         : this.#refusal(callee, call.context.canister, outgoing, evaluation);
     if (callee === undefined || refusal !== undefined) {
       this.#journal.refused(outgoing.storedAs);
-      this.#respond(call, { kind: 'reject', ...(refusal ?? notFound(outgoing.callee)) }, outgoing.cycles);
+      this.respond(call, { kind: 'reject', ...(refusal ?? notFound(outgoing.callee)) }, outgoing.cycles);
       return;
     }
     const isBounded = Number.isFinite(call.deadlineMs) && evaluation === undefined;
@@ -399,7 +409,7 @@ export class Calls {
     const { callee, method, payload, cycles } = outgoing;
     const isQuery = call.context.evaluation !== undefined;
     if (this.systemCanister === undefined) {
-      this.#respond(
+      this.respond(
         call,
         { kind: 'reject', code: REJECT_CODE.DESTINATION_INVALID, message: 'this host has no management canister' },
         cycles,
@@ -410,15 +420,16 @@ export class Calls {
     const cause = call.context.trace;
     const isAwaited = (): boolean => !call.isAnswered && !call.context.isDeleted;
     this.systemCanister.call({ callee, sender, method, argument: payload, cycles, isQuery, cause, isAwaited }).then(
-      ({ response, refunded }) => this.#respond(call, response, refunded),
+      ({ response, refunded }) => this.respond(call, response, refunded),
       (error: unknown) => {
         const message = `the management canister failed: ${error instanceof Error ? error.message : String(error)}`;
-        this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message }, cycles);
+        this.respond(call, { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message }, cycles);
       },
     );
   }
 
-  #respond(call: OpenCall, response: Response, refunded: bigint): void {
+  /** A call has its response, with the cycles that come back. */
+  respond(call: OpenCall, response: Response, refunded: bigint): void {
     const storedAs = response.kind === 'reply' ? response.storedAs : undefined;
     if (call.isAnswered) {
       this.#journal.refused(storedAs);

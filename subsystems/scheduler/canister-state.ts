@@ -51,12 +51,19 @@ interface Deleted {
   readonly kind: 'deleted';
 }
 
-export type CanisterState = Live | Evicted | Loading | Unloadable | Lost | Deleted;
+/** Another server of the service has it: here is a stand-in, whose calls are sent there. */
+interface IsElsewhere {
+  readonly kind: 'elsewhere';
+}
+
+export type CanisterState = Live | Evicted | Loading | Unloadable | Lost | Deleted | IsElsewhere;
 export type StateKind = CanisterState['kind'];
 export type StateOf<K extends StateKind> = Extract<CanisterState, { readonly kind: K }>;
 
-/** States that a canister may begin in: new, stored by another process, or known from its calls alone. */
-export type FirstState = Live | Evicted | Unloadable;
+/**
+ * States that a canister may begin in: new, stored by another process, known from its calls alone, or another server's.
+ */
+export type FirstState = Live | Evicted | Unloadable | IsElsewhere;
 
 export const LIVE: Live = Object.freeze({ kind: 'live', givesWayAt: undefined });
 export const EVICTED: Evicted = Object.freeze({ kind: 'evicted', pause: undefined });
@@ -67,6 +74,7 @@ export const UNUSABLE: Unloadable = Object.freeze({
 });
 export const LOST: Lost = Object.freeze({ kind: 'lost' });
 export const DELETED: Deleted = Object.freeze({ kind: 'deleted' });
+export const ELSEWHERE: IsElsewhere = Object.freeze({ kind: 'elsewhere' });
 
 const NEXT: Readonly<Record<StateKind, readonly StateKind[]>> = {
   live: ['evicted', 'lost', 'deleted'],
@@ -75,6 +83,7 @@ const NEXT: Readonly<Record<StateKind, readonly StateKind[]>> = {
   unloadable: ['deleted'],
   lost: ['deleted'],
   deleted: [],
+  elsewhere: [],
 };
 
 /** Throws where the scheduler is mistaken about the state of a canister. */

@@ -14,8 +14,10 @@ import { defineCapability, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import type { AsScheduled, Listener, Loader } from './canister-port.ts';
+import type { CallExchange } from './elsewhere/exchange.ts';
 
 export type { AsScheduled, Listener, Loader, StepCount } from './canister-port.ts';
+export type { CallExchange, CallName, Conversation, LinkMessage, WayNumber } from './elsewhere/exchange.ts';
 export type { ScheduledExecution } from './scheduled-execution.ts';
 export { TextIndex } from './text-index.ts';
 
@@ -323,5 +325,7 @@ export interface SchedulerSetup {
    * `state-corrupt`.
    */
   restoreAnswers(): Promise<void>;
+  /** Calls between shards; without it, canisters of other shards are not found. */
+  readonly exchange?: CallExchange | undefined;
 }
 export const SchedulerSetup = defineCapability<SchedulerSetup>('scheduler-setup');

@@ -147,8 +147,9 @@ class Restoring {
   #callOf(record: CallRecord): OpenCall {
     const context = this.#contexts.get(record.context)?.context;
     if (context === undefined) throw damaged(CALL, record.number, `its context ${record.context} is not there`);
-    const { callee, callbacks, deadlineMs, cycles, response } = record;
+    const { callee, callbacks, deadlineMs, cycles, madeAs, response } = record;
     const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles });
+    call.madeAs = madeAs;
     call.number = record.number;
     call.isStored = true;
     context.openCalls++;

@@ -16,6 +16,7 @@ import type { Outcome } from '../ic/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import type { AsScheduled, Listener, Loader } from './canister-port.ts';
+import type { CallExchange } from './elsewhere/exchange.ts';
 import { EVICTED, LIVE, UNUSABLE } from './canister-state.ts';
 import { LOW_MEMORY } from './executions.ts';
 import type {
@@ -73,6 +74,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     Object.assign(this.#parts.port, { loader, listener });
   }
 
+  get exchange(): CallExchange {
+    return this.#parts.elsewhere;
+  }
+
   /** Begins with heartbeats and timers. */
   beginTicking(): void {
     this.#parts.ticking.begin();
@@ -83,7 +88,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   restore(entries: Iterable<Entry>): void {
-    const restored = restoreCalls(entries, (id) => this.#parts.canisters.find(id));
+    const { canisters, elsewhere } = this.#parts;
+    const restored = restoreCalls(entries, (id) => canisters.find(id) ?? elsewhere.stubs.of(id));
     this.#parts.journal.resume(restored.number, restored.order);
     this.#parts.journal.eraseLeft(restored.left);
     for (const { context, record } of restored.keyed) {
@@ -97,13 +103,17 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       queueOf(canister.work, waiting).push(waiting);
     }
     // Only now: what is rejected comes after what waits already.
-    for (const call of restored.open) this.#parts.calls.resume(call);
+    for (const call of restored.open) {
+      if (call.madeAs !== undefined) elsewhere.resume(call);
+      if (call.context.canister.state.kind !== 'elsewhere') this.#parts.calls.resume(call);
+    }
     for (const credit of restored.credits) this.#parts.executions.credit(credit);
-    for (const canister of this.#parts.canisters) {
+    for (const canister of canisters) {
       if (canister.status !== 'running') this.#parts.notBegun.sort(canister);
       this.#parts.tasks.schedule(canister);
       this.#parts.stopping.stopIfDone(canister);
     }
+    elsewhere.begin();
   }
 
   async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<ChangedCode> {

@@ -1,8 +1,7 @@
 /**
  * The scheduler's state: canisters, tasks that wait for each of them, and the calls in progress. All of it is in one
  * file, because each refers to the others: a canister has contexts, a context belongs to a canister. The parts that
- * refer to none of these are in work.ts and query-evaluation.ts.
- * Main thread; plain state, changed by the other files of this folder.
+ * refer to none of these are in work.ts and query-evaluation.ts. Main thread; changed by the folder's other files.
  */
 import {
   type RunKind,
@@ -355,6 +354,8 @@ export class OpenCall implements Member<OpenCall> {
   pending: QueuedResponse | undefined = undefined;
   /** Where the reply is stored, in rows of its own, which are erased when it is not pending any more. */
   storedAs: StoredAs | undefined = undefined;
+  /** The process that made it, and its number there; undefined: caller and callee are in one shard. */
+  madeAs: { readonly node: string; readonly number: number } | undefined = undefined;
   /** The key of the stored record; 0: none yet. */
   number = 0;
   isStored = false;

@@ -13,6 +13,8 @@ import { CanisterPort } from './canister-port.ts';
 import { CanisterTable } from './canister-table.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import { DrainReport } from './drain-report.ts';
+import { Elsewhere } from './elsewhere/elsewhere.ts';
+import type { ShardOfService } from './elsewhere/stubs.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Executions } from './executions.ts';
 import { ExecutorQueues } from './executor-queue.ts';
@@ -31,6 +33,8 @@ export interface SchedulerGrants {
   readonly execution: ScheduledExecution;
   readonly clock: Clock;
   readonly storage: KeptUnits;
+  /** Undefined: the server is a service by itself. */
+  readonly service?: ShardOfService | undefined;
   /** Told whom a drain waits for, and of too many heartbeats and timers. */
   readonly log?: Pick<Logger, 'info' | 'warn'>;
 }
@@ -54,6 +58,7 @@ export class SchedulerParts {
   readonly idempotency: Idempotency;
   readonly stopping: Stopping;
   readonly calls: Calls;
+  readonly elsewhere: Elsewhere;
   readonly ticking: Ticking;
   readonly eviction: Eviction;
   readonly executions: Executions;
@@ -62,7 +67,7 @@ export class SchedulerParts {
   readonly codeChangeLock: CodeChangeLock;
   readonly report: DrainReport;
 
-  constructor({ execution, clock, storage, log }: SchedulerGrants, options: RoundSchedulerOptions) {
+  constructor({ execution, clock, storage, service, log }: SchedulerGrants, options: RoundSchedulerOptions) {
     this.execution = execution;
     this.clock = clock;
     this.storage = storage;
@@ -74,6 +79,7 @@ export class SchedulerParts {
     this.idempotency = new Idempotency(this, { idempotencySecs: IDEMPOTENCY_SECS, ...options });
     this.stopping = new Stopping(clock, this.changes);
     this.calls = new Calls(this);
+    this.elsewhere = new Elsewhere(this, service);
     this.ticking = new Ticking(options, this);
     this.eviction = new Eviction(options, this, this.journal.isDurable ? execution : undefined);
     this.executions = new Executions(this);

@@ -7,6 +7,7 @@
 import { REJECT_CODE } from '../ic/index.ts';
 import type { CallJournal } from './call-journal.ts';
 import { type Calls, notFound, type Refusal, THREAD_STOPPED } from './calls.ts';
+import type { Elsewhere } from './elsewhere/elsewhere.ts';
 import type { Eviction } from './eviction.ts';
 import { contextOf, type Executions } from './executions.ts';
 import type { ExecutorQueues } from './executor-queue.ts';
@@ -26,6 +27,7 @@ interface TaskFlowNeeds {
   readonly eviction: Pick<Eviction, 'isBounded' | 'wants'>;
   readonly executions: Pick<Executions, 'credit'>;
   readonly queues: ExecutorQueues;
+  readonly elsewhere: Pick<Elsewhere, 'sendWaiting'>;
 }
 
 export class TaskFlow implements Tasks {
@@ -93,10 +95,14 @@ export class TaskFlow implements Tasks {
 
   /** `need`: of the task that has come; undefined: whatever waits. */
   schedule(canister: ScheduledCanister, need?: Need): void {
-    const { eviction, queues } = this.#needs;
+    const { eviction, queues, elsewhere } = this.#needs;
     if (canister.state.kind !== 'live' || eviction.isBounded) {
       const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
+      if (canister.state.kind === 'elsewhere') {
+        elsewhere.sendWaiting(canister);
+        return;
+      }
       eviction.wants(canister, need ?? needOfAll(work));
       if (canister.state.kind !== 'live') return;
     }

@@ -211,6 +211,8 @@ function callRecords(): string[] {
   const open = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
   open.pending = { kind: 'response', call: open, response: { kind: 'reply', data: BYTES }, refunded: 1n, order: 2 };
   open.storedAs = PAYLOAD;
+  const between = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
+  between.madeAs = { node: 'node-1', number: 2 ** 40 };
   const answered = (response: OpenCall['pending']): Uint8Array => {
     call.pending = response;
     return writer.call(call, 2 ** 40);
@@ -241,6 +243,7 @@ function callRecords(): string[] {
     shown('calls: key of a row of a payload', PAYLOAD),
     shown('calls: context of a call whose argument is stored in rows', writer.context(stored, 2 ** 33)),
     shown('calls: a call with a reply that is stored in rows', writer.call(open, 2 ** 40)),
+    shown('calls: a call between shards', writer.call(between, 2 ** 40)),
   ];
 }
 

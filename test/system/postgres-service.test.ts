@@ -171,14 +171,13 @@ suite('a service of three servers', { concurrency: 2 }, () => {
     );
   });
 
-  test('rejects calls between actors of two shards, and says why', async (t) => {
+  test('has actors of two shards that call each other', async (t) => {
     const [first] = await startAll(t, { namespace: 'calls' });
     await knows(first, ['a', 'd'], ['b'], ['c']);
     const { principal } = await first.find('b');
-    assert.equal(
-      await called(first, 'a', 'ask', [principal]),
-      `200 ["canister ${principal} belongs to shard 1, and calls between shards are not built yet"]`,
-    );
+    for (let count = 1; count <= 3; count++)
+      assert.equal(await called(first, 'a', 'ask', [principal]), `200 ["${count}"]`);
+    assert.equal(await called(first, 'b', 'get'), '200 [3]');
     const { principal: neighbour } = await first.find('d');
     assert.equal(await called(first, 'a', 'ask', [neighbour]), '200 ["1"]');
     // Nobody: a number of this shard that was not given out, and a shard that the service has not.

@@ -1,6 +1,6 @@
 /**
  * Takes connections of other servers of the service (`--cluster-listen`). What proves to have the key is handed over as
- * a connection of HTTP; anybody else is cut off before a byte of theirs is taken for HTTP.
+ * a connection of HTTP, or of calls between actors; anybody else is cut off before a byte of theirs is taken for HTTP.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -21,6 +21,8 @@ interface LinkListenerOptions {
   readonly clock: { nowMs(): number };
   /** Gets the sockets of servers that have proven to have the key. */
   readonly taken: (socket: Socket) => void;
+  /** Gets those for calls between actors, with the id of the process. */
+  readonly takenCalls: (socket: Socket, node: string) => void;
 }
 
 export class LinkListener {
@@ -53,7 +55,7 @@ export class LinkListener {
   }
 
   async #greeted(socket: Socket): Promise<void> {
-    const { key, node, taken } = this.#options;
+    const { key, node, taken, takenCalls } = this.#options;
     socket.on('error', () => socket.destroy());
     if (this.#unproven.size >= UNPROVEN_MAX) {
       socket.destroy();
@@ -62,8 +64,9 @@ export class LinkListener {
     }
     this.#unproven.add(socket);
     try {
-      await receive(socket, key, node);
-      taken(socket);
+      const peer = await receive(socket, key, node);
+      if (peer.use === 'http') taken(socket);
+      else takenCalls(socket, peer.node);
     } catch (error) {
       socket.destroy();
       this.#refuse(`${socket.remoteAddress ?? 'somebody'}: ${messageOf(error)}`);

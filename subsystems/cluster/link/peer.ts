@@ -1,9 +1,9 @@
 /** Kept connections to one other server, over which requests are forwarded: undici's, behind the handshake. */
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
-import { greet, type LinkKey } from './handshake.ts';
+import { greet, type LinkKey, type LinkUse } from './handshake.ts';
 import { loadUndici } from './load-undici.ts';
 
 /** Requests to one server at once; others wait for a free connection. */
@@ -48,6 +48,8 @@ export class Peer {
   readonly #pool: Pool;
   /** True when the server has said that it stops: nothing more is sent to it. */
   isLeaving = false;
+  /** Connections for calls between actors. */
+  readonly #sockets = new Set<Socket>();
 
   constructor(options: PeerOptions) {
     this.#options = options;
@@ -63,11 +65,21 @@ export class Peer {
       // An update may take as long as it likes; the owner's end is noticed by its lease.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: (_options, callback) => this.#connect(callback),
+      connect: (_options, callback) => this.#connect('http', callback),
     });
   }
 
-  #connect(callback: (...given: [null, ReturnType<typeof connect>] | [Error, null]) => void): void {
+  /** Opens a connection for calls between actors. Rejects with ServerError `owner-unreachable`. */
+  async open(): Promise<Socket> {
+    const socket = await new Promise<Socket>((resolve, reject) => {
+      this.#connect('calls', (error, connected) => (connected === null ? reject(error) : resolve(connected)));
+    });
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    return socket;
+  }
+
+  #connect(use: LinkUse, callback: (...given: [null, Socket] | [Error, null]) => void): void {
     const { address, node, own, key } = this.#options;
     const at = address.lastIndexOf(':');
     const host = address.slice(0, at).replace(/^\[(.*)\]$/, '$1');
@@ -87,7 +99,7 @@ export class Peer {
         socket.off('error', ignore);
         callback(null, socket);
       };
-      greet(socket, key, own, node).then(proven, fail);
+      greet(socket, { key, node: own, expected: node, use }).then(proven, fail);
     });
   }
 
@@ -101,6 +113,7 @@ export class Peer {
   /** Cuts all connections: requests under way fail. */
   close(reason: Error): void {
     this.#pool.destroy(reason).catch(() => undefined);
+    for (const socket of this.#sockets) socket.destroy(reason);
   }
 }
 

@@ -5,6 +5,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { greet, receive } from '../../../subsystems/cluster/link/handshake.ts';
 
 const KEY = Buffer.from('a key that both servers of the service have');
+const GREETING = { key: KEY, node: 'node-2', expected: 'owner-1', use: 'http' } as const;
 
 /** Returns both ends of a connection. */
 async function connected(t: TestContext): Promise<readonly [Socket, Socket]> {
@@ -26,9 +27,9 @@ suite('a link between two servers', () => {
   test('begins when both have proven to have the key, and loses no byte of HTTP', async (t) => {
     const [client, owner] = await connected(t);
     const received = receive(owner, KEY, 'owner-1');
-    await greet(client, KEY, 'node-2', 'owner-1');
+    await greet(client, GREETING);
     client.write('GET / HTTP/1.1\r\n\r\n');
-    assert.equal(await received, 'node-2');
+    assert.deepEqual(await received, { node: 'node-2', use: 'http' });
     owner.resume();
     const [bytes] = (await once(owner, 'data')) as [Buffer];
     assert.equal(bytes.toString(), 'GET / HTTP/1.1\r\n\r\n');
@@ -40,18 +41,32 @@ suite('a link between two servers', () => {
     const write = client.write.bind(client);
     let lines = 0;
     client.write = (text: string) => write(++lines === 2 ? `${text}GET /a` : text);
-    await greet(client, KEY, 'node-2', 'owner-1');
+    await greet(client, GREETING);
     await received;
     owner.resume();
     const [bytes] = (await once(owner, 'data')) as [Buffer];
     assert.equal(bytes.toString(), 'GET /a');
   });
 
+  test('says whether calls follow, which the proofs are about as well', async (t) => {
+    const [client, owner] = await connected(t);
+    const received = receive(owner, KEY, 'owner-1');
+    await greet(client, { ...GREETING, use: 'calls' });
+    assert.deepEqual(await received, { node: 'node-2', use: 'calls' });
+    const [liar, again] = await connected(t);
+    const refused = receive(again, KEY, 'owner-1');
+    const write = liar.write.bind(liar);
+    liar.write = (text: string) => write(text.replace('svc-link/1', 'svc-calls/1'));
+    await assert.rejects(greet(liar, GREETING), /another key/);
+    liar.destroy();
+    await assert.rejects(refused, /has closed the connection/);
+  });
+
   const other = Buffer.from('another key, which one of both has alone');
   test('ends at the forwarder where the owner has another key', async (t) => {
     const [client, owner] = await connected(t);
     const received = receive(owner, other, 'owner-1');
-    await assert.rejects(greet(client, KEY, 'node-2', 'owner-1'), /another key/);
+    await assert.rejects(greet(client, GREETING), /another key/);
     client.destroy();
     await assert.rejects(received, /has closed the connection/);
   });
@@ -75,7 +90,7 @@ suite('a link between two servers', () => {
   test('ends where another process answers', async (t) => {
     const [client, owner] = await connected(t);
     receive(owner, KEY, 'owner-2').catch(() => undefined);
-    await assert.rejects(greet(client, KEY, 'node-2', 'owner-1'), /another server answers there/);
+    await assert.rejects(greet(client, GREETING), /another server answers there/);
   });
 
   for (const [what, bytes] of [

@@ -68,6 +68,7 @@ const call = fc.record({
   callbacks: bytes,
   deadlineMs: fc.oneof(fc.nat(), fc.constant(Number.POSITIVE_INFINITY)),
   cycles,
+  madeAs: fc.option(fc.record({ node: text, number }), { nil: undefined }),
   response: fc.option(fc.record({ order: number, refunded: cycles, response }), { nil: undefined }),
 });
 
@@ -113,6 +114,7 @@ test('contexts and calls are read as they were written', () => {
       );
       const { callbacks, deadlineMs, cycles: attached } = other;
       const made = new OpenCall(of, other.callee, { callbacks, deadlineMs, cycles: attached });
+      made.madeAs = other.madeAs;
       if (other.response !== undefined) {
         made.pending = { kind: 'response', call: made, ...other.response };
         if ('storedAs' in other.response.response) made.storedAs = other.response.response.storedAs;

@@ -4,6 +4,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import { idToText } from '../../../subsystems/ic/index.ts';
 import {
   DELETED,
+  ELSEWHERE,
   EVICTED,
   type CanisterState,
   LIVE,
@@ -34,10 +35,11 @@ const TABLE: Readonly<
   unloadable: { next: ['deleted'], make: () => entered('loading', 'unloadable'), state: UNUSABLE },
   lost: { next: ['deleted'], make: () => entered('live', 'lost'), state: LOST },
   deleted: { next: [], make: () => entered('live', 'deleted'), state: DELETED },
+  elsewhere: { next: [], make: () => canisterIn(ELSEWHERE), state: ELSEWHERE },
 };
 const STATES = Object.keys(TABLE) as StateKind[];
 
-function canisterIn(state: typeof LIVE | typeof EVICTED): ScheduledCanister {
+function canisterIn(state: typeof LIVE | typeof EVICTED | typeof ELSEWHERE): ScheduledCanister {
   return new ScheduledCanister(7, idToText(idOf(7)), state);
 }
 
@@ -77,7 +79,7 @@ test('a deed that a state does not allow is refused, with the deed and the state
 });
 
 test('states without facts of their own are one object, and nobody can change it', () => {
-  for (const state of [LIVE, EVICTED, UNUSABLE, LOST, DELETED]) assert.ok(Object.isFrozen(state));
+  for (const state of [LIVE, EVICTED, UNUSABLE, LOST, DELETED, ELSEWHERE]) assert.ok(Object.isFrozen(state));
   const canister = canisterIn(LIVE);
   canister.requestEviction();
   assert.ok(canister.isGivingWay && !canisterIn(LIVE).isGivingWay);

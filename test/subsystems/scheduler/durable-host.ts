@@ -2,6 +2,7 @@
 import { type Outcome, idToText } from '../../../subsystems/ic/index.ts';
 import { NO_LISTENER } from '../../../subsystems/scheduler/canister-port.ts';
 import type { AdmitOptions, Loader } from '../../../subsystems/scheduler/index.ts';
+import type { ShardOfService } from '../../../subsystems/scheduler/elsewhere/stubs.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
@@ -13,6 +14,8 @@ interface DurableOptions {
   readonly liveCap?: number;
   readonly liveBytes?: number;
   readonly nowMs?: number;
+  /** Undefined: the host is a service by itself. */
+  readonly service?: ShardOfService | undefined;
 }
 
 export class DurableHost {
@@ -38,10 +41,10 @@ export class DurableHost {
     this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
     const { execution } = this;
     const warn = (text: string): void => void this.warnings.push(text);
-    const { nowMs = 1000, liveCap = 0, liveBytes = 0 } = options;
+    const { nowMs = 1000, liveCap = 0, liveBytes = 0, service } = options;
     this.clock = new FakeClock(nowMs);
     this.scheduler = new RoundScheduler(
-      { execution, clock: this.clock, storage: this.journal, log: { info: () => undefined, warn } },
+      { execution, clock: this.clock, storage: this.journal, service, log: { info: () => undefined, warn } },
       { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000, liveCap, liveBytes },
     );
     const loader: Loader = {
