@@ -141,7 +141,7 @@ async function checkManifest(
     for await (const finding of checkActors(kernel, actors, log)) findings.push(finding);
     return '';
   };
-  const all = await found('actors', actorsOf, foreign.length > 0);
+  const all = await found('actors', actorsOf, foreign.length > 0 || own !== undefined);
   return all.ok ? findings : [...findings, all];
 }
 

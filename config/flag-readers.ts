@@ -113,7 +113,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'outcalls-deny-private': { part: 'outcalls' },
   web: { part: 'http', needs: 'gateway' },
   'site-hosts': { part: 'http', needs: 'gateway' },
-  project: { part: 'mops-closure' },
+  project: { part: 'mops-closure', needs: 'compiler' },
   SVC_CLUSTER_KEY: { part: 'cluster', needs: 'storage' },
   SVC_WASM_STACK: { part: 'execution' },
   SVC_BIN: { part: 'compatibility' },

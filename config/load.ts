@@ -15,8 +15,8 @@ import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
 import { type Environment, type ParsedFlags, parseFlags, variableSlips } from './parse-flags.ts';
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
-import { readToken } from './token.ts';
 import { readCluster } from './cluster.ts';
+import { readToken } from './token.ts';
 import { parsePoint } from './until.ts';
 
 /** Result of loading the plugins of `--plugin`. */
@@ -382,15 +382,16 @@ function durableStorage(loaded: readonly ConfiguredPlugin[]): ConfiguredPlugin |
 function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const { flags, given, disabled } = parsed;
   const warnings: string[] = [];
+  const warnOf = (name: keyof typeof flags, isIdle: boolean, why: string): void => {
+    if (given.has(name) && isIdle) warnings.push(`--${name} has no effect ${why}`);
+  };
   const isKept = flags.state !== undefined || durableStorage(loaded) !== undefined;
-  if (given.has('snapshot-below') && !isKept)
-    warnings.push('--snapshot-below has no effect without --state DIR: everything lives in memory');
+  warnOf('snapshot-below', !isKept, 'without --state DIR: everything lives in memory');
+  warnOf('replay-budget-secs', flags['snapshot-below'] === 0, 'beside --snapshot-below 0: only the log is kept');
   for (const name of ['archive-secs', 'archive-days', 'archive-bytes'] as const)
-    if (given.has(name) && flags.archive === undefined) warnings.push(`--${name} has no effect without --archive DIR`);
-  if (given.has('timeline-bytes') && flags.timeline === 0)
-    warnings.push('--timeline-bytes has no effect without --timeline SECONDS');
-  if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
-    warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
+    warnOf(name, flags.archive === undefined, 'without --archive DIR');
+  warnOf('timeline-bytes', flags.timeline === 0, 'without --timeline SECONDS');
+  warnOf('outcall-timeout-secs', disabled.has('outcalls'), 'beside --no-outcalls: every outcall is refused');
   return [...warnings, ...warningsOfAgents(parsed, agentModeOf(parsed))];
 }
 

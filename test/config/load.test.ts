@@ -254,6 +254,10 @@ test('a flag of the contract that has no effect beside the others is warned of, 
     '--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused',
   ]);
   assert.deepEqual(await warned([...all, '--state=kept']), []);
+  assert.deepEqual(await warned([...all, '--state=kept', '--replay-budget-secs=9']), [
+    '--replay-budget-secs has no effect beside --snapshot-below 0: only the log is kept',
+  ]);
+  assert.deepEqual(await warned(['--state=kept', '--replay-budget-secs=9']), []);
   assert.deepEqual(await warned(['--no-outcalls']), []);
   assert.match(await refused(['--no-outcalls', '--outcalls-deny-private'], options), /contradict/);
 });

@@ -42,6 +42,7 @@ before(async () => {
       create: '({ read: () => Promise.reject(new Error("the registry is away")) })',
     }),
     'one.js': plugin('one', 'Manifest', { create: LISTING }),
+    'half.js': plugin('half', 'Manifest', { create: '({ read: async () => [{ name: "half" }] })' }),
     'late.js': plugin('late', 'Manifest', { create: LISTING, more: 'start: () => { throw new Error("not now") },' }),
     'unlasting.js': plugin('unlasting', 'Scheduler', {
       requires: 'scheduler: svc.Scheduler',
@@ -105,6 +106,7 @@ const FAILING: readonly (readonly [what: string, args: readonly string[], reason
   ['parts', ['--plugin', 'manifest=./broken.js'], /plugin 'broken' .*could not be created: no luck/],
   ['parts', ['--plugin', 'manifest=./empty-handed.js'], /it lacks read\(\)/],
   ['manifest', ['--plugin', 'manifest=./unreadable.js'], /the registry is away/],
+  ['actors', ['--plugin', 'manifest=./half.js'], /undefined/],
   [
     'parts',
     [...NONE, '--tokens', 'tokens.json', '--plugin', 'auth=./plain-auth.js'],
