@@ -224,7 +224,10 @@ export class SourceGraph {
 
   async #resolvePrincipal(principal: string): Promise<Resolution> {
     const found = await this.#interfaceOf(principal);
-    if (found instanceof ServerError) return { kind: 'unresolved', message: () => found.message };
+    if (found instanceof ServerError) {
+      const path = posix.join(this.#args.interfaces ?? '/', `${principal}.did`);
+      return { kind: 'unusable', place: { path, package: undefined }, reason: found.message };
+    }
     if (found !== undefined) return { kind: 'principal', found };
     return { kind: 'unresolved', message: this.#noInterface(`import "ic:${principal}"`, principal) };
   }

@@ -65,19 +65,23 @@ export class NotedSources implements SourceReader {
   readonly #noted = new Set<string>();
   /** Manifests that are not there, the first beside the source. */
   readonly #absent = new Set<string>();
+  readonly #absentFolders = new Set<string>();
 
   constructor(reader: SourceReader) {
     this.#reader = reader;
   }
 
   /**
-   * Returns the files that were read, and sources that would have been read if they existed; of manifests those inside
-   * of the project, and without one that beside the source: nobody wants folders up to the root to be watched.
+   * Returns the files that were read, and sources that would have been read if they existed; of manifests and folders
+   * those inside of the project, and without one the manifest beside the source: nobody wants folders up to the root to
+   * be watched.
    */
   sources(): string[] {
     const roots = [...this.#noted].filter((path) => path.endsWith('/mops.toml')).map((path) => posix.dirname(path));
     const absent = [...this.#absent];
-    const nearer = absent.filter((path) => roots.some((root) => path.startsWith(root === '/' ? root : `${root}/`)));
+    const nearer = [...absent, ...this.#absentFolders].filter((path) =>
+      roots.some((root) => path.startsWith(root === '/' ? root : `${root}/`)),
+    );
     return [...this.#noted, ...(roots.length === 0 ? absent.slice(0, 1) : nearer)];
   }
 
@@ -95,8 +99,11 @@ export class NotedSources implements SourceReader {
     return this.#reader.readBytes(path);
   }
 
-  isFolder(path: string): Promise<boolean> {
-    return this.#reader.isFolder(path);
+  /** A folder that is missing may come: that of a package, or the one inside that has its modules. */
+  async isFolder(path: string): Promise<boolean> {
+    const isThere = await this.#reader.isFolder(path);
+    if (!isThere) this.#absentFolders.add(path);
+    return isThere;
   }
 
   list(folder: string): Promise<readonly string[]> {

@@ -77,7 +77,11 @@ export class ProjectClosures implements MopsClosures {
     // Requests that come meanwhile share the result.
     const running = this.#collecting.get(file);
     if (running !== undefined) return running;
-    const started = this.#inTurn(() => this.#collect(project, file)).finally(() => this.#collecting.delete(file));
+    const started = this.#inTurn(() => this.#collect(project, file))
+      .catch((error: unknown) => {
+        throw toldInside(project, error);
+      })
+      .finally(() => this.#collecting.delete(file));
     this.#collecting.set(file, started);
     return started;
   }
@@ -191,6 +195,12 @@ export class ProjectClosures implements MopsClosures {
 
 function unusableProject(kind: 'invalid' | 'missing', directory: string): ServerError {
   return new ServerError(kind, 'project-unusable', `--project ${directory}: there is no such directory`);
+}
+
+/** Returns the error with paths from the project: where it lies is nobody's business. */
+function toldInside(project: string, error: unknown): unknown {
+  if (error instanceof ServerError) error.message = error.message.replaceAll(`${project}/`, '');
+  return error;
 }
 
 function badEntry(entry: string): ServerError {

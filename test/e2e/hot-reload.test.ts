@@ -196,3 +196,28 @@ test('a migration that comes into its folder is taken up, though no other file h
   await printed(server, /reloaded chain in .*2_more\.mo/);
   assert.equal((await server.post('/query-json/chain/get')).body, '[105]');
 });
+
+test('a folder of a package and a nearer manifest that come are taken up, though no file has changed', async (t) => {
+  const directory = await temporaryDirectory();
+  const at = (path: string): string => join(directory, path);
+  const step = (value: number): string => `module { public let one = ${value} }`;
+  save(at('app/Main.mo'), counter('one').replace('lib/Step', 'mo:lib/Step'));
+  save(at('mops.toml'), '[dependencies]\nlib = "./lib"\n');
+  save(at('lib/Step.mo'), step(1));
+  save(at('other/Step.mo'), step(100));
+  save(at('actors.json'), JSON.stringify({ actors: { counter: { main: 'app/Main.mo' } } }));
+  const server = await startServer(t, { manifestFile: at('actors.json'), args: ['--watch'] });
+  await printed(server, /watching the files of 1 actor/);
+  const counted = async (): Promise<string> => (await server.post('/call-json/counter/inc')).body;
+  assert.equal(await counted(), '[1]');
+  // With a folder src the package's modules are there, and no longer beside it.
+  mkdirSync(at('draft'));
+  save(at('draft/Step.mo'), step(10));
+  renameSync(at('draft'), at('lib/src'));
+  await printed(server, /reloaded counter/);
+  assert.equal(await counted(), '[11]');
+  save(at('app/mops.toml'), '[dependencies]\nlib = "../other"\n');
+  await printed(server, /reloaded counter/);
+  assert.equal(await counted(), '[111]');
+  assert.equal(await server.stop(), 0);
+});

@@ -96,7 +96,7 @@ class LockDocument {
       return found;
     };
     const localHash = parts.get('localDepsHash');
-    const files = mapOf(part('hashes'), 'hashes', (each, where) => mapOf(each, where, textOf));
+    const files = mapOf(part('hashes'), 'hashes', filesOfPackage);
     return {
       rootHash: textOf(part('mopsTomlDepsHash'), 'mopsTomlDepsHash'),
       localHash: localHash && textOf(localHash, 'localDepsHash'),
@@ -109,6 +109,15 @@ class LockDocument {
       ),
     };
   }
+}
+
+/** A hash among those of another package would say what that one's file is. */
+function filesOfPackage(node: JsonNode, where: string, id: string): ReadonlyMap<string, string> {
+  return mapOf(node, where, (each, place, path) => {
+    const hash = textOf(each, place);
+    if (!path.startsWith(`${id}/`)) throw new LockFault(each, `${place} is not of ${id.slice(0, 200)}`);
+    return hash;
+  });
 }
 
 function dependenciesIn(node: JsonNode, where: string): ReadonlyMap<string, Dependency> {

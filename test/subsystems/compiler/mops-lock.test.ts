@@ -371,6 +371,11 @@ describe('a stale mops.lock', () => {
       /\["a@1\.0\.0"\]\["a\/b"\] is not a text/u,
     ],
     ['has an empty hash', written({ hashes: { 'a@1.0.0': { 'a/b': '' } } }), /\["a\/b"\] is empty/u],
+    [
+      'has a hash of another package',
+      written({ hashes: { 'a@1.0.0': { 'b@1.0.0/src/lib.mo': 'f'.repeat(64) } } }),
+      /hashes\["a@1\.0\.0"\]\["b@1\.0\.0\/src\/lib\.mo"\] is not of a@1\.0\.0/u,
+    ],
     ['has no packages', written({ deps: undefined }), /it has no deps/u],
     ['has a table for a package', written({ deps: { a: {} } }), /deps\["a"\] is not a text \(line 5/u],
     ['has an empty version', written({ deps: { a: '' } }), /deps\["a"\] is empty/u],

@@ -54,10 +54,12 @@ describe('packages of mops', () => {
     // The compiler's own parser finds the same closure.
     const parsed = await collectClosure(MAIN, diskSources, { parser: compiler.imports });
     assert.deepEqual(parsed, closure);
-    // --watch follows manifests, a lock that may appear, and local packages, but no fetched packages.
+    // --watch follows manifests, a lock and folders that may appear, and local packages, but no fetched packages.
     const { files } = await compiler.sourcesOf(MAIN);
     const root = dirname(dirname(MAIN));
     assert.deepEqual(files.map((path) => relative(root, path)).toSorted(), [
+      '.mops/greet@1.0.0',
+      '.mops/never@9.9.9',
       'mops.lock',
       'mops.toml',
       'shapes/mops.toml',
@@ -67,6 +69,7 @@ describe('packages of mops', () => {
       'src/parts/Part.mo',
       'tools/Twice.mo',
       'tools/mops.toml',
+      'tools/src',
     ]);
   });
 

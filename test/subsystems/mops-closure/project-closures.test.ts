@@ -239,6 +239,20 @@ describe('GET /mops/closure/<ENTRY>', () => {
     assert.deepEqual((await documentOf('Above.mo')).missing, [{ import: 'mo:above/A', from: 'Above.mo' }]);
   });
 
+  it('has an interface that is no text among what cannot be used, and not among what is missing', async (t) => {
+    const [there, gone] = ['ic:rrkah-fqaaa-aaaaa-aaaaq-cai', 'ic:ryjl3-tyaaa-aaaaa-aaaba-cai'];
+    const path = 'idl/rrkah-fqaaa-aaaaa-aaaaq-cai.did';
+    const { documentOf } = await serve(t, {
+      'Main.mo': `import A "${there}"; import B "${gone}"; actor {}`,
+      'mops.toml': '[moc]\nargs = ["--actor-idl=idl"]\n',
+      [path]: Uint8Array.of(0xff),
+    });
+    const { missing, unusable } = await documentOf('Main.mo');
+    assert.deepEqual(missing, [{ import: gone, from: 'Main.mo' }]);
+    const reason = `cannot read ${path}: it is not UTF-8 text (line 1); save it as UTF-8`;
+    assert.deepEqual(unusable, [{ import: there, from: 'Main.mo', path, reason }]);
+  });
+
   it('names the flag that leads to nothing, or out of the project, and the manifest that has it', async (t) => {
     const manifest = (...args: readonly string[]): string => `[moc]\nargs = ${JSON.stringify(args)}\n`;
     const { around, project, refusal, documentOf } = await serve(t, {
@@ -279,6 +293,9 @@ describe('GET /mops/closure/<ENTRY>', () => {
     const { project, refusal } = await serve(t, {
       'Main.mo': 'import P "mo:p"; actor {}',
       'mops.toml': `#${'x'.repeat(400_000)}`,
+      'below/Main.mo': 'import P "mo:p"; actor {}',
+      'below/mops.toml': '[dependencies',
+      'latin1.mo': Uint8Array.of(0xff),
       '.env': 'TOKEN=1',
       'folder.mo/x': '',
     });
@@ -288,12 +305,15 @@ describe('GET /mops/closure/<ENTRY>', () => {
       ['folder.mo', 404, /^there is no file folder\.mo/u],
       ['.env', 400, /is not the path of a Motoko file/u],
       ['a%00.mo', 400, /is not the path of a Motoko file/u],
-      ['pipe.mo', 400, /not a regular file/u],
-      ['Main.mo', 400, /cannot use .*mops\.toml: it has more than 262144 characters/u],
+      ['pipe.mo', 400, /^cannot read pipe\.mo: it is not a regular file/u],
+      ['latin1.mo', 400, /^cannot read latin1\.mo: it is not UTF-8 text/u],
+      ['Main.mo', 400, /^cannot use mops\.toml: it has more than 262144 characters/u],
+      ['below/Main.mo', 400, /^cannot use below\/mops\.toml: it is not TOML \(line 1/u],
     ] as const) {
       const [got, message] = await refusal(entry);
       assert.equal(got, status, `${entry}: ${message}`);
       assert.match(message, says);
+      assert.ok(!message.includes(project), message);
     }
     const unset = await serverOf(t, undefined);
     assert.deepEqual(await unset.refusal('Main.mo'), [404, 'this server has no project: start it with --project DIR']);
