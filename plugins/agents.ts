@@ -4,6 +4,7 @@ import { IC_ROOT_KEY } from '../subsystems/agents/ic-root-key.ts';
 import { LazyAgents } from '../subsystems/agents/lazy-agents.ts';
 import { NoAgents } from '../subsystems/agents/no-agents.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { ServiceStore } from '../subsystems/cluster/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { IcFacade } from '../subsystems/ic-facade/index.ts';
 import { principalFromText } from '../subsystems/ic/index.ts';
@@ -27,6 +28,7 @@ export const agentsPlugin = definePlugin({
     management: Management,
     facade: IcFacade,
     storage: Storage,
+    service: ServiceStore,
     clock: Clock,
     random: Random,
   },

@@ -1,4 +1,5 @@
 import { Clock, definePlugin, Logger, Random } from '../kernel/index.ts';
+import { ServiceStore } from '../subsystems/cluster/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { ManagementBackend, Management } from '../subsystems/management/index.ts';
 import { ManagementCanister, type ManagementOptions } from '../subsystems/management/management-canister.ts';
@@ -15,6 +16,7 @@ export const managementPlugin = definePlugin({
     random: Random,
     log: Logger,
     storage: Storage,
+    service: ServiceStore,
     outcalls: Outcalls,
   },
   neededBecause: 'actors create, upgrade and stop each other through it',

@@ -94,6 +94,7 @@ async function byHand(): Promise<Wired> {
   const pool = new CodecPool();
   const codec = createCodec(pool);
   const compiler = { compile: unused, sourcesOf: unused, closureOf: unused, compareStable: unused };
+  const service = new NoService();
   const canisters = new CanisterService(
     {
       execution,
@@ -103,7 +104,7 @@ async function byHand(): Promise<Wired> {
       codec,
       compiler,
       storage,
-      service: new NoService(),
+      service,
       clock,
       log,
       manifest: { read: unused },
@@ -113,7 +114,7 @@ async function byHand(): Promise<Wired> {
     config.canisters,
   );
   const outcalls = new NoOutcalls();
-  const parts = { host: canisters.backend, codec, clock, random: systemRandom, log, storage, outcalls };
+  const parts = { host: canisters.backend, codec, clock, random: systemRandom, log, storage, service, outcalls };
   new ManagementCanister(parts, config.management).open();
   canisters.open();
   scheduler.beginTicking();

@@ -100,6 +100,17 @@ export class PostgresService implements ServiceStore {
     });
   }
 
+  secret(name: string, fresh: Uint8Array): Promise<Uint8Array> {
+    const { namespace } = this.#options;
+    return this.#ask(async ({ entries }) => {
+      await entries.query(SQL.keepSecret, [namespace, name, Buffer.from(fresh)]);
+      const { rows } = await entries.query(SQL.findSecret, [namespace, name]);
+      const kept = rows[0]?.[0];
+      if (kept instanceof Buffer) return new Uint8Array(kept);
+      throw corrupt(`svc_secrets has no ${name} of namespace '${namespace}'`);
+    });
+  }
+
   /** Asks the database until it has answered. Rejects with a ServerError when this server has lost its shard. */
   async #ask<T>(question: (session: Session) => Promise<T>): Promise<T> {
     const { lease, database } = this.#options;

@@ -9,6 +9,7 @@
  *     svc_service   the number of shards of a namespace (shards.ts), and how many ids were reserved for names
  *     svc_nodes     the owner of each shard, with its address, where there are several
  *     svc_names     names of all shards' actors, where there are several; not taken: reserved for the manifest's
+ *     svc_secrets   secrets that all servers of a service share, where there are several
  *
  * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and
  * does nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so
@@ -43,6 +44,11 @@ const SCHEMA_STEPS: readonly SchemaStep[] = [
        name text NOT NULL,
        id bytea NOT NULL,
        is_taken boolean NOT NULL,
+       PRIMARY KEY (namespace, name))`,
+    `CREATE TABLE IF NOT EXISTS svc_secrets (
+       namespace text NOT NULL,
+       name text NOT NULL,
+       secret bytea NOT NULL,
        PRIMARY KEY (namespace, name))`,
     // Whatever there was before is one shard.
     `INSERT INTO svc_service SELECT namespace, 1, 0 FROM svc_owner ON CONFLICT DO NOTHING`,
@@ -251,6 +257,11 @@ export const SQL = {
           AND is_taken)
       SELECT 1 FROM own`,
   },
+  keepSecret: {
+    name: 'svc_keep_secret',
+    text: 'INSERT INTO svc_secrets VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
+  },
+  findSecret: { name: 'svc_find_secret', text: 'SELECT secret FROM svc_secrets WHERE namespace = $1 AND name = $2' },
   findName: { name: 'svc_find_name', text: 'SELECT id FROM svc_names WHERE namespace = $1 AND name = $2' },
   findNames: {
     name: 'svc_find_names',

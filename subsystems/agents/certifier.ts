@@ -5,6 +5,7 @@ import {
   CertificateSigner,
   type HostIdentity,
   keptSecret,
+  type SecretService,
   type SecretStorage,
 } from '../certification/index.ts';
 
@@ -12,6 +13,7 @@ const SECRET_BYTES = 32;
 
 export interface CertifierNeeds {
   readonly storage: SecretStorage;
+  readonly service: SecretService;
   readonly clock: Clock;
   readonly random: Random;
 }
@@ -26,8 +28,8 @@ export interface Certifier {
 }
 
 /** Reads the host's secret, or draws it, and starts the thread that signs. */
-export async function startCertifier({ storage, clock, random }: CertifierNeeds): Promise<Certifier> {
-  const signer = new CertificateSigner(await keptSecret(storage, random.bytes(SECRET_BYTES)));
+export async function startCertifier({ storage, service, clock, random }: CertifierNeeds): Promise<Certifier> {
+  const signer = new CertificateSigner(await keptSecret(storage, random.bytes(SECRET_BYTES), service));
   try {
     const identity = await signer.identity();
     return { signer, rounds: new CertificateRounds(signer, clock), verifier: new BlsVerifier(), identity };

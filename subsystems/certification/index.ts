@@ -9,6 +9,6 @@ export { CborWriter } from './cbor-writer.ts';
 export { CertificateRounds } from './certificate-rounds.ts';
 export { CertificateSigner, type HostIdentity, principalOfKey } from './certificate-signer.ts';
 export { type Fact, type Path, separated } from './hash-tree.ts';
-export { keptSecret, type SecretStorage } from './kept-secret.ts';
+export { keptSecret, type SecretService, type SecretStorage } from './kept-secret.ts';
 export { hashInTurns, hashOfMap, leb128 } from './representation-hash.ts';
 export { Witness } from './witness-reader.ts';

@@ -9,6 +9,7 @@
  */
 import type { Socket } from 'node:net';
 import { defineCapability } from '../../kernel/index.ts';
+import type { ShownNumber } from '../metrics/index.ts';
 import type { Peer } from './link/peer.ts';
 
 export type { AnswerFlow, Peer, PeerAnswer } from './link/peer.ts';
@@ -34,6 +35,9 @@ export interface WantedName {
   readonly name: string;
   readonly shard: number;
 }
+
+/** Secrets of a host: of the keys that certificates, and those that actors' messages, are signed with. */
+type ServiceSecret = 'certification' | 'signing';
 
 /** Facts that all servers of a service share: who owns which shard, and which actor has which name. */
 export interface ServiceStore {
@@ -67,6 +71,8 @@ export interface ServiceStore {
     names: readonly WantedName[],
     idFor: (shard: number, number: bigint) => Uint8Array,
   ): Promise<ReadonlyMap<string, Uint8Array>>;
+  /** Keeps a secret that all servers have to share. Resolves with the one that was kept first, here or there. */
+  secret(name: ServiceSecret, fresh: Uint8Array): Promise<Uint8Array>;
 }
 export const ServiceStore = defineCapability<ServiceStore>('service-store');
 
@@ -89,6 +95,8 @@ export interface Cluster {
   readonly shard: number;
   /** Id of this process among the owners. */
   readonly node: string;
+  /** Numbers for the page of metrics. */
+  readonly numbers: readonly ShownNumber[];
   /** Owners by shard; undefined: a shard has none now. */
   readonly owners: readonly (ShardOwner | undefined)[];
   /**

@@ -65,7 +65,6 @@ export class LinkedCluster implements OpenableCluster {
     return this.#owners.owners;
   }
 
-  /** Numbers for the page of metrics. */
   get numbers(): readonly ShownNumber[] {
     const missing = (): number => this.shards - this.owners.filter((owner) => owner !== undefined).length;
     const ownerless = 'Shards that no server owns, as this server knows.';

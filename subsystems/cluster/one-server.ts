@@ -9,6 +9,7 @@ export class OneServer implements OpenableCluster {
   readonly shards = 1;
   readonly shard = 0;
   readonly node = '';
+  readonly numbers = [];
   readonly owners: readonly (ShardOwner | undefined)[] = [];
   readonly #store: Pick<ServiceStore, 'shards'> | undefined;
 

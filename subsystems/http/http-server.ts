@@ -206,6 +206,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   /** Requests of other servers come over their links, and requests for actors of others go there. */
   #hopOver({ cluster, canisters, metrics, clock }: HttpServerNeeds): Hop | undefined {
     if (!cluster.isShared) return undefined;
+    for (const number of cluster.numbers) metrics.show(number);
     const forwarded = metrics.requestsOf('forwarded');
     const parts = { cluster, canisters, clock, forwarded, responder: this.#responder, clients: this.#clients };
     const hop = new Hop(parts);

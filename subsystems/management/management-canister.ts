@@ -38,7 +38,7 @@ import { outcallMethods } from './methods/outcall-methods.ts';
 import { snapshotMethods } from './methods/snapshot-methods.ts';
 import { OutcallService } from './outcalls/outcall-service.ts';
 import type { OutcallBounds } from './outcalls/outcall-turns.ts';
-import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
+import { keptSeed, SEED_BYTES, type SeedService } from './records/kept-seed.ts';
 import type { RecordStore } from './records/record-store.ts';
 import { Refusal, refusalOf } from './refusal.ts';
 import { expectUser, READS, subjectOf, UNREADABLE } from './user-calls.ts';
@@ -70,6 +70,7 @@ interface ManagementDependencies {
   readonly random: Random;
   readonly log: Logger;
   readonly storage: RecordStore;
+  readonly service: SeedService;
   readonly outcalls: Outcalls;
 }
 
@@ -77,6 +78,7 @@ export class ManagementCanister implements Management {
   readonly #codec: Codec;
   readonly #log: Logger;
   readonly #storage: RecordStore;
+  readonly #service: SeedService;
   readonly #seed: Uint8Array | undefined;
   readonly #context: MethodContext;
   readonly #methods: Methods;
@@ -85,10 +87,11 @@ export class ManagementCanister implements Management {
   #interface: CandidInterface | undefined;
 
   constructor(dependencies: ManagementDependencies, options: ManagementOptions = {}) {
-    const { host, codec, clock, random, log, storage } = dependencies;
+    const { host, codec, clock, random, log, storage, service } = dependencies;
     this.#codec = codec;
     this.#log = log;
     this.#storage = storage;
+    this.#service = service;
     this.#seed = options.seed;
     const context = new MethodContext({
       host,
@@ -179,7 +182,7 @@ export class ManagementCanister implements Management {
   async restore(): Promise<ReadonlyMap<HostedCanister, ServerError>> {
     if (!this.#storage.isKept) return new Map();
     const { keys, host, records } = this.#context;
-    if (this.#seed === undefined) keys.reseed(await keptSeed(this.#storage, keys.seed));
+    if (this.#seed === undefined) keys.reseed(await keptSeed(this.#storage, keys.seed, this.#service));
     return await records.restore((id) => host.find(id));
   }
 

@@ -34,4 +34,8 @@ export class NoService implements ServiceStore {
   reserveNames(): Promise<ReadonlyMap<string, Uint8Array>> {
     return Promise.resolve(new Map());
   }
+
+  secret(_name: string, fresh: Uint8Array): Promise<Uint8Array> {
+    return Promise.resolve(fresh);
+  }
 }

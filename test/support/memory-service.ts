@@ -5,6 +5,7 @@ export class MemoryService {
   readonly shards: number;
   readonly #owners: (ShardOwner | undefined)[];
   readonly names = new Map<string, Uint8Array>();
+  readonly #secrets = new Map<string, Uint8Array>();
   #epoch = 0;
   /** Set to have the service not answer. */
   failure: Error | undefined;
@@ -39,6 +40,7 @@ export class MemoryService {
         return answer(this.names.get(name));
       },
       namesOf: () => answer(this.names),
+      secret: (name, fresh) => answer(this.#secrets.get(name) ?? (this.#secrets.set(name, fresh), fresh)),
       reserveNames: () => answer(this.names),
     };
   }

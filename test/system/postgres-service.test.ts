@@ -144,6 +144,11 @@ suite('a service of three servers', { concurrency: 2 }, () => {
         const { principal } = all.find((actor) => actor.name === other) ?? assert.fail(other);
         assert.equal(await principalOf(first, name, other), principal);
       }
+    // One root key for all: the status has it.
+    const statuses = await Promise.all(
+      hosts.map(async ({ server }) => await (await server.fetch('/api/v2/status')).bytes()),
+    );
+    for (const status of statuses) assert.deepEqual(status, statuses[0]);
     // Installed by all at once, each request in a shard of its own: exactly one wins. Another may be told that nothing
     // was executed, where the name was taken while its request was on the way.
     for (let round = 0; round < 4; round++) {

@@ -141,6 +141,7 @@ export class Life {
       random,
       log,
       storage: plan.bug === OUTSIDE_BUG ? hastySettled(storage) : storage,
+      service: new NoService(),
       outcalls: parts.outside ?? new NoOutcalls(),
     });
     registry.open();

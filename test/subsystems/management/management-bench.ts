@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { principalToText } from '../../../subsystems/ic/index.ts';
 import { MANAGEMENT_DID } from '../../../subsystems/management/interface-did.ts';
+import { NoService } from '../../../subsystems/storage/no-service.ts';
 import { ManagementCanister, type ManagementOptions } from '../../../subsystems/management/management-canister.ts';
 import type { ManagementRequest } from '../../../subsystems/management/index.ts';
 import type { RecordStore } from '../../../subsystems/management/records/record-store.ts';
@@ -56,7 +57,7 @@ export class ManagementBench {
   ) {
     this.host = host;
     this.management = new ManagementCanister(
-      { host, codec, clock: this.clock, random, log: this.log, storage, outcalls },
+      { host, codec, clock: this.clock, random, log: this.log, storage, service: new NoService(), outcalls },
       { seed: Buffer.alloc(32, 1), hostVersion: '1.2.3', ...options },
     );
     this.management.open();
