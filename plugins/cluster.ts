@@ -4,6 +4,11 @@ import { LinkedCluster, type LinkedClusterOptions } from '../subsystems/cluster/
 import { OneServer } from '../subsystems/cluster/one-server.ts';
 import { SchedulerSetup } from '../subsystems/scheduler/index.ts';
 
+/** Stops this process as an operator would. */
+function stop(): void {
+  process.kill(process.pid, 'SIGTERM');
+}
+
 interface ClusterConfig {
   /** Undefined: the server is a service by itself. */
   readonly link: LinkedClusterOptions | undefined;
@@ -17,7 +22,7 @@ export const clusterPlugin = definePlugin({
   create: ({ scheduler, ...granted }, { config: { link } }: { readonly config: ClusterConfig }): OpenableCluster =>
     link === undefined
       ? new OneServer(granted.store)
-      : new LinkedCluster({ ...granted, exchange: scheduler.exchange }, link),
+      : new LinkedCluster({ ...granted, exchange: scheduler.exchange }, { ...link, stop }),
   start: (cluster) => cluster.start(),
   drain: async (cluster) => cluster.drain(),
   stop: async (cluster) => cluster.close(),

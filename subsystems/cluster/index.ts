@@ -110,6 +110,13 @@ export interface Cluster {
   peerOf(shard: number): Peer | undefined;
   /** Forgets a name that turned out to be wrong. Resolves when the store was asked again who owns what. */
   forget(reference: string): Promise<void>;
+  /** True when balancers are to send nothing more here; everything is served all the same. */
+  readonly isLeaving: boolean;
+  /**
+   * Says that this server leaves, and hands its shard over that many seconds later, as a stop does. Throws ServerError
+   * `cluster-none` where there is no other server to go on.
+   */
+  leave(seconds: number): void;
   /** Gives the connections of other servers to whoever serves HTTP. To be called once, before the start. */
   serve(taken: (socket: Socket) => void): void;
 }

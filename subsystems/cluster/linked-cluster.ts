@@ -19,6 +19,11 @@ export interface LinkedClusterOptions {
   readonly key: LinkKey;
 }
 
+interface LinkedClusterParts extends LinkedClusterOptions {
+  /** Begins the graceful stop of this server. */
+  readonly stop: () => void;
+}
+
 interface LinkedClusterNeeds {
   readonly store: ServiceStore;
   readonly clock: Clock;
@@ -31,8 +36,9 @@ const HERE: Place = { kind: 'here' };
 
 export class LinkedCluster implements OpenableCluster {
   readonly isShared = true;
+  isLeaving = false;
   readonly #needs: LinkedClusterNeeds;
-  readonly #options: LinkedClusterOptions;
+  readonly #options: LinkedClusterParts;
   readonly #owners: OwnerTable;
   readonly #names: NameTable;
   readonly #calls: CallLinks | undefined;
@@ -40,7 +46,7 @@ export class LinkedCluster implements OpenableCluster {
   #taken: ((socket: Socket) => void) | undefined;
   #turn: number | undefined;
 
-  constructor(needs: LinkedClusterNeeds, options: LinkedClusterOptions) {
+  constructor(needs: LinkedClusterNeeds, options: LinkedClusterParts) {
     this.#needs = needs;
     this.#options = options;
     this.#owners = new OwnerTable({ ...needs, key: options.key });
@@ -129,6 +135,14 @@ export class LinkedCluster implements OpenableCluster {
       if (place.kind !== 'ownerless') return place;
     }
     return HERE;
+  }
+
+  leave(seconds: number): void {
+    const { clock, log } = this.#needs;
+    if (this.isLeaving) return;
+    this.isLeaving = true;
+    log.info(`this server leaves: it hands shard ${this.shard} over and ends in ${seconds} s`);
+    clock.after(seconds * 1000, () => this.#options.stop());
   }
 
   async forget(reference: string): Promise<void> {

@@ -9,6 +9,7 @@ export class OneServer implements OpenableCluster {
   readonly shards = 1;
   readonly shard = 0;
   readonly node = '';
+  readonly isLeaving = false;
   readonly numbers = [];
   readonly owners: readonly (ShardOwner | undefined)[] = [];
   readonly #store: Pick<ServiceStore, 'shards'> | undefined;
@@ -41,6 +42,11 @@ export class OneServer implements OpenableCluster {
 
   forget(): Promise<void> {
     return Promise.resolve();
+  }
+
+  leave(): void {
+    const text = 'this server is a service by itself, and nobody would go on: stop it with SIGTERM';
+    throw new ServerError('invalid', 'cluster-none', text);
   }
 
   serve(): void {

@@ -11,4 +11,14 @@ export const CLUSTER_ROUTES = [
     request: '',
     answer: 'the servers of this service and their shards, JSON (`docs/several-machines.md`)',
   },
+  {
+    method: 'POST',
+    path: '/x/cluster/drain',
+    isAudited: true,
+    access: 'token',
+    query: { seconds: undefined },
+    job: 'drain',
+    request: '`seconds`: how long it goes on serving, 0 to 3600, 10 without it',
+    answer: '`draining`: `/health/ready` is 503 from now on; then the server hands its shard over and ends',
+  },
 ] as const satisfies readonly RouteSpec[];

@@ -39,6 +39,7 @@ export type JobKind =
   | 'replay'
   | 'profile'
   | 'cluster'
+  | 'drain'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

@@ -90,7 +90,7 @@ export interface PastServices {
 /** Services that routes work with. */
 export interface RouteHost extends PastServices {
   readonly canisters: ServedCanisters;
-  readonly cluster: Pick<Cluster, 'node' | 'shard' | 'shards' | 'owners'>;
+  readonly cluster: Pick<Cluster, 'node' | 'shard' | 'shards' | 'owners' | 'isLeaving' | 'leave'>;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup' | 'figures'>;
   readonly metering: Metering;

@@ -76,7 +76,7 @@ async function start(t: TestContext, service: MemoryService, shard: number, isOp
   exchange.isOpen = isOpen;
   const cluster = new LinkedCluster(
     { store: service.join(shard), clock: systemClock, log, exchange },
-    { host: '127.0.0.1', port: 0, key: KEY },
+    { host: '127.0.0.1', port: 0, key: KEY, stop: assert.fail },
   );
   t.after(() => cluster.close());
   await cluster.start();

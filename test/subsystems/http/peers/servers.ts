@@ -16,10 +16,11 @@ export async function startLinked(
   service: MemoryService,
   shard: number,
   options: HttpHostOptions = {},
+  stop: () => void = () => undefined,
 ): Promise<LinkedServer> {
   const cluster = new LinkedCluster(
     { store: service.join(shard), clock: systemClock, log: new RecordingLog() },
-    { host: '127.0.0.1', port: 0, key: KEY },
+    { host: '127.0.0.1', port: 0, key: KEY, stop },
   );
   const host = await startHttpHost(t, { ...options, cluster });
   host.canisters.canisters.splice(0);
