@@ -61,6 +61,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly stallMaxMs?: number;
   /** For tests: how many bytes of answers may wait for clients, of event streams as many (256 MiB). */
   readonly untakenBytesMax?: number;
+  /** For tests: how long a request waits for the next owner of a shard (5 s). */
+  readonly ownerWaitMs?: number;
   /** For tests: how many bytes of website requests' bodies may be in hand (256 MiB). */
   readonly siteBodyBytesMax?: number;
   /** For tests: descriptors from which the number of connections follows, instead of the system's. */

@@ -208,7 +208,9 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (!cluster.isShared) return undefined;
     for (const number of cluster.numbers) metrics.show(number);
     const forwarded = metrics.requestsOf('forwarded');
-    const parts = { cluster, canisters, clock, forwarded, responder: this.#responder, clients: this.#clients };
+    const { ownerWaitMs } = this.#options;
+    const [responder, clients] = [this.#responder, this.#clients];
+    const parts = { cluster, canisters, clock, forwarded, responder, clients, ownerWaitMs };
     const hop = new Hop(parts);
     this.#openTargets.isElsewhere = (request) => hop.isElsewhere(request);
     cluster.serve((socket) => {

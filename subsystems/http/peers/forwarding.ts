@@ -8,11 +8,12 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
-import type { AnswerFlow, Cluster, Peer, PeerAnswer, Place } from '../../cluster/index.ts';
+import type { AnswerFlow, Peer, PeerAnswer, Place } from '../../cluster/index.ts';
 import type { Responder } from '../responder.ts';
 import { readBody } from '../request-body.ts';
 import type { ServedResponse } from '../served-response.ts';
 import { answerHeadersOf, requestHeadersOf } from './forwarded-headers.ts';
+import type { OwnerLine } from './owner-line.ts';
 import { CLIENT_HEADER, VERDICT_HEADER } from './verdict.ts';
 
 /** A body up to here is kept until its request is answered. */
@@ -22,7 +23,7 @@ export const MISDIRECTED = 421;
 const EVENTS = 'text/event-stream';
 
 interface ForwardingNeeds {
-  readonly cluster: Pick<Cluster, 'placeOf' | 'forget'>;
+  readonly line: Pick<OwnerLine, 'next' | 'forget'>;
   readonly responder: Pick<Responder, 'error' | 'errorAsText'>;
   readonly clock: { nowMs(): number };
 }
@@ -43,6 +44,8 @@ export class Forwarding implements PeerAnswer {
   readonly #given: ForwardedRequest;
   /** The kept body; undefined: it goes along as it comes, and was not sent yet. */
   #body: Uint8Array | Readable | null = null;
+  /** The server that was asked last. */
+  #peer: Peer | undefined;
   #isSentAgain = false;
   #isMisdirected = false;
   #flow: AnswerFlow | undefined;
@@ -75,6 +78,7 @@ export class Forwarding implements PeerAnswer {
   }
 
   #send(peer: Peer): void {
+    this.#peer = peer;
     const { request, verdict, client } = this.#given;
     const headers = requestHeadersOf(request);
     headers.push(VERDICT_HEADER, verdict, CLIENT_HEADER, client);
@@ -142,18 +146,16 @@ export class Forwarding implements PeerAnswer {
   async #again(refusal: () => ServerError): Promise<void> {
     const { reference, response, request } = this.#given;
     const canBeSent = !this.#isSentAgain && (this.#body !== request || !request.readableDidRead);
-    const { cluster } = this.#needs;
     if (reference === undefined || !canBeSent) {
-      if (reference !== undefined) void cluster.forget(reference);
+      if (reference !== undefined) this.#needs.line.forget(reference);
       this.#fail(refusal());
       return;
     }
     this.#isSentAgain = true;
     try {
-      await cluster.forget(reference);
-      const place = await cluster.placeOf(reference);
+      const place = await this.#needs.line.next(reference, () => response.destroyed, this.#peer);
       if (response.destroyed) return;
-      if (place.kind === 'elsewhere') this.#send(place.peer);
+      if (place.kind === 'elsewhere' && place.peer !== this.#peer) this.#send(place.peer);
       else this.#fail(refusal());
     } catch (error) {
       this.#fail(error);

@@ -22,6 +22,7 @@ import { OpenTarget } from '../open-targets.ts';
 import { BUILT_IN, type Target } from '../targets.ts';
 import { actorOfPath, type NamedActor } from './actor-of-path.ts';
 import { gather } from './gathering.ts';
+import { OWNER_WAIT_MS, OwnerLine } from './owner-line.ts';
 import { Forwarding, MISDIRECTED, ownerless } from './forwarding.ts';
 import { CLIENT_HEADER, VERDICT_HEADER, Verdicts, writeVerdict } from './verdict.ts';
 
@@ -32,6 +33,8 @@ interface HopNeeds {
   readonly clock: Clock;
   readonly forwarded: RequestTally;
   readonly clients: Pick<ClientAddresses, 'of'>;
+  /** For tests: milliseconds that a request waits for an owner (5 s). */
+  readonly ownerWaitMs?: number | undefined;
 }
 
 const LISTS = /^\/(?:actors|inspect)(?:\?|$)/;
@@ -50,9 +53,11 @@ export class Hop {
   readonly #links = new WeakSet<Socket>();
   readonly #located = new WeakMap<IncomingMessage, Located>();
   readonly #verdicts = new Verdicts();
+  readonly #line: OwnerLine;
 
   constructor(needs: HopNeeds) {
     this.#needs = needs;
+    this.#line = new OwnerLine({ ...needs, waitMs: needs.ownerWaitMs ?? OWNER_WAIT_MS });
   }
 
   /** Notes a connection of another server, which has proven to be one. */
@@ -90,18 +95,16 @@ export class Hop {
       located();
     };
     const place = this.#needs.cluster.placeOf(named.reference);
-    if (place instanceof Promise || place.kind === 'ownerless') void this.#find(named.reference, place).then(note);
+    if (place instanceof Promise || place.kind === 'ownerless')
+      void this.#find(named.reference, place, () => response.destroyed).then(note);
     else note(place);
   }
 
-  /** Waits until it is known who has an actor, and asks again about a shard that had no owner a moment ago. */
-  async #find(reference: string, first: Place | Promise<Place>): Promise<Found> {
-    const { cluster } = this.#needs;
+  /** Waits until it is known who has an actor, and for the next owner of a shard that has none. */
+  async #find(reference: string, first: Place | Promise<Place>, isGone: () => boolean): Promise<Found> {
     try {
       const place = await first;
-      if (place.kind !== 'ownerless') return place;
-      await cluster.forget(reference);
-      return await cluster.placeOf(reference);
+      return place.kind === 'ownerless' ? await this.#line.next(reference, isGone) : place;
     } catch (error) {
       return { kind: 'unasked', error: notAsked(error) };
     }
@@ -133,7 +136,7 @@ export class Hop {
     const verdict = writeVerdict(admitted === BUILT_IN ? (response.grant ?? 'whole') : 'stranger');
     const reference = isNobodys ? undefined : named.reference;
     const given = { request, response, reference, verdict, client: clients.of(request), isSite };
-    new Forwarding({ cluster, responder, clock }, given).start(place.peer);
+    new Forwarding({ line: this.#line, responder, clock }, given).start(place.peer);
     return true;
   }
 

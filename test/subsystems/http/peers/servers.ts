@@ -22,7 +22,7 @@ export async function startLinked(
     { store: service.join(shard), clock: systemClock, log: new RecordingLog() },
     { host: '127.0.0.1', port: 0, key: KEY, stop },
   );
-  const host = await startHttpHost(t, { ...options, cluster });
+  const host = await startHttpHost(t, { ownerWaitMs: 200, ...options, cluster });
   host.canisters.canisters.splice(0);
   await cluster.start();
   t.after(() => cluster.close());
