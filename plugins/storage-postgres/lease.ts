@@ -79,6 +79,7 @@ export class Lease {
   readonly #connectionOptions: ConnectionOptions;
   readonly #shards: readonly [Shard, ...Shard[]];
   #shard: Shard;
+  #isTaken = false;
   #connection: LeaseConnection | undefined;
   #opening: Promise<LeaseConnection> | undefined;
   /** Connections with a beat that may be answered yet; each ends with that, or when its statement counts as lost. */
@@ -111,6 +112,11 @@ export class Lease {
   /** The shard that this process owns; the first one as long as it owns none. */
   get shard(): Shard {
     return this.#shard;
+  }
+
+  /** True from when this process owns a shard; it may have lost that since. */
+  get isTaken(): boolean {
+    return this.#isTaken;
   }
 
   /** True if results that were read may leave now. */
@@ -197,8 +203,9 @@ export class Lease {
   }
 
   async #makeRows(connection: LeaseConnection, { namespace }: Shard): Promise<void> {
-    await connection.query(SQL.makeOwner, [namespace]);
+    // The fence first: whoever sees the owner's row may take both.
     await connection.query(SQL.makeFence, [namespace]);
+    await connection.query(SQL.makeOwner, [namespace]);
   }
 
   /** Looks, and takes the first shard that is free. */
@@ -246,6 +253,7 @@ export class Lease {
     });
     if (isTaken) {
       this.#shard = shard;
+      this.#isTaken = true;
       this.#extend(sentMs);
     }
     return isTaken;

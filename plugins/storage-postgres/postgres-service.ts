@@ -111,9 +111,11 @@ export class PostgresService implements ServiceStore {
     });
   }
 
-  /** Asks the database until it has answered. Rejects with a ServerError when this server has lost its shard. */
+  /** Asks the database until it has answered. Rejects with a ServerError while this server owns no shard. */
   async #ask<T>(question: (session: Session) => Promise<T>): Promise<T> {
     const { lease, database } = this.#options;
+    // Clients ask a standby, too.
+    if (!lease.isTaken) throw new ServerError('unavailable', 'storage-failed', 'this server owns no shard yet');
     try {
       return await database.persist(question);
     } catch (error) {

@@ -72,6 +72,7 @@ suite('shards of a namespace', { concurrency: 3 }, () => {
     const owning = standby.storage.own(standby.context);
     await until(() => standby.notes.includes('standby, all 3 shards have other owners'), standby.notes.join('\n'));
     assert.match(standby.logged.join('\n'), /standby: shard 1 of 3 of the namespace 'crowd' is owned by \S+ pid \d+/);
+    await assert.rejects(serviceOf(standby.storage).findName('a'), { code: 'storage-failed', message: /no shard yet/ });
     await sleep(3 * LEASE_MS);
     // Killed: nothing is handed over.
     owners[1]?.storage.abandon();
@@ -80,6 +81,18 @@ suite('shards of a namespace', { concurrency: 3 }, () => {
     assert.equal(serviceOf(standby.storage).shard, 1);
     assert.equal(hex(await standby.storage.get('blob', bytesOf('of 1'))), hex(bytesOf('of 1')));
     assert.deepEqual([owners[0]?.failures, owners[2]?.failures], [[], []]);
+  });
+
+  test('are made by processes that start at once as if one had made them', async (t) => {
+    for (let round = 0; round < 10; round++) {
+      const made = await openAll(t, `made-${round}`, 4, LONG_LEASE_MS);
+      for (const { storage, failures } of made) {
+        put(storage, 'a');
+        await storage.settled();
+        assert.deepEqual(failures, []);
+      }
+      await Promise.all(made.map(({ storage }) => storage.close()));
+    }
   });
 
   test('one that is stopped hands its shard over at once, to one that waits', async (t) => {
