@@ -97,7 +97,8 @@ export class CanisterCall {
     const { responder } = this.#host;
     this.#headers = this.#headersOf(outcome);
     if (outcome.kind !== 'reply') {
-      responder.fault(this.#response, outcome, this.#headers);
+      const sent = responder.fault(this.#response, outcome, this.#headers);
+      if (sent !== undefined) return sent.then(() => this.#failedJob(outcome));
       this.#failedJob(outcome);
       return undefined;
     }

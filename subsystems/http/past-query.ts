@@ -52,7 +52,7 @@ export async function answerPastQuery(
       const outcome = await actor.query(method, caller, argument);
       const headers = ['svc-at', `seq:${place.seq} unit:${place.unit}`];
       if (outcome.kind !== 'reply') {
-        responder.fault(response, outcome, headers);
+        await responder.fault(response, outcome, headers);
         failed(outcome);
         return;
       }

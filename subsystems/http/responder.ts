@@ -6,6 +6,7 @@ import { errorCodeOf, HTTP_STATUS } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ServedResponse } from './served-response.ts';
+import { TurnLine } from './turn-line.ts';
 import { UntakenAnswers } from './untaken-answers.ts';
 
 export const TEXT = 'text/plain; charset=utf-8';
@@ -22,6 +23,8 @@ const JOINED_BYTES_MAX = 16 * 1024;
 const LOOPED_BYTES_MAX = 64;
 /** Milliseconds that a client that is refused in the middle of its body may take to read the answer. */
 const LINGER_MS = 1000;
+/** Longer texts of actors take turns. */
+const TEXT_AT_ONCE_MAX = 64 * 1024;
 const RETRY_AFTER_SECONDS = 1;
 /**
  * Milliseconds between two looks of a stream whose client takes nothing: has that lasted too long, or does the server
@@ -75,6 +78,8 @@ export class Responder {
   readonly #stallMaxMs: number;
   /** Answers of websites, and answers to clients that have not shown the token. */
   readonly #untaken: UntakenAnswers;
+  /** Answers with long texts. */
+  readonly #long = new TurnLine();
   /** True when the server stops: every further answer ends its connection, unless another one is owed behind it. */
   isClosing = false;
   /** Returns true if no other request has begun on the connection since. */
@@ -351,15 +356,20 @@ export class Responder {
     this.json(response, HTTP_STATUS[error.kind], body, error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
 
-  /** An outcome that is not a reply. */
+  /**
+   * An outcome that is not a reply. An actor may reject with a text of megabytes, which takes up to 40 ms: such answers
+   * take turns, and the promise resolves when this one is on its way.
+   */
   fault(
     response: ServerResponse,
-    outcome: Exclude<Outcome, { kind: 'reply' }>,
+    { kind, code, message }: Exclude<Outcome, { kind: 'reply' }>,
     more: readonly string[] = NO_HEADERS,
-  ): void {
-    const kind = ERROR_KIND_OF_OUTCOME[outcome.kind];
-    const body = { code: errorCodeOf(kind, outcome.code), message: outcome.message };
-    this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : more);
+  ): void | Promise<void> {
+    const error = ERROR_KIND_OF_OUTCOME[kind];
+    const headers = error === 'unavailable' ? RETRY_HEADERS : more;
+    const send = (): void =>
+      this.json(response, HTTP_STATUS[error], { code: errorCodeOf(error, code), message }, headers);
+    return message.length > TEXT_AT_ONCE_MAX ? this.#long.run(send) : send();
   }
 
   /** Tells the client of a website, in plain text, why the rest of its body is not read. */
