@@ -18,7 +18,7 @@ const GUARDED = SPECS.filter(({ access }) => access === 'token');
 /** Routes that each scope opens. Those of the first line are of the whole host. */
 const OPENED: Readonly<Record<string, readonly RouteKey[]>> = {
   metrics: ['GET /metrics'],
-  inspect: ['GET /actors', 'GET /x/messages/:message', 'GET /inspect', 'GET /x/host'],
+  inspect: ['GET /actors', 'GET /x/messages/:message', 'GET /inspect', 'GET /x/host', 'GET /x/cluster'],
   backup: ['GET /backup'],
   closure: ['GET /mops/closure/*'],
   'call:shop': ['POST /call-json/:actor/:method', 'POST /call/:actor/:method'],

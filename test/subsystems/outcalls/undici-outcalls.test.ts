@@ -17,6 +17,20 @@ function outcallsFor(t: Owner, options: Partial<UndiciOutcallsOptions> = {}): Un
 
 describeOutcalls('outcalls over undici', (t) => Promise.resolve(outcallsFor(t)));
 
+test('the ? of an empty query is sent, and none that stands behind a #', async (t) => {
+  const server = await startOutsideServer(t);
+  const outcalls = outcallsFor(t);
+  for (const [written, target] of [
+    ['/hello?', '/hello?'],
+    ['/hello?#there', '/hello?'],
+    ['/hello#?', '/hello'],
+    ['?', '/?'],
+  ]) {
+    await outcalls.send(requestOf(`${server.origin}${written}`), NEVER);
+    assert.equal(server.received.at(-1)?.target, target);
+  }
+});
+
 test('a connection is used again', async (t) => {
   const server = await startOutsideServer(t);
   const outcalls = outcallsFor(t);
