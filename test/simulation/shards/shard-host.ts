@@ -56,6 +56,7 @@ export class ShardHost {
   answered = 0;
   /** False from its crash on. */
   isAlive = true;
+  isStopping = false;
 
   constructor(shard: number, epoch: number, nowMs: number, left?: Left) {
     this.shard = shard;
@@ -109,6 +110,12 @@ export class ShardHost {
 
   get ledgers(): readonly Ledger[] {
     return this.#execution.ledgers;
+  }
+
+  /** Begins to stop: what has begun ends, and all else is the next life's. */
+  stop(): void {
+    this.isStopping = true;
+    void this.#scheduler.drain();
   }
 
   /** Ends with so many units written that nobody was told of. */

@@ -12,6 +12,8 @@ import { CANISTERS, ShardHost, SHARDS } from './shard-host.ts';
 import { type Mistake, Wire, type Wires } from './wire.ts';
 
 const TURNS = 600;
+/** A server that stops is gone within about so many of its turns. */
+const STOP_IN = 8;
 /** More turns than any work takes. */
 const TURNS_MAX = 20_000;
 const START_MS = 1_000_000;
@@ -19,10 +21,10 @@ const START_MS = 1_000_000;
 interface Counts {
   orders: number;
   crashes: number;
+  stops: number;
   cuts: number;
   doubled: number;
   late: number;
-  refused: number;
   notes: number;
   trapped: number;
 }
@@ -34,7 +36,17 @@ export async function simulate(seed: number, mistake?: Mistake): Promise<Readonl
 }
 
 class World {
-  readonly counts: Counts = { orders: 0, crashes: 0, cuts: 0, doubled: 0, late: 0, refused: 0, notes: 0, trapped: 0 };
+  readonly counts: Counts = {
+    orders: 0,
+    crashes: 0,
+    stops: 0,
+    cuts: 0,
+    doubled: 0,
+    late: 0,
+
+    notes: 0,
+    trapped: 0,
+  };
   readonly #seeded: Seeded;
   readonly #wires: Wires;
   readonly #hosts: ShardHost[];
@@ -63,7 +75,13 @@ class World {
     const random = this.#seeded;
     const host = this.#host();
     if (random.oneIn(6)) this.#order(host);
-    if (random.oneIn(this.#crashIn)) this.#crash(host);
+    if (random.oneIn(host.isStopping ? STOP_IN : this.#crashIn)) {
+      if (host.isStopping || !random.oneIn(4)) this.#crash(host);
+      else {
+        this.counts.stops++;
+        host.stop();
+      }
+    }
     if (random.oneIn(this.#cutIn)) this.#cut();
     if (random.oneIn(40)) this.#pass(random.below(400));
     if (random.oneIn(3)) this.#connect();
@@ -93,10 +111,10 @@ class World {
     });
   }
 
-  #crash(host: ShardHost): void {
+  #crash(host: ShardHost, units = this.#seeded.below(host.journal.pending + 1)): void {
     this.counts.crashes++;
     const { shard, epoch } = host;
-    const left = host.crash(this.#seeded.below(host.journal.pending + 1));
+    const left = host.crash(units);
     this.#hosts[shard] = new ShardHost(shard, epoch + 1, this.#nowMs, left);
     // Frames that this one has sent may arrive yet; those that were sent to it never do.
     for (const wire of this.#connections) {
@@ -150,6 +168,7 @@ class World {
   /** Lets everything end, without further accidents. */
   async #settle(): Promise<void> {
     let idle = 0;
+    for (const host of this.#hosts.filter(({ isStopping }) => isStopping)) this.#crash(host, host.journal.pending);
     for (let turns = 0; idle < 3; turns++) {
       assert.ok(turns < TURNS_MAX, 'the servers do not come to rest');
       this.#connect();

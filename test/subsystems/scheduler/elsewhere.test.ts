@@ -308,6 +308,34 @@ suite('a call from a canister of another shard', () => {
     );
   });
 
+  test('that comes while its server stops is accepted, and executed by the next one', async () => {
+    const host = started();
+    call(host);
+    await host.commit();
+    const own = callTo(host);
+    const name = nameOf(own.next());
+    const drained = host.scheduler.drain();
+    const way = callsFrom(host);
+    way.took(arriving(1));
+    own.took({ kind: 'response', name, response: REPLIED, refunded: 0n });
+    assert.equal(host.execution.running, 0, 'nothing begins any more');
+    await host.commit();
+    assert.deepEqual(way.next(), { kind: 'accepted', name: arriving(1).name });
+    assert.deepEqual(own.next(), { kind: 'done', name });
+    await drained;
+    const next = await restarted(host);
+    assert.deepEqual(
+      next.execution.started.map(({ task }) => task.kind),
+      ['update', 'callback'],
+    );
+    next.execution.endAll();
+    await next.commit();
+    const after = callsFrom(next);
+    assert.equal(after.next()?.kind, 'response');
+    after.took({ kind: 'done', name: arriving(1).name });
+    await erased(next);
+  });
+
   test('is let in again when much of what came is durable', async () => {
     const host = started();
     const way = callsFrom(host);
