@@ -1,6 +1,6 @@
 /**
  * Names of actors of other servers, as the store said within the last moments. What is not known is asked, once for all
- * who want to know; that a name is nobody's is believed for a second, so that nobody can have the store asked at will.
+ * who want to know; that a name is nobody's is believed for a moment, so that nobody can have the store asked at will.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { ServiceStore } from './index.ts';
@@ -8,7 +8,7 @@ import type { ServiceStore } from './index.ts';
 /** Names that are remembered. */
 const NAMES_MAX = 10_000;
 const KNOWN_MS = 30_000;
-const UNKNOWN_MS = 1_000;
+const UNKNOWN_MS = 100;
 /** Names that are being asked for at once; for more, clients are told to come again. */
 const ASKED_MAX = 1_000;
 

@@ -165,7 +165,7 @@ suite('a service of three servers', { concurrency: 2 }, () => {
     // A name that is given free is anybody's.
     assert.equal((await install(first, 'moved')).status, 200);
     await second.until(async () => assert.equal((await install(second, 'moved')).status, 400));
-    // A server believes for a second that a name is nobody's.
+    // A server believes for a moment that a name is nobody's.
     await first.until(async () => assert.equal(await remove(first, 'moved'), 200));
     await second.until(async () => assert.equal((await install(second, 'moved')).status, 200));
     // An installation that fails leaves no name behind.

@@ -13,6 +13,7 @@ import type { Responder } from '../responder.ts';
 import { readBody } from '../request-body.ts';
 import type { ServedResponse } from '../served-response.ts';
 import { answerHeadersOf, requestHeadersOf } from './forwarded-headers.ts';
+import type { NamedActor } from './actor-of-path.ts';
 import type { OwnerLine } from './owner-line.ts';
 import { CLIENT_HEADER, VERDICT_HEADER } from './verdict.ts';
 
@@ -31,8 +32,7 @@ interface ForwardingNeeds {
 interface ForwardedRequest {
   readonly request: IncomingMessage;
   readonly response: ServedResponse;
-  /** The actor as the request names it; undefined: a shard is meant, whoever owns it. */
-  readonly reference: string | undefined;
+  readonly named: NamedActor;
   readonly verdict: string;
   readonly client: string;
   /** True for websites, whose errors are plain text. */
@@ -124,7 +124,9 @@ export class Forwarding implements PeerAnswer {
       void this.#again(() => ownerless());
       return;
     }
-    const { response } = this.#given;
+    const { response, named } = this.#given;
+    // An actor may have been made, and was nobody's before.
+    if (named.isNew) this.#needs.line.forget(named.reference);
     response.end();
     const { tally, startedMs, isOpenEnded, statusCode } = response;
     if (isOpenEnded) tally?.streamed(statusCode);
@@ -144,16 +146,16 @@ export class Forwarding implements PeerAnswer {
 
   /** Sends the request once more, to whoever owns the actor by now; nothing of it was executed, or it has a key. */
   async #again(refusal: () => ServerError): Promise<void> {
-    const { reference, response, request } = this.#given;
+    const { named, response, request } = this.#given;
     const canBeSent = !this.#isSentAgain && (this.#body !== request || !request.readableDidRead);
-    if (reference === undefined || !canBeSent) {
-      if (reference !== undefined) this.#needs.line.forget(reference);
+    if (!canBeSent) {
+      this.#needs.line.forget(named.reference);
       this.#fail(refusal());
       return;
     }
     this.#isSentAgain = true;
     try {
-      const place = await this.#needs.line.next(reference, () => response.destroyed, this.#peer);
+      const place = await this.#needs.line.next(named.reference, () => response.destroyed, this.#peer);
       if (response.destroyed) return;
       if (place.kind === 'elsewhere' && place.peer !== this.#peer) this.#send(place.peer);
       else this.#fail(refusal());

@@ -134,8 +134,7 @@ export class Hop {
       return true;
     }
     const verdict = writeVerdict(admitted === BUILT_IN ? (response.grant ?? 'whole') : 'stranger');
-    const reference = isNobodys ? undefined : named.reference;
-    const given = { request, response, reference, verdict, client: clients.of(request), isSite };
+    const given = { request, response, named, verdict, client: clients.of(request), isSite };
     new Forwarding({ line: this.#line, responder, clock }, given).start(place.peer);
     return true;
   }

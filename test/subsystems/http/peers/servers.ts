@@ -26,7 +26,13 @@ export async function startLinked(
   host.canisters.canisters.splice(0);
   await cluster.start();
   t.after(() => cluster.close());
-  return { ...host, cluster };
+  const server = { ...host, cluster };
+  const { canisters } = host;
+  canisters.install = async (name, { length: bytes }, given) => {
+    canisters.installed.push({ name, bytes, options: given });
+    return addCounter(server, service, name);
+  };
+  return server;
 }
 
 /** Gives a server a counter of its shard, with a name that the service knows. */
