@@ -139,9 +139,21 @@ class ProseLog extends BaseLog {
   }
 }
 
-/** Returns stack and causes of an error, or the text of anything else that was thrown. */
+/** Causes of an error that are told: a plugin's may be an endless chain, or each other's. */
+const CAUSES_MAX = 8;
+
+/** Returns stack and causes of an error, or the text of anything else that was thrown. Whatever it is, it is told. */
 function detailOf(error: unknown): string {
-  if (!(error instanceof Error)) return messageOf(error);
-  const own = withSources(error.stack ?? error.message);
-  return error.cause === undefined ? own : `${own}\ncaused by: ${detailOf(error.cause)}`;
+  const told: string[] = [];
+  try {
+    for (let each = error; each !== undefined && told.length <= CAUSES_MAX; each = causeOf(each))
+      told.push(each instanceof Error ? withSources(each.stack ?? each.message) : messageOf(each));
+  } catch (reason) {
+    told.push(`an object that throws while it is read: ${messageOf(reason)}`);
+  }
+  return told.join('\ncaused by: ');
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? error.cause : undefined;
 }

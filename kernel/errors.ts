@@ -31,9 +31,8 @@ export class ServerError extends Error {
 
 /** Returns the message of anything that was thrown, even of an object without text. */
 export function messageOf(error: unknown): string {
-  if (error instanceof Error) return error.message;
   try {
-    return String(error);
+    return error instanceof Error ? error.message : String(error);
   } catch {
     return 'an object without a text was thrown';
   }

@@ -65,7 +65,7 @@ export function pluginHandler(route: PluginRouteSpec, responder: Responder, answ
   const { plugin, method, path, bodyBytesMax = GUARDED_BYTES_MAX } = route;
   const name = `${method} /x/${plugin}${path}`;
   return async (request, response, parameters, query) => {
-    const answering = route.answer({
+    const answering = answerOf(route, {
       parameters: { ...parameters },
       query,
       headers: headersOf(request),
@@ -73,9 +73,27 @@ export function pluginHandler(route: PluginRouteSpec, responder: Responder, answ
         if (Number(request.headers['content-length'] ?? 0) > bodyBytesMax) throw bodyTooLarge(bodyBytesMax);
         return bodyOf(request, bodyBytesMax);
       },
-    } satisfies PluginRequest);
+    });
     send(responder, response, await answers.wait(name, answering), name);
   };
+}
+
+/** Asks the plugin. What it throws comes as an Error that can be read, if it is one of another kind. */
+async function answerOf(route: PluginRouteSpec, request: PluginRequest): Promise<PluginAnswer> {
+  try {
+    return await route.answer(request);
+  } catch (error) {
+    throw isReadable(error) ? error : new Error(`the plugin ${route.plugin} throws an object that cannot be read`);
+  }
+}
+
+/** Returns false for what throws while somebody looks what it is, as a proxy or a getter may. */
+function isReadable(error: unknown): boolean {
+  try {
+    return !(error instanceof Error) || typeof error.stack !== 'number';
+  } catch {
+    return false;
+  }
 }
 
 function headersOf({ headers }: IncomingMessage): Readonly<Record<string, string>> {

@@ -70,6 +70,25 @@ test('messages are events too, and an error carries its causes', async (t) => {
   assert.match(String(error?.['detail']), /^Error: outer\n[^]*\ncaused by: Error: inner\n/);
 });
 
+test('whatever is thrown is told: causes in a circle, and what throws while it is read', async (t) => {
+  const { log, written } = scene(t, { isJson: true });
+  const circle: Error = new Error('round');
+  circle.cause = new Error('and', { cause: circle });
+  log.error('one', circle);
+  const trap = Object.defineProperty(new Error('trap'), 'stack', {
+    get: () => {
+      throw new Error('unreadable');
+    },
+  });
+  log.error('two', trap);
+  log.error('three', new Proxy(new Error('hidden'), { getPrototypeOf: () => assert.fail('looked at') }));
+  const lines = (await written()).trimEnd().split('\n');
+  assert.equal(lines.length, 3);
+  assert.equal(lines[0]?.split('caused by').length, 9);
+  assert.match(lines[1] ?? '', /throws while it is read: unreadable/);
+  assert.match(lines[2] ?? '', /"message":"three"/);
+});
+
 test('prose has a time, the words, and a level where it matters', async (t) => {
   const { log, clock, written } = scene(t);
   log.event('job', { kind: 'call' }, 'call counter.inc ok 1.5 ms');

@@ -16,7 +16,12 @@ const FAULTS: Readonly<Record<string, readonly [answer: () => unknown, said: Reg
   circle: [() => ({ json: circle() }), /circular/],
   number: [() => ({ json: 5n }), /BigInt/],
   thrown: [() => Promise.reject(new Error('of the plugin alone')), /of the plugin alone/],
+  unreadable: [() => Promise.reject(unreadable()), /the plugin p throws an object that cannot be read/],
 };
+
+function unreadable(): Error {
+  return new Proxy(new Error('hidden'), { getPrototypeOf: () => assert.fail('looked at') });
+}
 
 function circle(): unknown {
   const round: { round?: unknown } = {};
