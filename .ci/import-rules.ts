@@ -137,7 +137,8 @@ export const always: readonly IForbiddenRuleType[] = [
   {
     name: 'loader-and-api-are-asked-for',
     comment:
-      'The server knows nothing of plugins from outside: only config/main.ts and config/make-kernel.ts load them, and config/ knows their types.',
+      'The server knows nothing of plugins from outside: only config/main.ts and config/make-kernel.ts load them, ' +
+      'and config/ knows their types.',
     from: { path: ['^(kernel|subsystems)/', BUILT_IN] },
     to: { path: '^plugins/(api|loader)/' },
   },
@@ -235,7 +236,8 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'config-is-data',
     comment:
-      'Only config/main.ts, config/make-kernel.ts, config/serve.ts, config/check.ts and config/capacity.ts compose the server (config/log.ts implements its Logger, ' +
+      'Only config/main.ts, config/make-kernel.ts, config/serve.ts, config/check.ts and config/capacity.ts ' +
+      'compose the server (config/log.ts implements its Logger, ' +
       'config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, ' +
       'config/config-file.ts reads JSON as the manifest does, config/agents.ts reads principals); ' +
       'the rest of config imports types at most.',

@@ -38,7 +38,8 @@ export function readCluster({ flags, variables }: ParsedFlags, directory: string
     );
   if (found.secret !== undefined && found.secret.length < KEY_CHARACTERS_MIN)
     problems.push(
-      `the key of the cluster has ${found.secret.length} characters: ${KEY_CHARACTERS_MIN} or more are needed, such as openssl rand -hex 32 makes`,
+      `the key of the cluster has ${found.secret.length} characters: ${KEY_CHARACTERS_MIN} or more are needed, ` +
+        'such as openssl rand -hex 32 makes',
     );
   const address = addressOf(listen, problems);
   if (problems.length > 0 || address === undefined || found.secret === undefined) return refused(problems);

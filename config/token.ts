@@ -45,7 +45,8 @@ export function readSecretFile(path: string, name: string, kind: 'token' | 'key'
     if (token === '') return problem(`${name} is empty: write the ${kind} into it`);
     if (token.length > TOKEN_BYTES_MAX)
       return problem(
-        `${name} has ${status.size} bytes, and ${kind === 'token' ? 'no request carries a token of' : 'a key has no'} more than ${TOKEN_BYTES_MAX}`,
+        `${name} has ${status.size} bytes, and ` +
+          `${kind === 'token' ? 'no request carries a token of' : 'a key has no'} more than ${TOKEN_BYTES_MAX}`,
       );
     const found = checked(token, name);
     if ((status.mode & OTHERS_READ) === 0 || found.problems.length > 0) return found;

@@ -57,6 +57,7 @@ export async function fixShards(
   throw new ServerError(
     'invalid',
     'shards-differ',
-    `the namespace '${namespace}' has ${found} shard(s) since it was made, and storage.shards says ${count}: start with storage.shards=${found}, or name another namespace`,
+    `the namespace '${namespace}' has ${found} shard(s) since it was made, and storage.shards says ${count}: ` +
+      `start with storage.shards=${found}, or name another namespace`,
   );
 }

@@ -83,7 +83,8 @@ export class ServiceNames {
     const taken = await service.takeName(name, id);
     if (sameBytes(taken, id)) return;
     log.announce(
-      `WARNING ${name} is the name of an actor of shard ${shardOf(taken)}, too, and other servers of the service mean that one: delete one of them`,
+      `WARNING ${name} is the name of an actor of shard ${shardOf(taken)}, too, ` +
+        `and other servers of the service mean that one: delete one of them`,
     );
   }
 

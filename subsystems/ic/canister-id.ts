@@ -71,7 +71,8 @@ export class CanisterIds {
       throw new ServerError(
         'invalid',
         'id-unfit',
-        `the id ${hex} cannot be given out by this server: it has shard ${this.#shard} of a service, whose ids start with ${hexOf(idInShard(this.#shard ?? 0, 0n)).slice(0, 6)}`,
+        `the id ${hex} cannot be given out by this server: ` +
+          `it has shard ${this.#shard} of a service, whose ids start with ${hexOf(idInShard(this.#shard ?? 0, 0n)).slice(0, 6)}`,
       );
     }
     const wasGiven = number >= first && number < first + this.#next;

@@ -285,7 +285,8 @@ class CrowdedHost {
   get #told(): string {
     const actors = this.#actors.map(
       ({ bytes, fallMs, hasClient, thinkMs, hasHeartbeat, hasTimer }) =>
-        `${bytes}${fallMs > 0 ? ' falls' : ''}${hasClient ? ` client/${thinkMs}` : ''}${hasHeartbeat ? ' beats' : ''}${hasTimer ? ' timer' : ''}`,
+        `${bytes}${fallMs > 0 ? ' falls' : ''}${hasClient ? ` client/${thinkMs}` : ''}` +
+        `${hasHeartbeat ? ' beats' : ''}${hasTimer ? ' timer' : ''}`,
     );
     return `cap ${this.#cap}, bytes ${this.#bytesMax}, round ${this.#roundMs} ms, ${actors.join('; ')}`;
   }

@@ -125,7 +125,9 @@ async function openLocals({ lock, manifest, manifests }: Question): Promise<stri
       const key = keyOf({ dependency: wanted, from: local.folder });
       named.add(`${name} ${key}`);
       const found = lock.deps.get(name);
-      const reason = `the local package ${local.declared.dependency.name} has ${written(wanted)}, and it has ${found ? written(found) : 'none'}`;
+      const reason =
+        `the local package ${local.declared.dependency.name} has ${written(wanted)}, ` +
+        `and it has ${found ? written(found) : 'none'}`;
       // A folder whose place another one has taken may name what is missing.
       if (found === undefined && folders.has(local.folder)) return reason;
       if (found === undefined || own.has(name) || keys.get(name) === key) continue;
