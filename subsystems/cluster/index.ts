@@ -12,6 +12,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { Peer } from './link/peer.ts';
 
+export { LEAVING, LINK_NOTE, MISDIRECTED } from './link/link-notes.ts';
 export type { AnswerFlow, Peer, PeerAnswer } from './link/peer.ts';
 
 /** Shards of one service at most: an actor's id has eight bits for its own. */

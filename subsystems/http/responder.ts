@@ -1,3 +1,4 @@
+import { LINK_NOTE } from '../cluster/index.ts';
 import { ERROR_KIND_OF_OUTCOME, REJECT_CODE, type Outcome } from '../ic/index.ts';
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { SiteAnswer } from '../gateway/index.ts';
@@ -46,6 +47,7 @@ const EXPOSED =
 const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
   [10, ['connection']],
   [11, ['svc-version']],
+  [LINK_NOTE.length, [LINK_NOTE]],
   [14, ['content-length']],
   [17, ['transfer-encoding']],
   [ALLOW_ORIGIN.length, [ALLOW_ORIGIN]],

@@ -57,11 +57,9 @@ export class LinkListener {
   async #greeted(socket: Socket): Promise<void> {
     const { key, node, taken, takenCalls } = this.#options;
     socket.on('error', () => socket.destroy());
-    if (this.#unproven.size >= UNPROVEN_MAX) {
-      socket.destroy();
-      this.#refuse('too many at once have not proven to have the key');
-      return;
-    }
+    const [oldest] = this.#unproven;
+    // Who has the key proves that at once: the one that has waited longest is none of them.
+    if (this.#unproven.size >= UNPROVEN_MAX) oldest?.destroy();
     this.#unproven.add(socket);
     try {
       const peer = await receive(socket, key, node);

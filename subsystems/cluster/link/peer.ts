@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { greet, type LinkKey, type LinkUse } from './handshake.ts';
+import { LEAVING, LINK_NOTE, MISDIRECTED } from './link-notes.ts';
 import { loadUndici } from './load-undici.ts';
 
 /** Requests to one server at once; others wait for a free connection. */
@@ -24,8 +25,11 @@ interface PeerRequest {
 
 /** Who takes the answer of another server, as it comes. */
 export interface PeerAnswer {
-  /** The header is there; names and values by turns. */
-  began(status: number, headers: readonly string[], flow: AnswerFlow): void;
+  /**
+   * The header is there; names and values by turns. `isMisdirected`: the server does not own the actor, and has
+   * executed nothing.
+   */
+  began(status: number, headers: readonly string[], flow: AnswerFlow, isMisdirected: boolean): void;
   piece(bytes: Uint8Array, flow: AnswerFlow): void;
   ended(): void;
   /** `wasSent`: the other server may have got the request, or part of it. */
@@ -122,7 +126,7 @@ class AnswerReader implements Dispatcher.DispatchHandler {
   readonly #leaves: () => void;
   #wasSent = false;
 
-  /** `leaves` is called when the other server ends its connections. */
+  /** `leaves` is called when the other server notes that it stops. */
   constructor(answer: PeerAnswer, leaves: () => void) {
     this.#answer = answer;
     this.#leaves = leaves;
@@ -138,8 +142,9 @@ class AnswerReader implements Dispatcher.DispatchHandler {
     const headers = (Array.isArray(rawHeaders) ? rawHeaders : []).map((text: unknown) =>
       text instanceof Uint8Array ? Buffer.from(text).toString('latin1') : String(text),
     );
-    if (endsConnection(headers)) this.#leaves();
-    this.#answer.began(status, headers, flowOf(controller));
+    const note = noteIn(headers);
+    if (note === LEAVING) this.#leaves();
+    this.#answer.began(status, headers, flowOf(controller), note === MISDIRECTED);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -155,15 +160,11 @@ class AnswerReader implements Dispatcher.DispatchHandler {
   }
 }
 
-/** A server that stops ends each connection with its next answer; streams of events end theirs at any time. */
-function endsConnection(headers: readonly string[]): boolean {
-  let isEnd = false;
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    const name = headers[at]?.toLowerCase();
-    if (name === 'connection') isEnd = headers[at + 1]?.toLowerCase() === 'close';
-    else if (name === 'content-type' && headers[at + 1]?.startsWith('text/event-stream') === true) return false;
-  }
-  return isEnd;
+/** Returns what the server itself notes in its answer. */
+function noteIn(headers: readonly string[]): string | undefined {
+  for (let at = 0; at + 1 < headers.length; at += 2)
+    if (headers[at]?.toLowerCase() === LINK_NOTE) return headers[at + 1];
+  return undefined;
 }
 
 function flowOf(controller: Dispatcher.DispatchController): AnswerFlow {

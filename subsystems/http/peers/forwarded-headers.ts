@@ -1,5 +1,6 @@
 /** Headers that go along when a request or an answer is handed on from one server to another (RFC 9110, 7.6.1). */
 import type { IncomingMessage } from 'node:http';
+import { LINK_NOTE } from '../../cluster/index.ts';
 import { CLIENT_HEADER, VERDICT_HEADER } from './verdict.ts';
 
 /** Headers of one connection. */
@@ -43,7 +44,8 @@ export function answerHeadersOf(headers: readonly string[]): string[] {
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const name = headers[at] ?? '';
     const lower = name.toLowerCase();
-    if (!OF_THE_CONNECTION.has(lower) && lower !== 'date') kept.push(name, headers[at + 1] ?? '');
+    if (!OF_THE_CONNECTION.has(lower) && lower !== 'date' && lower !== LINK_NOTE)
+      kept.push(name, headers[at + 1] ?? '');
   }
   return kept;
 }

@@ -19,8 +19,7 @@ import { CLIENT_HEADER, VERDICT_HEADER } from './verdict.ts';
 
 /** A body up to here is kept until its request is answered. */
 const KEPT_BYTES_MAX = 64 * 1024;
-/** The status of a server that does not own the actor: nothing was executed. */
-export const MISDIRECTED = 421;
+const CALL = /^\/call(?:-json)?\//;
 const EVENTS = 'text/event-stream';
 
 interface ForwardingNeeds {
@@ -93,10 +92,10 @@ export class Forwarding implements PeerAnswer {
     }
   }
 
-  began(status: number, headers: readonly string[], flow: AnswerFlow): void {
+  began(status: number, headers: readonly string[], flow: AnswerFlow, isMisdirected: boolean): void {
     this.#flow = flow;
     const { response } = this.#given;
-    if (status === MISDIRECTED) {
+    if (isMisdirected) {
       this.#isMisdirected = true;
       return;
     }
@@ -140,7 +139,7 @@ export class Forwarding implements PeerAnswer {
       return;
     }
     if (!wasSent) void this.#again(() => (error instanceof ServerError ? error : unreachable(error)));
-    else if (request.headers['idempotency-key'] !== undefined) void this.#again(() => unknown(error));
+    else if (hasKey(request)) void this.#again(() => unknown(error));
     else this.#fail(unknown(error));
   }
 
@@ -169,6 +168,18 @@ export class Forwarding implements PeerAnswer {
     if (isSite) this.#needs.responder.errorAsText(response, error);
     else this.#needs.responder.error(response, error);
   }
+}
+
+/** Returns true for a call that its owner executes once, however often it is sent: keys count nowhere else. */
+function hasKey({ method, url = '', headers }: IncomingMessage): boolean {
+  return (
+    method === 'POST' && CALL.test(url) && headers['idempotency-key'] !== undefined && !namesKey(headers.connection)
+  );
+}
+
+/** Returns true if the key is a header of the connection, and is not handed on. */
+function namesKey(connection = ''): boolean {
+  return connection.toLowerCase().includes('idempotency-key');
 }
 
 /** Returns the error of a request whose actor has no owner that can be reached now: nothing was executed. */

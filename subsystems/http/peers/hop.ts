@@ -8,7 +8,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Clock, messageOf, ServerError } from '../../../kernel/index.ts';
-import type { Cluster, Place } from '../../cluster/index.ts';
+import { type Cluster, LEAVING, LINK_NOTE, MISDIRECTED, type Place } from '../../cluster/index.ts';
 import type { Gateway } from '../../gateway/index.ts';
 import type { RequestTally } from '../../metrics/index.ts';
 import { preferredType } from '../accept.ts';
@@ -23,7 +23,7 @@ import { BUILT_IN, type Target } from '../targets.ts';
 import { actorOfPath, type NamedActor } from './actor-of-path.ts';
 import { gather } from './gathering.ts';
 import { OWNER_WAIT_MS, OwnerLine } from './owner-line.ts';
-import { Forwarding, MISDIRECTED, ownerless } from './forwarding.ts';
+import { Forwarding, ownerless } from './forwarding.ts';
 import { CLIENT_HEADER, VERDICT_HEADER, Verdicts, writeVerdict } from './verdict.ts';
 
 interface HopNeeds {
@@ -37,6 +37,7 @@ interface HopNeeds {
   readonly ownerWaitMs?: number | undefined;
 }
 
+const MISDIRECTED_STATUS = 421;
 const LISTS = /^\/(?:actors|inspect)(?:\?|$)/;
 const EVENTS = 'text/event-stream';
 
@@ -119,7 +120,7 @@ export class Hop {
     if (this.#links.has(request.socket)) {
       // One hop at most: whoever sent it asks again.
       if (found.kind === 'here') return false;
-      responder.empty(response, MISDIRECTED, ['content-length', '0']);
+      responder.empty(response, MISDIRECTED_STATUS, ['content-length', '0', LINK_NOTE, MISDIRECTED]);
       return true;
     }
     const isNobodys = found.kind === 'here';
@@ -159,7 +160,18 @@ export class Hop {
     if (verdict === undefined) return false;
     response.verdict = typeof verdict === 'string' ? verdict : 'granted';
     if (typeof verdict !== 'string') response.grant = verdict;
+    this.#noteEnd(response);
     return true;
+  }
+
+  /** Has the answer note that this server stops, if it does by then. */
+  #noteEnd(response: ServedResponse): void {
+    const writeHead = response.writeHead.bind(response) as (...values: unknown[]) => ServedResponse;
+    response.writeHead = (status: number, ...more: unknown[]): ServedResponse => {
+      const headers: unknown = more.at(-1);
+      if (this.#needs.responder.isClosing && Array.isArray(headers)) headers.push(LINK_NOTE, LEAVING);
+      return writeHead(status, ...more);
+    };
   }
 
   #isOwn(reference: string): boolean {
@@ -176,6 +188,7 @@ export class Hop {
 /** Streams of `/inspect` are of one server. */
 function isList({ method, url = '', headers }: IncomingMessage): boolean {
   if (method !== 'GET' || !LISTS.test(url)) return false;
+  if (url.startsWith('/actors')) return true;
   return preferredType(headers.accept, ['application/json', EVENTS]) !== EVENTS;
 }
 

@@ -34,6 +34,17 @@ suite('requests for actors of other servers', () => {
         assert.ok(answer.body.equals(body));
       });
 
+  test('a body that the owner refuses ends its connection, and nothing else', async (t) => {
+    const { service, a, b } = await startTwo(t);
+    addCounter(b, service, 'far');
+    for (const headers of [{ 'transfer-encoding': 'chunked' }, {}]) {
+      const body = Buffer.alloc(9_000_000);
+      const refused = await send(a.origin, 'POST', '/site/far/', { body, headers }).catch(() => undefined);
+      assert.ok(refused === undefined || refused.status === 413);
+      assert.equal((await send(a.origin, 'POST', '/call/far/inc')).status, 200);
+    }
+  });
+
   test('an error of the owner is handed on as it is', async (t) => {
     const { service, a, b } = await startTwo(t);
     addCounter(b, service, 'far');

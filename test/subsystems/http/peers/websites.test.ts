@@ -26,6 +26,19 @@ suite("websites of other servers' actors", () => {
     assert.equal((await send(a.origin, 'GET', '/site/none/')).headers['content-type'], 'text/plain; charset=utf-8');
   });
 
+  test('may answer 421 themselves, once, and note nothing in the name of their server', async (t) => {
+    const { service, a, b } = await startTwo(t);
+    addCounter(b, service, 'far');
+    for (const note of ['misdirected', 'leaving']) {
+      b.gateway.requests.splice(0);
+      b.gateway.script = () => ({ status: 421, headers: ['Svc-Link-Note', note], body: Buffer.from('own') });
+      const { status, text, headers } = await send(a.origin, 'POST', '/site/far/', { body: 'x' });
+      assert.deepEqual([status, text, headers['svc-link-note']], [421, 'own', undefined]);
+      assert.equal(b.gateway.requests.length, 1);
+    }
+    assert.equal((await send(a.origin, 'POST', '/call/far/inc')).status, 200);
+  });
+
   test('stream their bodies, and are cut when the body fails', async (t) => {
     const { service, a, b } = await startTwo(t);
     addCounter(b, service, 'far');
