@@ -78,7 +78,7 @@ export interface ServiceStore {
 export const ServiceStore = defineCapability<ServiceStore>('service-store');
 
 /**
- * Where an actor is. `here`: this server's shard, or nobody's actor, which this server says as well as any other.
+ * Where an actor is. `here`: this server's shard, or nobody's actor: this server may say that, too.
  * `ownerless`: its shard has no owner that can be reached now.
  */
 export type Place =

@@ -16,6 +16,7 @@ export const CLUSTER_ROUTES = [
     path: '/x/cluster/drain',
     isAudited: true,
     access: 'token',
+    scope: 'backup',
     query: { seconds: undefined },
     job: 'drain',
     request: '`seconds`: how long it goes on serving, 0 to 3600, 10 without it',

@@ -19,7 +19,7 @@ const GUARDED = SPECS.filter(({ access }) => access === 'token');
 const OPENED: Readonly<Record<string, readonly RouteKey[]>> = {
   metrics: ['GET /metrics'],
   inspect: ['GET /actors', 'GET /x/messages/:message', 'GET /inspect', 'GET /x/host', 'GET /x/cluster'],
-  backup: ['GET /backup'],
+  backup: ['GET /backup', 'POST /x/cluster/drain'],
   closure: ['GET /mops/closure/*'],
   'call:shop': ['POST /call-json/:actor/:method', 'POST /call/:actor/:method'],
   'query:shop': ['POST /query-json/:actor/:method', 'POST /query/:actor/:method'],

@@ -1,6 +1,6 @@
 /**
  * Calls to canisters of other shards and from them. To the rest of the scheduler the other canister is a stand-in in a
- * state of its own: a call to it has an open call and a context as any other, and the journal stores both. Only what
+ * state of its own: a call to it has an open call and a context like each call, and the journal stores both. Only what
  * comes to wait for the stand-in goes another way: it is sent to the other server when its unit is durable.
  *
  *     caller here     open call ──► context of the stand-in, until the other server has accepted the call
