@@ -1,7 +1,7 @@
 import { at } from '../../kernel/index.ts';
 import { utf8Bytes, type ByteWriter } from './byte-writer.ts';
 import {
-  checkFloat,
+  finiteFloat,
   encodeBase64,
   encodeBool,
   encodeEmpty,
@@ -108,7 +108,7 @@ function defaultFloat(op: Op): Encode {
       if (special === undefined) throw reader.fail(`expected ${expected}, found another string`);
       writer.writeFloat(special, byteCount);
     } else if (first === 0x2d || (first >= 0x30 && first <= 0x39)) {
-      writer.writeFloat(checkFloat(reader, op, reader.readNumber()), byteCount);
+      writer.writeFloat(finiteFloat(reader, op, reader.readNumber()), byteCount);
     } else {
       throw reader.unexpected(expected);
     }

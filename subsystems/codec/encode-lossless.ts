@@ -7,7 +7,7 @@ import {
   encodeNull,
   encodePrincipalText,
   encodeText,
-  checkFloat,
+  finiteFloat,
   integerWriter,
   isFloat,
   isInteger,
@@ -168,7 +168,7 @@ function losslessFloat(op: Op): Encode {
       writer.writeFloat(special, byteCount);
     } else {
       if (text.length > FLOAT_CHARACTERS_MAX || !DECIMAL.test(text)) throw reader.fail(`expected ${expected}`);
-      writer.writeFloat(checkFloat(reader, op, Number(text)), byteCount);
+      writer.writeFloat(finiteFloat(reader, op, text), byteCount);
     }
   };
 }

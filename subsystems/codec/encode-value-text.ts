@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { ServerError } from '../../kernel/index.ts';
 import { ByteWriter } from './byte-writer.ts';
 import { integerRange, isFloat, isInteger } from './encode-values.ts';
+import { decimalFloat } from './decimal-float.ts';
 import { BIGNUM_DIGITS_MAX, WORK_BASE, WORK_PER_BYTE } from './faults.ts';
 import { hexFloat } from './hex-float.ts';
 import { compactGraph, InferredTypes } from './inferred-types.ts';
@@ -271,6 +272,6 @@ function parseFloatText(written: string, bytes: 4 | 8): number {
   if (written === 'nan') return Number.NaN;
   if (written.endsWith('inf')) return written.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   const plain = written.replaceAll('_', '').replace(/^[+-]/, '');
-  const size = /^0[xX]/.test(plain) ? hexFloat(plain, bytes) : Number(plain);
+  const size = /^0[xX]/.test(plain) ? hexFloat(plain, bytes) : decimalFloat(plain, bytes);
   return written.startsWith('-') ? -size : size;
 }

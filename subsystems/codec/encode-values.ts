@@ -1,5 +1,6 @@
 import { base64Length, writeFromBase64 } from './base64.ts';
 import type { ByteWriter } from './byte-writer.ts';
+import { decimalFloat } from './decimal-float.ts';
 import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
 import { readPrincipalText } from '../ic/index.ts';
@@ -70,11 +71,15 @@ function shorten(value: number | bigint): string {
   return String(value);
 }
 
-/** Returns a double for a float type. Throws if the value would become infinite only because it is too large. */
-export function checkFloat(reader: JsonReader, op: Op, value: number): number {
-  const isTooLarge = !Number.isFinite(value) || (op === Op.FLOAT32 && !Number.isFinite(Math.fround(value)));
-  if (isTooLarge) throw reader.fail(`the number is out of range for ${TYPE_NAMES[op]}`);
-  return value;
+/** Returns the float of a type that is nearest to a decimal number. Throws if the number is too large for the type. */
+export function finiteFloat(reader: JsonReader, op: Op, written: string): number {
+  const byteCount = op === Op.FLOAT32 ? 4 : 8;
+  const value = decimalFloat(written, byteCount);
+  if (Number.isFinite(value)) return value;
+  const largest = byteCount === 4 ? '3.4028235e+38' : '1.7976931348623157e+308';
+  throw reader.fail(
+    `the number is out of range for ${TYPE_NAMES[op]}, which goes to ${largest}; infinity is written "Infinity"`,
+  );
 }
 
 export const SPECIAL_FLOATS: ReadonlyMap<string, number> = new Map([

@@ -1,5 +1,6 @@
 import type { ByteWriter } from './byte-writer.ts';
 import type { CandidReader } from './candid-reader.ts';
+import { decimalFloat } from './decimal-float.ts';
 import { BACKSLASH, QUOTE } from './json-bytes.ts';
 
 /* Writes single values from Candid as JSON text. */
@@ -93,8 +94,8 @@ export function float32Text(value: number): string {
   // Six digits always survive the conversion; shorter numbers end in zeros, which `Number` drops.
   const first = Math.abs(value) < FLOAT32_NORMAL_MIN ? 1 : 6;
   for (let digits = first; digits < 9; digits++) {
-    const candidate = Number(value.toPrecision(digits));
-    if (Math.fround(candidate) === value) return String(candidate);
+    const candidate = value.toPrecision(digits);
+    if (decimalFloat(candidate, 4) === value) return String(Number(candidate));
   }
   return String(Number(value.toPrecision(9)));
 }

@@ -378,13 +378,11 @@ export class JsonReader {
     return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;
   }
 
-  /** Reads a number as the nearest double; the caller checks its range. */
-  readNumber(): number {
+  /** Reads a number as it is written: what it is rounded to depends on its type. */
+  readNumber(): string {
     const start = this.position;
     this.#scanNumber();
-    return Number(
-      Buffer.from(this.bytes.buffer, this.bytes.byteOffset + start, this.position - start).toString('latin1'),
-    );
+    return Buffer.from(this.bytes.buffer, this.bytes.byteOffset + start, this.position - start).toString('latin1');
   }
 
   /** Consumes one whole value of any kind; loops instead of recursing. */

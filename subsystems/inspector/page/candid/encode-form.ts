@@ -32,6 +32,10 @@ const SPECIAL_FLOATS: ReadonlyMap<string, string> = new Map([
   ['+infinity', 'Infinity'],
   ['-infinity', '-Infinity'],
 ]);
+/** Middle of the largest float32 and what would follow it: numbers from here on are infinite. */
+const FLOAT32_END = 2 ** 128 - 2 ** 103;
+/** Numbers of so many digits differ as doubles. */
+const DOUBLE_DIGITS = 15;
 /** Problem of a part that is needed, but has no form. */
 const NO_FORM = 'there is no form for this: write the arguments as JSON';
 
@@ -96,7 +100,8 @@ class Encoder {
     if (special === undefined && !FLOAT.test(text)) return this.#wrong(value, 'expected a number, NaN or Infinity');
     const number = Number(text.replaceAll('_', ''));
     const written = plainFloat(text);
-    const isTooLarge = kind === 'float32' ? !Number.isFinite(Math.fround(number)) : !Number.isFinite(number);
+    // At this very double the server decides: the number as it is typed may be a little smaller.
+    const isTooLarge = kind === 'float32' ? Math.abs(number) > FLOAT32_END : !Number.isFinite(number);
     if (special === undefined && isTooLarge) return this.#wrong(value, `too large for a ${kind}`);
     if (this.#isLossless) return marked(kind, quote(written));
     return special === undefined ? written : quote(written);
@@ -166,10 +171,19 @@ function marked(kind: string, json: string): string {
   return `{"$svc": "${kind}", "value": ${json}}`;
 }
 
-/** Returns a number of a form as JavaScript writes it: `NaN`, `-Infinity`, `-0`, `1e+21`. */
+/**
+ * Returns a number of a form as JavaScript writes it: `NaN`, `-Infinity`, `-0`, `1e+21`. Keeps the digits where there
+ * are more than a double tells apart: rounded here and again by the server, a `float32` would become another.
+ */
 export function plainFloat(text: string): string {
-  const number = Number(text.replaceAll('_', ''));
-  return SPECIAL_FLOATS.get(text.toLowerCase()) ?? (Object.is(number, -0) ? '-0' : String(number));
+  const special = SPECIAL_FLOATS.get(text.toLowerCase());
+  if (special !== undefined) return special;
+  const digits = text.replaceAll('_', '');
+  const [, sign = '', whole = '', fraction = '', power = ''] = /^\+?(-?)0*(\d*)\.?(\d*)(.*)$/.exec(digits) ?? [];
+  if (whole.length + fraction.length > DOUBLE_DIGITS)
+    return `${sign}${whole === '' ? '0' : whole}${fraction === '' ? '' : `.${fraction}`}${power}`;
+  const number = Number(digits);
+  return Object.is(number, -0) ? '-0' : String(number);
 }
 
 /** Returns the digits without signs, separators and leading zeros. */

@@ -66,6 +66,19 @@ suite('form values as JSON', () => {
     assert.equal(json('float64', text('-inf'), true), '{"$svc": "float64", "value": "-Infinity"}');
     assert.equal(json('float64', text('-0'), true), '{"$svc": "float64", "value": "-0"}');
     assert.equal(json('float64', text('.5')), '0.5');
+    assert.equal(json('float64', text('1_000.5e2')), '100050');
+    // As many digits as are typed: a float32 is rounded once, by the server.
+    assert.equal(json('float32', text('1.00000005960464477539062500000001')), '1.00000005960464477539062500000001');
+    assert.equal(
+      json('float32', text('-.00000000000000001E-5'), true),
+      '{"$svc": "float32", "value": "-0.00000000000000001E-5"}',
+    );
+    assert.equal(json('float32', text('+0_01234567890123456.')), '1234567890123456');
+    assert.equal(
+      json('float32', text('340282356779733661637539395458142568447.9')),
+      '340282356779733661637539395458142568447.9',
+    );
+    assert.equal(problem('float32', text('3.40282356779734e38')), 'too large for a float32');
     for (const word of ['constructor', '__proto__', 'toString'])
       assert.equal(problem('float64', text(word)), 'expected a number, NaN or Infinity');
   });
