@@ -26,7 +26,13 @@ export {
   type StorageRequest,
   type ToStorage,
 } from '../../subsystems/storage/storage-wire.ts';
-export { ServiceStore, SHARDS_MAX, type ShardOwner, type WantedName } from '../../subsystems/cluster/index.ts';
+export {
+  ServiceStore,
+  SHARDS_MAX,
+  type ShardOwner,
+  type WaitingProcess,
+  type WantedName,
+} from '../../subsystems/cluster/index.ts';
 export { CommitFigures } from '../../subsystems/storage/commit-figures.ts';
 export { BackupReader } from '../../subsystems/storage/backup.ts';
 export { answerOf, type ReadRequest } from '../../subsystems/storage/request-server.ts';

@@ -10,15 +10,16 @@
  * while `holds` is true, and otherwise wait for the next beat, or for the end.
  */
 import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { type Clock, type Logger, ServerError, sleep, type StartContext } from '../api/plugin.ts';
 import { CONNECT_MS, Connection, type ConnectionOptions, STATEMENT_MS } from './connection.ts';
 import { placeOf } from './connection-url.ts';
 import { isRefusal, isTransient, startProblem, wordsOf } from './database-errors.ts';
 import { prepareSchema, SQL } from './schema.ts';
 import { NO_ANSWER, NO_WRITES, Outage } from './outage.ts';
+import { holderOfThis, ProcessTable } from './process-table.ts';
 import { type Look, type SeenShard, ShardWatches } from './shard-watches.ts';
 import { fixShards, type Shard, shardsOf } from './shards.ts';
+import { turnOf } from './turns.ts';
 import type { Watch } from './watch.ts';
 
 /** Where a storage that starts says what it waits for, and hears that it need not start any more. */
@@ -57,7 +58,11 @@ const MARGIN = 1 / 5;
 const LOOKS = 10;
 const LOOK_MS_MIN = 50;
 const LOOK_MS_MAX = 500;
+/** Looks for which a free shard is left to the process whose turn it is. */
+const TURN_LOOKS = 3;
 const RETRY_MS = 250;
+/** Milliseconds that a process which waits and is told to stop takes to say so. */
+const LEAVING_MS = 500;
 /**
  * Part of a lease that a connection may take to be made, and at least so many milliseconds: a connection to a database
  * that was away hangs for long, and the owner has to be heard within a lease of the database's return.
@@ -75,6 +80,8 @@ const BESIDE_MS_MIN = 300;
 export class Lease {
   /** Id of this process, and of no other. */
   readonly owner: string = randomUUID();
+  /** Processes of the service; undefined: it has one shard. */
+  readonly processes: ProcessTable | undefined;
   readonly #options: LeaseOptions;
   readonly #connectionOptions: ConnectionOptions;
   readonly #shards: readonly [Shard, ...Shard[]];
@@ -87,6 +94,8 @@ export class Lease {
   /** Time until which the lease is known to hold. */
   #untilMs = 0;
   readonly #held: (() => void)[] = [];
+  /** Times since which shards are seen to be free, by their numbers. */
+  #freeMs: ReadonlyMap<number, number> = new Map();
   #isEnded = false;
   #beating: Promise<void> | undefined;
   #onLost: (error: ServerError) => void = () => undefined;
@@ -96,6 +105,7 @@ export class Lease {
     this.#options = options;
     this.#shards = shardsOf(namespace, shards);
     [this.#shard] = this.#shards;
+    if (shards > 1) this.processes = new ProcessTable({ namespace, process: this.owner, leaseMs, clock });
     this.#connectionOptions = {
       url,
       clock,
@@ -147,7 +157,9 @@ export class Lease {
     try {
       await this.#take(starting, onStandby);
     } catch (error) {
-      throw signal.aborted ? stopped() : error;
+      if (!signal.aborted) throw error;
+      await this.#wantNothing();
+      throw stopped();
     } finally {
       signal.removeEventListener('abort', stop);
     }
@@ -172,7 +184,7 @@ export class Lease {
         if (await this.#tryOnce(await this.#connected(), watches, readiness)) return;
         readiness.waiting(outage.answered(watches.takesWrites) ?? this.#standby);
         onStandby();
-        await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watches.leaseMs / LOOKS)));
+        await sleep(clock, lookMs(watches.leaseMs));
       } catch (error) {
         if (signal.aborted || !isTransient(error)) throw startProblem(error, url);
         const kind = isRefusal(error) ? NO_WRITES : NO_ANSWER;
@@ -202,30 +214,68 @@ export class Lease {
     return await question(await this.#connected());
   }
 
+  /** Lets the others know that this process, which waited, is no more, if that can be said soon. */
+  async #wantNothing(): Promise<void> {
+    const { processes } = this;
+    if (processes === undefined) return;
+    const said = this.#connected().then((connection) => processes.leave(connection));
+    await Promise.race([said.catch(() => undefined), sleep(this.#options.clock, LEAVING_MS)]);
+  }
+
   async #makeRows(connection: LeaseConnection, { namespace }: Shard): Promise<void> {
     // The fence first: whoever sees the owner's row may take both.
     await connection.query(SQL.makeFence, [namespace]);
     await connection.query(SQL.makeOwner, [namespace]);
   }
 
-  /** Looks, and takes the first shard that is free. */
+  /** Looks, and takes a shard that is free. */
   async #tryOnce(
     connection: LeaseConnection,
     watches: ShardWatches,
     readiness: Starting['readiness'],
   ): Promise<boolean> {
+    await this.processes?.beat(connection);
     const looks = await watches.look(connection);
-    const isOurs = ([, , seen]: Look): boolean => seen?.owner === this.owner;
     // An earlier try of ours was taken, and its answer lost.
-    const ours = looks.find(isOurs);
-    for (const [shard, watch, seen] of ours === undefined ? looks : [ours]) {
-      if (seen === undefined) await this.#makeRows(connection, shard);
-      else if (ours !== undefined || (await this.#isFree(connection, shard, watch, seen))) {
-        readiness.waiting('waiting for what the last owner has begun to write');
-        if (await this.#takeShard(connection, shard, seen)) return true;
-      }
+    const ours = looks.find(([, , seen]) => seen?.owner === this.owner);
+    const free = ours === undefined ? await this.#freeOf(connection, looks) : [ours];
+    const mine = ours === undefined ? await this.#inTurn(connection, looks, free) : free;
+    for (const [shard, , seen] of mine) {
+      if (seen === undefined) continue;
+      readiness.waiting('waiting for what the last owner has begun to write');
+      if (await this.#takeShard(connection, shard, seen)) return true;
     }
     return false;
+  }
+
+  /** Returns the shards that are free, and makes the rows of those that have none. */
+  async #freeOf(connection: LeaseConnection, looks: readonly Look[]): Promise<readonly Look[]> {
+    const free: Look[] = [];
+    for (const look of looks) {
+      const [shard, watch, seen] = look;
+      if (seen === undefined) await this.#makeRows(connection, shard);
+      else if (await this.#isFree(connection, shard, watch, seen)) free.push(look);
+    }
+    return free;
+  }
+
+  /**
+   * Returns the free shards that this process may take now, in its order: the one that is its turn before the others,
+   * and those that nobody has taken although it was somebody's turn.
+   */
+  async #inTurn(connection: LeaseConnection, looks: readonly Look[], free: readonly Look[]): Promise<readonly Look[]> {
+    if (this.processes === undefined) return free;
+    const nowMs = this.#options.clock.nowMs();
+    this.#freeMs = new Map(free.map(([{ index }]) => [index, this.#freeMs.get(index) ?? nowMs]));
+    const isFree = new Set(free.map(([{ index }]) => index));
+    const owners = looks.flatMap(([{ index }, , seen]) => (isFree.has(index) ? [] : (seen?.owner ?? [])));
+    await this.processes.look(connection, new Set(owners));
+    if (free.length === 0) return free;
+    const groups = owners.map((owner) => this.processes?.groupOf(owner) ?? owner);
+    const turn = turnOf(this.owner, free.length, { groups, waiting: this.processes.waiting });
+    if (turn !== undefined) return [...free.slice(turn), ...free.slice(0, turn)];
+    const patienceMs = TURN_LOOKS * lookMs(Math.max(...free.map(([, { leaseMs }]) => leaseMs)));
+    return free.filter(([{ index }]) => nowMs - (this.#freeMs.get(index) ?? nowMs) >= patienceMs);
   }
 
   async #isFree(connection: LeaseConnection, shard: Shard, watch: Watch, seen: SeenShard): Promise<boolean> {
@@ -243,7 +293,7 @@ export class Lease {
     const { namespace, index } = shard;
     const sentMs = clock.nowMs();
     const isTaken = await connection.transaction(async () => {
-      const mine = `${hostname()} pid ${process.pid}`;
+      const mine = holderOfThis();
       const taken = await connection.query(SQL.takeOwner, [namespace, beat, this.owner, mine, leaseMs]);
       if (taken.count !== 1) return false;
       // Waits for writes of the one before that have begun.
@@ -400,6 +450,7 @@ export class Lease {
         await connection.query(SQL.leaveOwner, [namespace, this.owner]);
         await connection.query(SQL.leaveFence, [namespace, this.owner]);
       });
+      await this.processes?.leave(connection);
     } finally {
       await this.end();
     }
@@ -420,6 +471,11 @@ export class Lease {
     // The loop of beats may be sleeping; it then finds that all is over.
     void this.#beating;
   }
+}
+
+/** Returns the milliseconds between two looks of a process that waits. */
+function lookMs(leaseMs: number): number {
+  return Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, leaseMs / LOOKS));
 }
 
 export function stopped(): ServerError {

@@ -6,7 +6,7 @@
  * name, and drops none.
  */
 import { ServerError } from '../api/plugin.ts';
-import type { ServiceStore, ShardOwner, WantedName } from '../api/storage.ts';
+import type { ServiceStore, ShardOwner, WaitingProcess, WantedName } from '../api/storage.ts';
 import { byteaArray, textArray } from './arrays.ts';
 import type { Value } from './connection.ts';
 import { type Database, NotOwner, type Session } from './database.ts';
@@ -36,6 +36,25 @@ export class PostgresService implements ServiceStore {
 
   get shard(): number {
     return this.#options.lease.shard.index;
+  }
+
+  join(group: string): void {
+    this.#options.lease.processes?.join(group);
+  }
+
+  get waiting(): readonly WaitingProcess[] {
+    return this.#options.lease.processes?.waiting ?? [];
+  }
+
+  async dismiss(shard: number, process: string): Promise<void> {
+    const namespace = this.#options.lease.shards[shard]?.namespace;
+    if (namespace === undefined) return;
+    await this.#options.lease.ask((connection) =>
+      connection.transaction(async () => {
+        await connection.query(SQL.leaveOwner, [namespace, process]);
+        await connection.query(SQL.leaveFence, [namespace, process]);
+      }),
+    );
   }
 
   async announce(address: string): Promise<void> {

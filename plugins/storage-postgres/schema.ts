@@ -8,6 +8,7 @@
  *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces
  *     svc_service   the number of shards of a namespace (shards.ts), and how many ids were reserved for names
  *     svc_nodes     the owner of each shard, with its address, where there are several
+ *     svc_processes processes that own or want a shard, and the group of each, where there are several shards
  *     svc_names     names of all shards' actors, where there are several; not taken: reserved for the manifest's
  *     svc_secrets   secrets that all servers of a service share, where there are several
  *
@@ -52,6 +53,15 @@ const SCHEMA_STEPS: readonly SchemaStep[] = [
        PRIMARY KEY (namespace, name))`,
     // Whatever there was before is one shard.
     `INSERT INTO svc_service SELECT namespace, 1, 0 FROM svc_owner ON CONFLICT DO NOTHING`,
+  ],
+  [
+    `CREATE TABLE IF NOT EXISTS svc_processes (
+       namespace text NOT NULL,
+       process text NOT NULL,
+       node_group text NOT NULL,
+       holder text NOT NULL,
+       beat bigint NOT NULL,
+       PRIMARY KEY (namespace, process))`,
   ],
 ];
 export const SCHEMA_VERSION: number = 1 + SCHEMA_STEPS.length;
@@ -240,6 +250,25 @@ export const SQL = {
   announce: {
     name: 'svc_announce',
     text: 'UPDATE svc_nodes SET address = $4 WHERE namespace = $1 AND shard = $2 AND node = $3',
+  },
+  // ---- processes that own a shard, or want one; a beat of theirs counts while they want one
+  joinProcess: {
+    name: 'svc_join_process',
+    text: `INSERT INTO svc_processes VALUES ($1, $2, $3, $4, 1)
+      ON CONFLICT (namespace, process) DO UPDATE SET beat = svc_processes.beat + 1`,
+  },
+  seeProcesses: {
+    name: 'svc_see_processes',
+    text: 'SELECT process, node_group, holder, beat FROM svc_processes WHERE namespace = $1 ORDER BY process',
+  },
+  leaveProcess: {
+    name: 'svc_leave_process',
+    text: 'DELETE FROM svc_processes WHERE namespace = $1 AND process = $2',
+  },
+  /** Forgets a process that was silent since it had this beat. */
+  forgetProcess: {
+    name: 'svc_forget_process',
+    text: 'DELETE FROM svc_processes WHERE namespace = $1 AND process = $2 AND beat = $3',
   },
   // ---- names of a service's actors: $3 is the service's namespace where $1 and $2 are a shard's, and its fence
   takeName: {

@@ -61,7 +61,12 @@ export class ShardOwners implements Disposable {
   async #lookOnce(): Promise<Owners> {
     const { lease, clock } = this.#options;
     try {
-      const looks = await lease.ask((connection) => this.#watches.look(connection));
+      const looks = await lease.ask(async (connection) => {
+        const found = await this.#watches.look(connection);
+        const owners = found.flatMap(([, , seen]) => seen?.owner ?? []);
+        await lease.processes?.look(connection, new Set(owners));
+        return found;
+      });
       this.#owners = looks.map((look) => this.#ownerIn(look));
       this.#lookedMs = clock.nowMs();
     } catch {
@@ -77,6 +82,7 @@ export class ShardOwners implements Disposable {
     if (!isOurs) watch.saw(seen);
     if (!isOurs && watch.isSilent) return undefined;
     const { owner, holder, address, epoch = 0 } = seen;
-    return { shard: index, node: owner, holder, address: address ?? undefined, epoch };
+    const group = this.#options.lease.processes?.groupOf(owner) ?? owner;
+    return { shard: index, node: owner, group, holder, address: address ?? undefined, epoch };
   }
 }

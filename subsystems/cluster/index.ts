@@ -23,12 +23,23 @@ export interface ShardOwner {
   readonly shard: number;
   /** Id of the process; another one for each start. */
   readonly node: string;
+  /** Group of processes that it belongs to: id of the one that an operator started. */
+  readonly group: string;
   /** Who that is, for people: host and pid. */
   readonly holder: string;
   /** `host:port` where it takes what other servers forward; undefined: it has not said so yet. */
   readonly address: string | undefined;
   /** Grows with every owner of the shard. */
   readonly epoch: number;
+}
+
+/** A process that waits for a shard. */
+export interface WaitingProcess {
+  /** Id of the process. */
+  readonly process: string;
+  /** Group, as that of a shard's owner. */
+  readonly group: string;
+  readonly holder: string;
 }
 
 /** A name that an actor of a shard is to have. */
@@ -48,6 +59,18 @@ export interface ServiceStore {
   readonly shard: number;
   /** Id of this process, as `ShardOwner.node`. */
   readonly node: string;
+  /**
+   * Says which group of processes this one belongs to, by the id of its first; without that it is a group by itself. To
+   * be called before the start.
+   */
+  join(group: string): void;
+  /** Processes that wait for a shard, as of the newest look at the owners. */
+  readonly waiting: readonly WaitingProcess[];
+  /**
+   * Has a shard be free at once whose owner is no more: that process has to have ended, and not only to be silent.
+   * Nothing happens if another one owns the shard.
+   */
+  dismiss(shard: number, process: string): Promise<void>;
   /** Tells the others where this server takes what they forward, `host:port`. */
   announce(address: string): Promise<void>;
   /** Resolves with the owner of each shard, by its number; undefined: it has none now. */

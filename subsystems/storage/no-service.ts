@@ -7,6 +7,16 @@ export class NoService implements ServiceStore {
   readonly shard = 0;
   readonly node: string = randomUUID();
 
+  readonly waiting = [];
+
+  join(): void {
+    // There is no other process.
+  }
+
+  dismiss(): Promise<void> {
+    return Promise.resolve();
+  }
+
   announce(): Promise<void> {
     return Promise.resolve();
   }

@@ -35,6 +35,8 @@ export class FakeDatabase {
   readonly #outages: readonly Outage[];
   readonly #startMs: number;
   readonly #rows: ReadonlyMap<string, OwnerRow>;
+  /** Rows of processes: id, group, name, beat. */
+  readonly #processes = new Map<string, [group: string, holder: string, beat: number]>();
   /** Times at which namespaces were taken. */
   readonly takenMs: number[] = [];
 
@@ -87,6 +89,19 @@ export class FakeDatabase {
       case 'svc_beat':
         if (second !== row.owner) return { rows: [], count: 0 };
         row.beat++;
+        return { rows: [], count: 1 };
+      case 'svc_join_process': {
+        const [, , beat = 0] = this.#processes.get(String(second)) ?? [];
+        this.#processes.set(String(second), [String(third), String(fourth), beat + 1]);
+        return { rows: [], count: 1 };
+      }
+      case 'svc_see_processes':
+        return {
+          rows: [...this.#processes].map(([id, [group, holder, beat]]) => [id, group, holder, `${beat}`]),
+          count: 1,
+        };
+      case 'svc_leave_process':
+        this.#processes.delete(String(second));
         return { rows: [], count: 1 };
       default:
         return { rows: [], count: 1 };

@@ -29,8 +29,11 @@ export class MemoryService {
       shards: this.shards,
       shard,
       node,
+      waiting: [],
+      join: () => undefined,
+      dismiss: async () => this.leave(shard),
       announce: async (address) => {
-        this.#owners[shard] = { shard, node, holder: `test ${node}`, address, epoch };
+        this.#owners[shard] = { shard, node, group: node, holder: `test ${node}`, address, epoch };
       },
       owners: () => answer([...this.#owners]),
       takeName: (name, id) => answer(this.names.get(name) ?? (this.names.set(name, id), id)),

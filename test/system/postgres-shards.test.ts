@@ -298,7 +298,7 @@ suite('the number of shards', { concurrency: 3 }, () => {
     await fold(storage);
     await storage.close();
     const database = url.slice(url.lastIndexOf('/') + 1);
-    for (const table of ['svc_nodes', 'svc_names'])
+    for (const table of ['svc_nodes', 'svc_names', 'svc_processes'])
       assert.deepEqual(await postgres.query(`SELECT * FROM ${table}`, database), [], table);
     assert.deepEqual(await postgres.query('SELECT * FROM svc_service', database), [
       { namespace: 'alone', shards: 1, reserved: '0' },
@@ -321,6 +321,6 @@ suite('the number of shards', { concurrency: 3 }, () => {
     );
     put(storage, 'new');
     await storage.settled();
-    assert.deepEqual(await postgres.query('SELECT version FROM svc_schema', database), [{ version: 2 }]);
+    assert.deepEqual(await postgres.query('SELECT version FROM svc_schema', database), [{ version: 3 }]);
   });
 });

@@ -19,7 +19,13 @@ const LEASE_MS = 2_000;
 interface Plan {
   readonly shards: number;
   /** Processes, each with the time at which it starts, and dies if it does. */
-  readonly processes: readonly { readonly startsMs: number; readonly diesMs?: number; readonly connectMs: number }[];
+  readonly processes: readonly {
+    readonly startsMs: number;
+    readonly diesMs?: number;
+    readonly connectMs: number;
+    /** Number of its node's first process; default: its own. */
+    readonly group?: number;
+  }[];
   readonly outages: readonly Outage[];
   readonly untilMs: number;
 }
@@ -45,6 +51,8 @@ async function play({ shards, processes, outages, untilMs }: Plan, sharedWatch =
     const open = opening(database, `process ${index}`, own, connectMs);
     return { lease: new Lease({ ...options, ...watch, open }), clock: own, state: 'waits' };
   });
+  for (const [index, { group = index }] of processes.entries())
+    played[index]?.lease.processes?.join(played[group]?.lease.owner ?? assert.fail('a group has a first process'));
   const start = (process: Process): void => {
     const lost = (): void => void (process.state = 'lost');
     process.lease.acquire(starting, lost).then(
@@ -129,6 +137,22 @@ describe('leases of shards', () => {
       const late = await play({ shards, processes, outages: [], untilMs: 3 * LEASE_MS + 1_000 });
       assert.deepEqual(shardsOwned(late.slice(shards)), all(shards), 'within the lease and a second');
     }
+  });
+
+  test('of a node that is lost go to the others side by side, to each its part', async () => {
+    const [starts, dies] = [LEASE_MS, 4 * LEASE_MS];
+    const connectMs = 40;
+    // Nodes 0, 1 and 2 own two shards each; then 0 is lost, and each of the others has two processes that wait.
+    const owners = all(6).map((index) => ({ startsMs: 200 * index, connectMs, group: index % 3 }));
+    const spares = [1, 1, 2, 2].map((group) => ({ startsMs: starts, connectMs, group }));
+    const processes = [...owners, ...spares].map((each) => (each.group === 0 ? { ...each, diesMs: dies } : each));
+    const played = await play({ shards: 6, processes, outages: [], untilMs: dies + LEASE_MS + 800 });
+    assert.deepEqual(shardsOwned(played), all(6), 'within the lease and less than a second');
+    const owning = spares.map((_none, at) => played[6 + at]?.state === 'owns');
+    assert.deepEqual(
+      [owning.slice(0, 2), owning.slice(2)].map((its) => its.filter(Boolean).length),
+      [1, 1],
+    );
   });
 
   test('stay where they were for ever if one watch is kept for all shards', async () => {
