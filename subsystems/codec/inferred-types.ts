@@ -54,6 +54,9 @@ export class InferredTypes {
   join(left: CandidType, right: CandidType): CandidType | undefined {
     if (left === right || right.op === Op.EMPTY) return left;
     if (left.op === Op.EMPTY) return right;
+    // A bare `null` is an opt of any type, too.
+    if (left.op === Op.NULL && right.op === Op.OPT) return right;
+    if (left.op === Op.OPT && right.op === Op.NULL) return left;
     if (left.op !== right.op) return undefined;
     this.#charge(1 + left.fields.length + right.fields.length);
     switch (left.op) {
