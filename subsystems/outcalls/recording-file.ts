@@ -11,8 +11,8 @@
 import { isUtf8 } from 'node:buffer';
 import { constants, type FileHandle, open } from 'node:fs/promises';
 import { messageOf, ServerError, tryAppending } from '../../kernel/index.ts';
-import { isOutcallFailure, type OutcallFailure } from './outcall-failures.ts';
-import type { OutcallRequest, OutcallResponse } from './index.ts';
+import type { OutcallRequest } from './index.ts';
+import { parseRecordedLine, recordedKey, type RecordedAnswer } from './recorded-line.ts';
 
 /** A recording of this size is read in half a second, and stays in memory while it is replayed. */
 export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
@@ -24,14 +24,9 @@ const NEWLINE = 0x0a;
 const FORMAT = 1;
 const HEADING = JSON.stringify({ 'svc-outcalls': FORMAT });
 
-/** Recorded result of an outcall. */
-export type RecordedAnswer =
-  | { readonly response: OutcallResponse }
-  | { readonly failure: { readonly code: OutcallFailure; readonly message: string } };
-
 /** Returns the key of an outcall: outcalls with equal keys are the same to a recording. */
 export function keyOf({ method, url, body }: Pick<OutcallRequest, 'method' | 'url' | 'body'>): string {
-  return `${method} ${url} ${base64(body)}`;
+  return recordedKey(method, url, base64(body));
 }
 
 export function lineOf({ method, url, body }: OutcallRequest, answer: RecordedAnswer): string {
@@ -164,7 +159,11 @@ async function* parsedLines(
     const line = bytes.toString().replace(/\r$/u, '');
     if (number === 1) expectHeading(file, line);
     else if (!isUtf8(bytes)) throw bad(file, `line ${number}: it is not UTF-8; remove the line, or record anew`);
-    else if (line !== '') yield parseLine(file, number, line);
+    else if (line !== '') {
+      const wrong = (what: string): ServerError => bad(file, `line ${number}: ${what}`);
+      if (line.length > LINE_BYTES_MAX) throw wrong(`it has more than ${LINE_BYTES_MAX} characters`);
+      yield parseRecordedLine(line, wrong);
+    }
   }
 }
 
@@ -209,54 +208,6 @@ async function* linesOf(handle: FileHandle, size: number): AsyncGenerator<Buffer
 
 function expectHeading(file: string, line: string): void {
   if (line !== HEADING) throw bad(file, `it does not begin with the line ${HEADING}: it is no recording of outcalls`);
-}
-
-function parseLine(
-  file: string,
-  number: number,
-  line: string,
-): { readonly key: string; readonly answer: RecordedAnswer } {
-  const wrong = (what: string): ServerError => bad(file, `line ${number}: ${what}`);
-  if (line.length > LINE_BYTES_MAX) throw wrong(`it has more than ${LINE_BYTES_MAX} characters`);
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (error) {
-    throw wrong(`it is no JSON: ${messageOf(error)}; remove the line, or record anew`);
-  }
-  const { method, url, body, response, failure } = fieldsOf(value) ?? {};
-  if (typeof method !== 'string' || typeof url !== 'string' || typeof body !== 'string')
-    throw wrong('it needs method, url and body, all strings');
-  if (!isBase64(body)) throw wrong('body is not base64');
-  const key = `${method} ${url} ${body}`;
-  const failed = fieldsOf(failure);
-  if (failed !== undefined) {
-    const { code, message } = failed;
-    if (typeof code !== 'string' || !isOutcallFailure(code) || typeof message !== 'string')
-      throw wrong('failure needs a code, as in docs/errors.md, and a message');
-    return { key, answer: { failure: { code, message } } };
-  }
-  const { status, headers, body: received } = fieldsOf(response) ?? {};
-  if (typeof status !== 'number' || !Array.isArray(headers) || typeof received !== 'string')
-    throw wrong('it needs a failure, or a response with status, headers and body');
-  if (!Number.isInteger(status) || status < 200 || status > 999) throw wrong(`status is ${status}: 200 to 999 are`);
-  if (!isBase64(received)) throw wrong('body of the response is not base64');
-  const pairs = headers.map((header: unknown) => {
-    const [name, text, ...more] = Array.isArray(header) ? (header as readonly unknown[]) : [];
-    if (typeof name !== 'string' || typeof text !== 'string' || more.length > 0)
-      throw wrong('a header is [name, value]');
-    return { name, value: text };
-  });
-  return { key, answer: { response: { status, headers: pairs, body: Buffer.from(received, 'base64') } } };
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
-}
-
-/** Returns true for valid base64. Node's decoder silently skips other characters. */
-function isBase64(text: string): boolean {
-  return Buffer.from(text, 'base64').toString('base64') === text;
 }
 
 function base64(bytes: Uint8Array): string {

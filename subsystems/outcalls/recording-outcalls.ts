@@ -2,7 +2,8 @@ import type { FileHandle } from 'node:fs/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { isOutcallFailure } from './outcall-failures.ts';
 import { OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
-import { lineOf, openRecording, type RecordedAnswer, RECORDING_BYTES_MAX } from './recording-file.ts';
+import { NOT_RECORDED, type RecordedAnswer } from './recorded-line.ts';
+import { lineOf, openRecording, RECORDING_BYTES_MAX } from './recording-file.ts';
 
 /**
  * `--outcalls-record FILE`: sends requests, and records the results in the order of their arrival. A result is written
@@ -69,5 +70,3 @@ export class RecordingOutcalls implements Outcalls {
     this.#bytes += bytes;
   }
 }
-
-const NOT_RECORDED: ReadonlySet<string> = new Set(['outcalls-stopping', 'outcall-recording-failed']);

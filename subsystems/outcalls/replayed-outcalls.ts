@@ -1,5 +1,6 @@
 import { OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
-import { keyOf, readRecording, type RecordedAnswer } from './recording-file.ts';
+import type { RecordedAnswer } from './recorded-line.ts';
+import { keyOf, readRecording } from './recording-file.ts';
 
 const SHOWN_URL_CHARACTERS = 200;
 

@@ -19,10 +19,10 @@ const SHOWN_CHARACTERS = 100;
  * Statuses without a body, whose `content-length` may be that of another answer. Those below 200 have none either, and
  * are not listed.
  */
-const BODILESS: ReadonlySet<number> = new Set([204, 304]);
+export const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 
 /** Headers of the connection: the body that is passed on is no longer in the form that they describe. */
-const OF_THE_CONNECTION = new Set([
+export const OF_THE_CONNECTION: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
   'proxy-connection',

@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import { HostOutcalls } from '../../../subsystems/outcalls/host-outcalls.ts';
 import { OUTCALL_FAILURES, type Outcalls } from '../../../subsystems/outcalls/index.ts';
 import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
+import { checkRecording } from '../../../subsystems/outcalls/recording-file.ts';
 import { RecordingOutcalls } from '../../../subsystems/outcalls/recording-outcalls.ts';
 import { ReplayedOutcalls } from '../../../subsystems/outcalls/replayed-outcalls.ts';
 import type { SuiteContext } from '../../../plugins/api/contracts/runner.ts';
@@ -132,14 +133,14 @@ describe('a recording', () => {
     const file = await freshFile();
     const odd = 'one\u2028two\u2029three\u0085four\rfive';
     const long = Buffer.alloc(200_000, 'ä');
-    const response = { status: 200, headers: [{ name: 'x-odd', value: odd }], body: long };
+    const response = { status: 200, headers: [{ name: 'x-odd', value: odd.replace('\r', '\t') }], body: long };
     const answering: Outcalls = {
       send: ({ url }) =>
         url.endsWith('/fails') ? Promise.reject(OUTCALL_FAILURES['outcall-failed'](odd)) : Promise.resolve(response),
     };
     const recording = new RecordingOutcalls(answering, file);
     await recording.open();
-    const request = requestOf(`http://example.org/${odd}`);
+    const request = requestOf('http://example.org/');
     const failing = requestOf('http://example.org/fails');
     await recording.send(request, NEVER);
     await failureOf(recording.send(failing, NEVER));
@@ -174,7 +175,7 @@ describe('a recording', () => {
       [`${heading}{${asked},"response":{"status":1e400,"headers":[],"body":""}}`, /line 2: status is Infinity/],
       [`${heading}{${asked},"response":{"status":20.5,"headers":[],"body":""}}`, /line 2: status is 20.5/],
       [`${heading}{${asked},"response":{"status":200,"headers":[],"body":"aG!k"}}`, /line 2: body of the response is/],
-      [`${heading}{"method":"GET","url":"x","body":"a"}`, /line 2: body is not base64/],
+      [`${heading}{"method":"GET","url":"http://x/","body":"a"}`, /line 2: body is not base64/],
       [`${heading}{${asked},"response":{"status":199,"headers":[],"body":""}}`, /line 2: status is 199: 200 to 999/],
       [`${heading}{${asked},"response":{"status":200,"headers":[["a","b","c"]],"body":""}}`, /line 2: a header is/],
       [notUtf8(`${heading}{"method":"GET","url":"http://x/?","body":""}`), /line 2: it is not UTF-8/],
@@ -195,6 +196,66 @@ describe('a recording', () => {
     await writeFile(file, 'something else\n');
     await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message: /does not begin/ });
     assert.equal(await readFile(file, 'utf8'), 'something else\n', 'and is left as it is');
+  });
+
+  test('of what no outcall can have is refused, with the line', async (t) => {
+    const file = await freshFile();
+    const asked = { method: 'GET', url: 'http://x/', body: '' };
+    const ok = { status: 200, headers: [], body: '' };
+    const header = (name: string, value: string): object => ({ response: { ...ok, headers: [[name, value]] } });
+    const rows: readonly (readonly [object, RegExp])[] = [
+      [{ method: 'get' }, /method is "get": GET, HEAD/],
+      [{ method: 'OPTIONS' }, /method is "OPTIONS"/],
+      [{ method: '' }, /method is ""/],
+      [{ url: 'x' }, /url "x" is none of http or https/],
+      [{ url: 'ftp://x/' }, /none of http or https/],
+      [{ url: 'http://x' }, /is asked for as "http:\/\/x\/"/],
+      [{ url: 'HTTP://x/' }, /is asked for as "http:\/\/x\/"/],
+      [{ url: 'https://x:443/' }, /is asked for as "https:\/\/x\/"/],
+      [{ url: 'http://x/a b' }, /is asked for as "http:\/\/x\/a%20b"/],
+      [{ url: 'http://x/\n' }, /is asked for as/],
+      [{ url: 'http://x/#a' }, /has a fragment/],
+      [{ url: 'http://x/#' }, /has a fragment/],
+      [{ url: 'http://u:p@x/' }, /user name or a password/],
+      [{ url: 'http://x:0/' }, /port 0/],
+      [{ failure: { code: 'outcall-failed', message: '' } }, /a failure and a response/],
+      [{ response: undefined, failure: { code: 'outcalls-stopping', message: '' } }, /never recorded/],
+      [{ response: { ...ok, status: 101 } }, /status is 101: 200 to 999/],
+      [{ response: { ...ok, status: 204, body: 'YQ==' } }, /body, and an answer of status 204 has none/],
+      [{ response: { ...ok, status: 304, body: 'YQ==' } }, /body, and an answer of status 304 has none/],
+      [{ method: 'HEAD', response: { ...ok, body: 'YQ==' } }, /body, and an answer to HEAD has none/],
+      [header('', 'a'), /"" is no name of a header/],
+      [header('a b', 'a'), /"a b" is no name/],
+      [header('a:', 'a'), /is no name/],
+      [header('X-A', 'a'), /"X-A" is no name of a header: letters are small/],
+      [header('käse', 'a'), /is no name/],
+      [header('transfer-encoding', 'chunked'), /one of the connection/],
+      [header('a', 'b\r\nc: d'), /header "a": the value has a control character/],
+      [header('a', '\0'), /control character/],
+      [header('a', '\x7f'), /control character/],
+      [header('a', ' b'), /blanks around it/],
+      [header('a', 'b\t'), /blanks around it/],
+    ];
+    for (const [change, words] of rows) {
+      const line = JSON.stringify({ ...asked, response: ok, ...change });
+      await writeFile(file, `{"svc-outcalls":1}\n\n${line}\n`);
+      const told = { code: 'outcalls-file-bad', message: new RegExp(`line 3: .*${words.source}`, 's') };
+      await assert.rejects(replay(file), told, line);
+      await assert.rejects(checkRecording(file), told, line);
+      await assert.rejects(recordTo(t, file), told, line);
+    }
+    const odd = {
+      ...ok,
+      status: 999,
+      headers: [
+        ['a', 'b\tü\u0085\u2028'],
+        ['a', ''],
+      ],
+    };
+    for (const change of [{ method: 'HEAD' }, { url: 'https://[::1]:8443/?' }, { response: odd }]) {
+      await writeFile(file, `{"svc-outcalls":1}\n${JSON.stringify({ ...asked, response: ok, ...change })}\n`);
+      await replay(file);
+    }
   });
 
   test('with a damaged line is not gone on with either, and stays as it is', async (t) => {
