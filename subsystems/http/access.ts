@@ -14,7 +14,7 @@ import { idempotencyKeyOf } from './idempotency-key.ts';
 import { notOpen, openCanister } from './open-targets.ts';
 import { GATEWAY_BYTES_MAX, GUARDED_BYTES_MAX } from './route-table.ts';
 import type { RouteHost } from './route.ts';
-import { reaches } from './scoped-requests.ts';
+import { covers, reached, reaches } from './scoped-requests.ts';
 import { ServedResponse } from './served-response.ts';
 
 const MIB = 1024 * 1024;
@@ -119,15 +119,17 @@ function scopedAccess({ canisters }: AccessHost, whole: Access, grant: Grant, sc
       return key === undefined ? undefined : scopedKey(holder, key);
     },
     resolve(actor) {
-      if (!isReached(actor)) throw scopeMissing(`${scope}:${actor}`);
-      return canisters.resolve(actor);
+      const canister = reached(canisters, grant, scope, actor);
+      if (canister !== undefined) return canister;
+      if (grant.scopes.hasEveryActor(scope)) return canisters.resolve(actor);
+      throw scopeMissing(`${scope}:${actor}`);
     },
     checkWatches(watches) {
       const [first] = watches;
       if (first !== undefined && !watches.some(({ actor }) => isReached(actor)))
         throw scopeMissing(`${scope}:${first.actor}`);
     },
-    refusal: ({ idHex }) => (grant.isOver || !isReached(idHex) ? notOpen() : undefined),
+    refusal: (canister) => (grant.isOver || !covers(canisters, grant, scope, canister) ? notOpen() : undefined),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection, type HttpSocket } from './connection.ts';
+import { ServedResponse } from './served-response.ts';
 
 /** Connections that are looked at to find one that can go: the queue is in order, so mostly the first one can. */
 const LOOKS_MAX = 64;
@@ -126,6 +127,15 @@ export class Connections {
     if (!connection.isHeld) return false;
     connection.receiveUntilMs = nowMs + this.#receivingMaxMs;
     return true;
+  }
+
+  /** Cuts answers that are being sent to a token that is void by now. Requests that came before are answered. */
+  cutVoid(): void {
+    for (const { socket } of this.#open.values()) {
+      const answer = socket._httpMessage;
+      const isVoid = answer instanceof ServedResponse && answer.grant?.isOver === true;
+      if (isVoid && answer.headersSent && !answer.writableEnded) answer.destroy();
+    }
   }
 
   /** Closes what has been idle for too long, and what is too much by now; to be called every few seconds. */

@@ -36,7 +36,6 @@ import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
 import { Responder } from './responder.ts';
-import { ScopedAnswers } from './scoped-requests.ts';
 import { PluginAnswers, pluginRouteSpec } from './plugin-routes.ts';
 import { countedBy, createRouter } from './router.ts';
 import type { RouteSpec } from './route-table.ts';
@@ -111,7 +110,6 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #readiness: Readiness;
   readonly #clients: ClientAddresses;
   readonly #refusedTokens: RefusedTokens;
-  readonly #scoped = new ScopedAnswers();
   /** Undefined if nobody has asked for it. */
   #accessLog: AccessLog | undefined;
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
@@ -295,7 +293,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     const { reason } = this.#bindConnections();
     this.#connections.sweep(nowMs);
     this.#refusedTokens.tell(nowMs);
-    this.#scoped.cutVoid();
+    this.#connections.cutVoid();
     const { max } = this.#connections;
     const displaced = this.#connections.displaced - this.#displacedLogged;
     if (displaced === 0 || nowMs - this.#displacedLoggedMs < DISPLACED_LOG_MS) return;
@@ -434,7 +432,6 @@ class FastifyHttpServer implements OpenableHttpServer {
     const admitted = this.#checks.admit(request, response, expectation, target);
     if (connection?.isKnown === false && this.#checks.showsToken(request, response, target))
       this.#connections.know(connection);
-    if (response.grant !== undefined) this.#scoped.add(response);
     if (admitted === undefined) {
       if (response.statusCode === 401) this.#refusedTokens.note(request);
       this.#audit?.answered(response);

@@ -10,7 +10,6 @@ import type { Canister } from '../canisters/index.ts';
 import { principalToText } from '../ic/index.ts';
 import { readablePathOf, type RouteSpec } from './route-table.ts';
 import type { RouteParameters, ServedCanisters } from './route.ts';
-import type { ServedResponse } from './served-response.ts';
 
 type ScopedCanisters = Pick<ServedCanisters, 'resolveIfAny'>;
 
@@ -42,13 +41,31 @@ export function admitScoped(
 }
 
 /** Returns true if the grant has the scope for the actor that the text means. */
-export function reaches(canisters: ScopedCanisters, { scopes }: Grant, scope: ActorScope, reference: string): boolean {
-  if (scopes.hasEveryActor(scope)) return true;
+export function reaches(canisters: ScopedCanisters, grant: Grant, scope: ActorScope, reference: string): boolean {
+  return grant.scopes.hasEveryActor(scope) || reached(canisters, grant, scope, reference) !== undefined;
+}
+
+/** Returns the actor that the text means if the grant has the scope for it. */
+export function reached(
+  canisters: ScopedCanisters,
+  grant: Grant,
+  scope: ActorScope,
+  reference: string,
+): Canister | undefined {
   const canister = found(canisters, reference);
-  if (canister === undefined) return false;
-  const actors = scopes.actorsOf(scope);
+  if (canister === undefined || grant.scopes.hasEveryActor(scope)) return canister;
   // Most clients write an actor as its scope does: nothing else has to be looked up then.
-  return actors.includes(reference) || actors.some((actor) => found(canisters, actor)?.idHex === canister.idHex);
+  const isNamed = grant.scopes.actorsOf(scope).includes(reference);
+  return isNamed || covers(canisters, grant, scope, canister) ? canister : undefined;
+}
+
+/** Returns true if the grant has the scope for an actor that is still there, as far as its scopes name actors. */
+export function covers(canisters: ScopedCanisters, { scopes }: Grant, scope: ActorScope, canister: Canister): boolean {
+  if (scopes.hasEveryActor(scope)) return true;
+  const actors = scopes.actorsOf(scope);
+  const means = (actor: string): boolean => found(canisters, actor) === canister;
+  // A scope mostly has the actor's name, which saves the looks at others.
+  return (actors.includes(canister.name) && means(canister.name)) || actors.some(means);
 }
 
 /** Refuses a name that is not to the letter in the scope, unless it means an actor that is. */
@@ -85,20 +102,4 @@ function claimCaller({ headers }: IncomingMessage, { caller, takesNoClaim = fals
     throw new ServerError('forbidden', 'caller-forbidden', text);
   }
   if (own !== undefined) headers['x-caller'] = own;
-}
-
-/** Answers under way to tokens that have names: those of a token that is void are cut. */
-export class ScopedAnswers {
-  readonly #open = new Set<ServedResponse>();
-
-  add(response: ServedResponse): void {
-    this.#open.add(response);
-    response.once('close', () => this.#open.delete(response));
-  }
-
-  /** Cuts answers that are being sent; requests that came before their token was void are answered. */
-  cutVoid(): void {
-    for (const response of this.#open)
-      if (response.grant?.isOver === true && response.headersSent && !response.writableEnded) response.destroy();
-  }
 }

@@ -13,6 +13,8 @@ import type { verify as verifyToken } from './verify.ts';
 
 /** Tokens that are known: about 1 KiB each. The oldest is verified again when it comes. */
 const SEEN_MAX = 10_000;
+/** Headers whose hashes are kept: those of the busiest users. */
+const HEADERS_MAX = 1024;
 /** Tokens that are verified, or wait for keys, at a time. */
 const PROOFS_MAX = 1024;
 /** Like a JWT: the first part is that of a JSON object, the third may be empty where there is no algorithm. */
@@ -81,9 +83,8 @@ export class JwtGrants {
   readonly #issuers: ReadonlyMap<string, IssuerKeys>;
   readonly #seen = new Map<string, JwtGrant>();
   readonly #proofs = new Map<string, Promise<string | undefined>>();
-  /** The last header that was looked at: a request asks twice. */
-  #header: string | undefined;
-  #digits: string | undefined;
+  /** Hashes of tokens that were verified, by their headers: a hash costs more than the rest of the look. */
+  readonly #digits = new Map<string, string>();
 
   /** Throws ServerError `bad-scope` or `bad-jwt-keys`. */
   constructor(options: JwtOptions, parts: JwtParts) {
@@ -98,19 +99,26 @@ export class JwtGrants {
 
   /** Returns the rights of a token that was verified before. */
   grantOf(authorization: string | undefined): Grant | undefined {
-    const digits = this.#digitsOf(authorization);
+    if (authorization === undefined) return undefined;
+    const known = this.#digits.get(authorization);
+    const digits = known ?? digitsOf(authorization);
     const grant = digits === undefined ? undefined : this.#seen.get(digits);
     if (digits === undefined || grant === undefined) return undefined;
     for (const keys of this.#issuers.values()) keys.look();
-    if (!grant.isOver) return grant;
-    this.#seen.delete(digits);
-    return undefined;
+    if (grant.isOver) {
+      this.#seen.delete(digits);
+      this.#digits.delete(authorization);
+      return undefined;
+    }
+    if (known === undefined) this.#remember(authorization, digits);
+    return grant;
   }
 
   /** See Auth. */
   prove(authorization: string | undefined): Promise<string | undefined> | undefined {
-    const digits = this.#digitsOf(authorization);
-    if (digits === undefined || this.grantOf(authorization) !== undefined) return undefined;
+    if (this.grantOf(authorization) !== undefined) return undefined;
+    const digits = digitsOf(authorization);
+    if (digits === undefined) return undefined;
     const running = this.#proofs.get(digits);
     if (running !== undefined) return running;
     if (this.#proofs.size >= PROOFS_MAX) return Promise.resolve('too many tokens are being verified, try again');
@@ -155,15 +163,16 @@ export class JwtGrants {
     }
   }
 
-  #digitsOf(authorization: string | undefined): string | undefined {
-    if (authorization === undefined) return undefined;
-    if (authorization !== this.#header) {
-      const token = JWT.exec(authorization)?.[1];
-      this.#digits = token === undefined ? undefined : hash('sha256', token, 'hex');
-      this.#header = authorization;
-    }
-    return this.#digits;
+  #remember(authorization: string, digits: string): void {
+    if (this.#digits.size >= HEADERS_MAX) this.#digits.clear();
+    this.#digits.set(authorization, digits);
   }
+}
+
+/** Returns the hash of the token that the header shows; undefined: the token is no JWT. */
+function digitsOf(authorization: string | undefined): string | undefined {
+  const token = authorization === undefined ? undefined : JWT.exec(authorization)?.[1];
+  return token === undefined ? undefined : hash('sha256', token, 'hex');
 }
 
 function scopesOf(may: readonly string[]): Scopes {
