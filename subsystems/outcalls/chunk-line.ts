@@ -39,7 +39,7 @@ const MAY_END: ReadonlySet<Place> = new Set<Place>([
 
 const LENGTH_WRONG = 'the length of a chunk is malformed';
 const EXTENSION_WRONG = 'an extension of a chunk is malformed';
-const LINE_WRONG = 'a line does not end with CR LF';
+export const LINE_WRONG = 'a line does not end with CR LF';
 
 export class ChunkLine {
   #place: Place = 'length';

@@ -5,11 +5,13 @@
  *     x: a <blanks> CRLF          without the blanks: the parser takes a tab there for a part of the value
  *     x: a CRLF <blanks> b        one line (5.2 asks that of who receives an answer)
  *     2 ; name = "value" CRLF     the length alone: extensions are read over (7.1.1)
+ *     transfer-encoding: a, ,     without the empty elements (encoding-lines.ts)
  *
  * What does not change is passed on as it came, without a copy. Lines that are none are left to the parser, and refused
  * by it; only the lines between chunks are judged here, and the length of a chunk is told before its bytes come.
  */
-import { ChunkLine } from './chunk-line.ts';
+import { ChunkLine, LINE_WRONG } from './chunk-line.ts';
+import { EncodingLines } from './encoding-lines.ts';
 import { malformed } from './outcall-failures.ts';
 
 const CR = 0x0d;
@@ -33,6 +35,7 @@ type Stage = 'head' | 'rest' | 'length' | 'chunk' | 'trailer';
 export class ResponseBytes {
   readonly #events: ResponseBytesEvents;
   readonly #line = new ChunkLine();
+  readonly #encodings = new EncodingLines();
   #stage: Stage = 'head';
   /** The end of a line, or blanks that may come before one: what they mean is told by the next byte. */
   #held: Buffer = NOTHING;
@@ -48,6 +51,11 @@ export class ResponseBytes {
     this.#events = events;
   }
 
+  /** True if the head has a `transfer-encoding` without any element. */
+  get hasEmptyEncoding(): boolean {
+    return this.#encodings.hasEmpty;
+  }
+
   /** True while the lines behind the last chunk come. */
   get isInTrailer(): boolean {
     return this.#stage === 'trailer';
@@ -61,6 +69,7 @@ export class ResponseBytes {
   /** Called by the parser when an answer is complete, an interim one, too: the next bytes are a head. */
   ended(): void {
     this.#stage = 'head';
+    this.#encodings.begin();
     this.#beginLine(false);
   }
 
@@ -83,6 +92,7 @@ export class ResponseBytes {
     const before = this.#held.length;
     const bytes = before === 0 ? piece : Buffer.concat([this.#held, piece]);
     this.#held = NOTHING;
+    const isHead = this.#stage === 'head';
     const kept = new KeptBytes(bytes);
     let at = 0;
     while (at < bytes.length && (this.#stage === 'length' || this.#stage === 'chunk'))
@@ -93,7 +103,7 @@ export class ResponseBytes {
       if (whole === undefined) this.#held = kept.heldBehind(HELD_BYTES_MAX);
       end = whole ?? bytes.length - this.#held.length;
     }
-    const mended = kept.upTo(end);
+    const mended = isHead ? this.#encodings.add(kept.upTo(end)) : kept.upTo(end);
     if (mended.length > 0 && !this.#events.feed(mended)) return undefined;
     return end + this.#held.length - before;
   }
@@ -137,17 +147,17 @@ export class ResponseBytes {
   #readLines(bytes: Buffer, begin: number, kept: KeptBytes): number | undefined {
     for (let at = begin; ;) {
       const cr = bytes.indexOf(CR, at);
+      // The parser would read over single ones before the status line.
+      if (!this.#hasStatus && !this.#isLineBegun && bytes[at] === LF) throw malformed(LINE_WRONG);
       const end = cr < 0 ? bytes.length : cr;
       const blanks = kept.beginOfBlanks(end);
       this.#isLineBegun ||= end > at;
       this.#hasText ||= blanks > at;
       if (cr < 0 || cr + 1 === bytes.length) return undefined;
       at = cr + 2;
-      if (bytes[cr + 1] !== LF) {
-        at = cr + 1;
-        this.#isLineBegun = true;
-        this.#hasText = true;
-      } else if (!this.#isLineBegun) {
+      // RFC 9112, 2.2. The parser would take two of them for the end of a head.
+      if (bytes[cr + 1] !== LF) throw malformed(LINE_WRONG);
+      if (!this.#isLineBegun) {
         if (this.#hasStatus) return at;
       } else if (at === bytes.length) return undefined;
       else if (this.#hasStatus && this.#hasText && isBlank(bytes[at])) kept.leaveOut(blanks, at);

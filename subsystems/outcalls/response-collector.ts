@@ -76,7 +76,7 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
       const written = textOf(rawHeaders[at + 1]);
       const value = withoutBlanksBehind(written);
       if (name === 'content-length' && hasBody) this.#body.expect(Number(value));
-      if (name === 'transfer-encoding') encodings.push(written);
+      if (name === 'transfer-encoding') encodings.push(value);
       if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
     }
     if (hasBody && encodings.length > 0) expectKnown(encodings.join(', '));
@@ -103,9 +103,10 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
 
 /**
  * Throws for an unknown encoding: `transfer-encoding` is removed, so readers could not know that the body is encoded.
+ * `identity` is none since RFC 7230.
  */
 function expectKnown(encoding: string): void {
-  if (/^(?:chunked|identity)$/i.test(encoding)) return;
+  if (encoding.toLowerCase() === 'chunked') return;
   const shown = JSON.stringify(encoding.slice(0, SHOWN_CHARACTERS));
   throw OUTCALL_FAILURES['outcall-failed'](`the server sends transfer-encoding ${shown}, and only chunked is taken`);
 }

@@ -4,6 +4,7 @@
  * a close does, and some forms of lines were unknown to it (response-bytes.ts).
  */
 import type { Socket } from 'node:net';
+import { LINE_WRONG } from './chunk-line.ts';
 import { malformed, OUTCALL_FAILURES } from './outcall-failures.ts';
 import { loadUndici } from './load-undici.ts';
 import { ResponseBytes } from './response-bytes.ts';
@@ -37,12 +38,11 @@ interface ResponseParser {
 /** An interim status that undici skips. */
 const READ_OVER = 102;
 
-const NO_LINE_END = 'a line does not end with CR LF';
 const LENGTH_BESIDE_CHUNKS = 'content-length is beside transfer-encoding';
 
 /** Errors of llhttp, by number. */
 const PROBLEMS: Readonly<Record<number, string>> = {
-  3: NO_LINE_END,
+  3: LINE_WRONG,
   4: 'content-length is there twice',
   5: 'more came behind its end',
   8: 'it does not begin with HTTP/',
@@ -51,7 +51,7 @@ const PROBLEMS: Readonly<Record<number, string>> = {
   11: 'content-length is no number',
   13: 'the status is no number of three digits',
   14: 'it ended before it was complete',
-  25: NO_LINE_END,
+  25: LINE_WRONG,
   30: 'a header is malformed',
 };
 
@@ -59,7 +59,7 @@ const PROBLEMS: Readonly<Record<number, string>> = {
 const PROBLEMS_BY_REASON: Readonly<Record<string, string>> = {
   "Content-Length can't be present with Transfer-Encoding": LENGTH_BESIDE_CHUNKS,
   "Transfer-Encoding can't be present with Content-Length": LENGTH_BESIDE_CHUNKS,
-  'Expected LF after headers': NO_LINE_END,
+  'Expected LF after headers': LINE_WRONG,
 };
 
 /**
@@ -97,6 +97,7 @@ export function mendParser(socket: Socket, announced: (bytes: number) => void): 
     // Undici parses blanks after the number as digits.
     if (parser.contentLength !== -1) parser.contentLength = Number(valueOf(headers, 'content-length'));
     const encoding = valueOf(headers, 'transfer-encoding');
+    if (encoding === undefined && bytes.hasEmptyEncoding) throw malformed('transfer-encoding names no coding');
     bytes.headEnded(encoding?.toLowerCase() === 'chunked');
     // RFC 9112, 6.1: HTTP/1.0 has no such encoding, so nobody knows where another answer begins.
     const isSure = encoding === undefined || llhttp.llhttp_get_http_minor(ptr) > 0;

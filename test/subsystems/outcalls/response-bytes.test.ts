@@ -3,7 +3,14 @@ import { test } from 'node:test';
 import { ResponseBytes } from '../../../subsystems/outcalls/response-bytes.ts';
 import fc, { cases } from '../../support/properties.ts';
 
-/** Characters of which heads, chunks' lines and trailers are made. */
+/** Parts of heads; a carriage return alone, which ends the reading, is rarely among them. */
+const HEAD_PARTS = ['\r\n', '\r\n', '\n', ' ', '\t', 'a', ':', '\r\nTransfer-encoding:', ','];
+const HEAD = fc.oneof(
+  { weight: 5, arbitrary: fc.array(fc.constantFrom(...HEAD_PARTS), { maxLength: 40 }) },
+  { weight: 1, arbitrary: fc.array(fc.constantFrom(...HEAD_PARTS, '\r'), { maxLength: 40 }) },
+);
+
+/** Characters of which chunks' lines and trailers are made. */
 const TEXT = fc.array(fc.constantFrom('\r\n', '\r\n', '\r', '\n', ' ', '\t', 'a', ':', 'b'), { maxLength: 40 });
 
 interface Passed {
@@ -36,7 +43,7 @@ function passed(pieces: readonly string[], isChunked: boolean): Passed {
 
 test('where a response is divided changes nothing', () => {
   const responses = fc.record({
-    head: TEXT.map((parts) => parts.join('').replaceAll('\r\n\r\n', '\r\n')),
+    head: HEAD.map((parts) => parts.join('').replaceAll('\r\n\r\n', '\r\n')),
     extension: TEXT.map((parts) => parts.join('').replaceAll(/[\r\n]/gu, ';')),
     trailer: TEXT.map((parts) => parts.join('')),
     isChunked: fc.boolean(),
@@ -55,7 +62,8 @@ test('where a response is divided changes nothing', () => {
     const [once, divided] = [passed([whole], isChunked), passed(pieces, isChunked)];
     assert.equal(divided.failure, once.failure);
     if (once.failure === undefined) assert.equal(divided.text, once.text);
-    if (!isChunked) assert.ok(once.text.endsWith(whole.slice(whole.indexOf('x\r\n\r\n3') + 3)));
+    if (!isChunked && once.failure === undefined)
+      assert.ok(once.text.endsWith(whole.slice(whole.indexOf('x\r\n\r\n3') + 3)));
   };
   fc.assert(fc.property(responses, check), { numRuns: cases(400) });
 });
