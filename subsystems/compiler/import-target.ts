@@ -53,8 +53,7 @@ export function packageTargetOf(
   const path = slash === -1 ? '' : rest.slice(slash + 1);
   if (!hasPackage(name)) {
     if (name === 'core') {
-      if (slash !== -1) return { kind: 'core', module: posix.normalize(path) };
-      return { kind: 'refused', refusal: 'name the module of mo:core ("mo:core/Text")' };
+      return path === '' ? withoutModule(name) : { kind: 'core', module: posix.normalize(path) };
     }
     if (name === 'base') {
       const refusal =
@@ -63,6 +62,11 @@ export function packageTargetOf(
     }
   }
   return { kind: 'package', package: name, path };
+}
+
+/** Returns the target of an import of the compiler's library, by any of its names, which has no module of its own. */
+export function withoutModule(name: string): Extract<ImportTarget, { readonly kind: 'refused' }> {
+  return { kind: 'refused', refusal: `name the module of mo:${name} ("mo:${name}/Text")` };
 }
 
 /** Returns why an import that is none of a package is refused, or undefined if it is not. */

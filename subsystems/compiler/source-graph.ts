@@ -7,7 +7,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { readCorePackage } from './core-package.ts';
 import { type ImportParser, scannedImports } from './import-parser.ts';
 import type { ImportReference } from './import-scanner.ts';
-import { isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
+import { isPackageImport, packageTargetOf, targetOf, withoutModule } from './import-target.ts';
 import { ALIAS, type CompilerArgs, IMPLICIT, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
 import { lockProblem } from './mops/mops-lock.ts';
 import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
@@ -183,7 +183,8 @@ export class SourceGraph {
     if (target.kind === 'refused') return target;
     const found = await packages.find(target.package);
     if ('missing' in found) {
-      if (target.path === '' || !(await isBundled(found))) return withoutPackage(await withHint(found));
+      if (!(await isBundled(found))) return withoutPackage(await withHint(found));
+      if (target.path === '') return withoutModule(target.package);
       const other = await this.#otherCore(packages);
       if (other !== undefined) return other;
       return { kind: 'core', module: posix.normalize(target.path), through: target.package };

@@ -161,6 +161,19 @@ describe('the library that comes with the compiler', () => {
     ]);
   });
 
+  it('is imported by a module of it, whoever names it', async () => {
+    const { version } = await readCorePackage();
+    const own = `[dependencies]\ncore = "${version}"\n"core@old" = "${version}"\n`;
+    for (const url of ['mo:core', 'mo:core/', 'mo:core@old', 'mo:core@old/']) {
+      const [name] = url.slice('mo:'.length).split('/');
+      for (const manifest of name === 'core' ? [own, ''] : [own]) {
+        const files = { '/p/src/Main.mo': `import C "${url}"; actor {}`, '/p/mops.toml': manifest };
+        const refusal = `name the module of mo:${name} ("mo:${name}/Text"): import "${url}" in Main.mo:1`;
+        assert.deepEqual(messagesOf(await collect(files)), [refusal], manifest);
+      }
+    }
+  });
+
   it('serves whole where it is implicit, and so does any package', async () => {
     const { modules } = await readCorePackage();
     const closure = await collect({ '/p/src/Main.mo': 'actor {}' }, ['--implicit-package=core']);
