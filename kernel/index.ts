@@ -10,6 +10,7 @@ export { isDirectory, makeDirectory } from './make-directory.ts';
 export { pruneCache } from './prune-cache.ts';
 export * from './plugin.ts';
 export * from './random.ts';
+export { readRegularFile } from './read-regular-file.ts';
 export { Readiness, type ReadinessNote } from './readiness.ts';
 export * from './signals.ts';
 export * from './time-slices.ts';

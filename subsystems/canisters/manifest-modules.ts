@@ -1,9 +1,13 @@
-import { readFile } from 'node:fs/promises';
-import { assert, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { assert, type Logger, messageOf, readRegularFile, ServerError } from '../../kernel/index.ts';
 import type { ActorReference, CompiledActor, Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
 import type { ActorFiles } from './index.ts';
+
+/** Bytes of a module in a file; as many may be sent. */
+const MODULE_BYTES_MAX = 192 * 1024 * 1024;
+/** Bytes of an interface in a file; generated ones have some 100 KB. */
+const CANDID_BYTES_MAX = 8 * 1024 * 1024;
 
 /** The part of a manifest's actor that is needed for as long as the host serves. */
 export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile' | 'assets'>;
@@ -159,17 +163,25 @@ export class ManifestModules {
 
 /** Reads the text of the actor's `.did` file; undefined: the manifest names none. */
 export async function candidTextOf({ candidFile }: Pick<ManifestSource, 'candidFile'>): Promise<string | undefined> {
-  return candidFile === undefined ? undefined : (await readNamed(candidFile)).toString('utf8');
+  if (candidFile === undefined) return undefined;
+  const bytes = await readNamed(candidFile, CANDID_BYTES_MAX);
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (error) {
+    throw unreadable(candidFile, 'it is not UTF-8 text; save it as UTF-8', error);
+  }
 }
 
-async function readNamed(file: string): Promise<Buffer> {
+async function readNamed(file: string, bytesMax = MODULE_BYTES_MAX): Promise<Buffer> {
   try {
-    return await readFile(file);
+    return await readRegularFile(file, bytesMax);
   } catch (error) {
-    throw new ServerError('invalid', 'manifest-file-unreadable', `cannot read ${file}: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw unreadable(file, messageOf(error), error);
   }
+}
+
+function unreadable(file: string, reason: string, cause: unknown): ServerError {
+  return new ServerError('invalid', 'manifest-file-unreadable', `cannot read ${file}: ${reason}`, { cause });
 }
 
 function quoted(text: string): string {

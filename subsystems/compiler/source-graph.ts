@@ -276,12 +276,15 @@ export class SourceGraph {
         return { kind: 'unusable', place: { path: candidate, package: owner }, reason: node.message };
       if (node !== undefined) return { kind: 'file', node, through };
     }
+    const areFolders = await Promise.all(candidates.map((path) => this.#reader.isFolder(path)));
     const hint =
       kind === 'source' && url.endsWith('.mo') ? `; write "${url.slice(0, -'.mo'.length)}", without .mo` : '';
     return {
       kind: 'unresolved',
       message: (show) => {
-        const [first = '', second] = candidates.map(show);
+        const [first = '', second] = candidates.map((path, k) =>
+          areFolders[k] === true ? `${show(path)} (that is a folder)` : show(path),
+        );
         const none = second === undefined ? `is no ${first}` : `is neither ${first} nor ${second}`;
         return `import "${url}" finds no file: there ${none}${hint}`;
       },

@@ -1,11 +1,14 @@
-import { constants, open, readdir, stat } from 'node:fs/promises';
+import { constants, open, readdir, readlink, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 
 /** A source of files: a disk, or a map in memory. Paths are absolute, with `/`. */
 export interface SourceReader {
-  /** The file's text; undefined if there is none, or if the path names a folder. Rejects if it cannot be used. */
+  /**
+   * The file's text; undefined if there is none, or if the path names a folder. Rejects if it cannot be used, as a link
+   * to nothing, or a folder that has the name of a file of mops.
+   */
   read(path: string): Promise<string | undefined>;
   /** Returns the bytes of any file in the same way, as they are. */
   readBytes(path: string): Promise<Uint8Array | undefined>;
@@ -88,7 +91,10 @@ export class NotedSources implements SourceReader {
   async read(path: string): Promise<string | undefined> {
     // Also one that cannot be read: it may be mended.
     if (/\.(?:mo|did)$|\/mops\.lock$/u.test(path)) this.#noted.add(path);
-    const text = await this.#reader.read(path);
+    const text = await this.#reader.read(path).catch((error: unknown) => {
+      this.#noted.add(path);
+      throw error;
+    });
     if (text !== undefined) this.#noted.add(path);
     else if (path.endsWith('/mops.toml')) this.#absent.add(path);
     return text;
@@ -215,8 +221,9 @@ export async function readBounded(
     // Without O_NONBLOCK, opening a named pipe waits for a writer that may never come.
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const status = await file.stat();
+    if (status.isDirectory() && isOfMops(path)) throw unusable(path, `it is a folder; ${fixFor(path, PUT_A_FILE)}`);
     if (status.isDirectory()) return undefined;
-    if (!status.isFile()) throw unusable(path, 'it is not a regular file; put a file in its place');
+    if (!status.isFile()) throw unusable(path, `it is not a regular file; ${fixFor(path, PUT_A_FILE)}`);
     await check?.(file, 'opened');
     let bytes = new Uint8Array(Math.min(status.size, SOURCE_BYTES_MAX) + 1);
     let length = 0;
@@ -232,8 +239,7 @@ export async function readBounded(
       length += bytesRead;
     }
     if (length > SOURCE_BYTES_MAX || status.size > SOURCE_BYTES_MAX) {
-      const [, kind = ''] = /(\.mo|mops\.lock)$/u.exec(path) ?? [];
-      const fix = FIXES[kind] ?? 'make it smaller';
+      const fix = fixFor(path, path.endsWith('.mo') ? 'split it into several files' : 'make it smaller');
       throw unusable(path, `it has more than ${SOURCE_BYTES_MAX} bytes; ${fix}`);
     }
     await check?.(file, 'read');
@@ -241,22 +247,40 @@ export async function readBounded(
   } catch (error) {
     if (error instanceof ServerError) throw error;
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EISDIR') return undefined;
-    throw unusable(path, REASONS[code] ?? `the system says ${code || String(error)}`, error);
+    if (code === 'ENOENT') {
+      const target = await readlink(path).catch(() => undefined);
+      if (target === undefined) return undefined;
+      throw unusable(
+        path,
+        `it is a link to ${target}, which is not there; ${fixFor(path, 'point it at a file')}`,
+        error,
+      );
+    }
+    if (code === 'ENOTDIR' || code === 'EISDIR') return undefined;
+    const [reason, fix] = REASONS[code] ?? [`the system says ${code || String(error)}`];
+    throw unusable(path, fix === undefined ? reason : `${reason}; ${fixFor(path, fix)}`, error);
   }
 }
 
-/** Advice for a file that is too large, by the kind of file. */
-const FIXES: Readonly<Record<string, string>> = {
-  '.mo': 'split it into several files',
-  'mops.lock': 'remove the file: then mops.toml is read',
-};
+const PUT_A_FILE = 'put a file in its place';
 
-const REASONS: Readonly<Record<string, string>> = {
-  EACCES: 'this process may not read it; change its permissions',
-  EPERM: 'this process may not read it; change its permissions',
-  ELOOP: 'its symbolic links form a loop; point them at a file',
-  ENAMETOOLONG: 'its path is too long',
+/** Nothing else has these names: a project that has them means them. */
+function isOfMops(path: string): boolean {
+  return /\/mops\.(?:lock|toml)$/u.test(path);
+}
+
+/** Returns advice for a file: a lock is made anew, another one is mended. */
+function fixFor(path: string, fix: string): string {
+  return path.endsWith('/mops.lock') ? 'remove it: then mops.toml is read, and mops install writes a lock' : fix;
+}
+
+const MAY_NOT = ['this process may not read it', 'change its permissions'] as const;
+const REASONS: Readonly<Record<string, readonly [reason: string, fix?: string]>> = {
+  EACCES: MAY_NOT,
+  EPERM: MAY_NOT,
+  ELOOP: ['its symbolic links form a loop', 'point them at a file'],
+  ENAMETOOLONG: ['its path is too long'],
+  ERR_INVALID_ARG_VALUE: ['its path has a character that no path has', 'leave out \\00'],
 };
 
 /** Throws ServerError `source-unreadable`. */
@@ -264,7 +288,8 @@ export function decodeSource(path: string, bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw unusable(path, `it is not UTF-8 text (line ${firstBadLine(bytes)}); save it as UTF-8`, cause);
+    const fix = fixFor(path, 'save it as UTF-8');
+    throw unusable(path, `it is not UTF-8 text (line ${firstBadLine(bytes)}); ${fix}`, cause);
   }
 }
 

@@ -7,7 +7,7 @@
  *
  * `config/manifest.schema.json` states the same rules for editors; a test keeps the two in step.
  */
-import { stat } from 'node:fs/promises';
+import { readlink, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { SITE_FILE } from '../assets/index.ts';
@@ -430,6 +430,8 @@ async function faultOf(file: string): Promise<string | undefined> {
     return undefined;
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const target = code === 'ENOENT' ? await readlink(file).catch(() => undefined) : undefined;
+    if (target !== undefined) return `% is a link to ${target}, which is not there; build it or correct the link`;
     if (code === 'ENOENT' || code === 'ENOTDIR') return 'there is no file %; build it or correct the path';
     if (code === 'ELOOP') return 'the symbolic links of % form a loop; point them at a file';
     return `cannot use %: ${messageOf(error)}`;

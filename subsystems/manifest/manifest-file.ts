@@ -1,7 +1,7 @@
-import { constants, open } from 'node:fs/promises';
+import { readlink } from 'node:fs/promises';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { cwd } from 'node:process';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { messageOf, readRegularFile, ServerError } from '../../kernel/index.ts';
 import type { Manifest, ManifestActor } from './index.ts';
 import { checkManifest } from './manifest-check.ts';
 import { SMALLEST_MANIFEST } from './manifest-check.ts';
@@ -26,30 +26,19 @@ export function createManifest(options: ManifestOptions): Manifest {
 
 async function readText(file: string): Promise<string> {
   try {
-    return decode(file, await readBounded(file));
+    return decode(file, await readRegularFile(file, MANIFEST_BYTES_MAX));
   } catch (error) {
     if (error instanceof ServerError) throw error;
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     const name = displayPath(file);
+    const target = code === 'ENOENT' ? await readlink(file).catch(() => undefined) : undefined;
+    if (target !== undefined) throw unreadable(name, `it is a link to ${target}, which is not there`, error);
     if (code === 'ENOENT' || code === 'ENOTDIR') {
       const message = `there is no manifest ${name}; name one with --manifest FILE, or make it:\n\n${SMALLEST_MANIFEST}`;
       throw new ServerError('invalid', 'manifest-missing', message, { cause: error });
     }
     throw unreadable(name, messageOf(error), error);
   }
-}
-
-async function readBounded(file: string): Promise<Uint8Array> {
-  // Without O_NONBLOCK, opening a named pipe waits for a writer that may never come.
-  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
-  const status = await handle.stat();
-  if (!status.isFile())
-    throw unreadable(displayPath(file), `it is ${status.isDirectory() ? 'a folder' : 'not a regular file'}`);
-  if (status.size > MANIFEST_BYTES_MAX) {
-    throw unreadable(displayPath(file), `it has ${status.size} bytes, more than ${MANIFEST_BYTES_MAX}`);
-  }
-  const bytes = await handle.readFile();
-  return bytes;
 }
 
 function decode(file: string, bytes: Uint8Array): string {

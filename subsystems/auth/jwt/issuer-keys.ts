@@ -124,7 +124,10 @@ export class IssuerKeys {
 
 function keysOfFile(path: string): readonly ListedKey[] {
   try {
-    const { size } = statSync(path);
+    const status = statSync(path);
+    // A pipe may never end.
+    if (!status.isFile()) throw new Error('it is not a regular file');
+    const { size } = status;
     if (size > BYTES_MAX) throw new Error(`it has ${size} bytes, and at most ${BYTES_MAX} are read`);
     return keysOf(JSON.parse(readFileSync(path, 'utf8')));
   } catch (error) {

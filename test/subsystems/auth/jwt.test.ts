@@ -1,7 +1,8 @@
 /** JWTs: what lets in and what does not, with an issuer of the test's own, over a clock that the test moves. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -283,6 +284,9 @@ suite('keys of an issuer', () => {
       await writeFile(keysFile, text);
       await assert.rejects(bench(t, { keysFile }), { code: 'bad-jwt-keys' }, text);
     }
+    await rm(keysFile);
+    execFileSync('mkfifo', [keysFile]);
+    await assert.rejects(bench(t, { keysFile }), { message: /keys\.json is no .*: it is not a regular file$/ });
   });
 });
 

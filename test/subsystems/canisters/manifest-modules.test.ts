@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { messageOf } from '../../../kernel/index.ts';
-import { ManifestModules } from '../../../subsystems/canisters/manifest-modules.ts';
+import { candidTextOf, ManifestModules } from '../../../subsystems/canisters/manifest-modules.ts';
 import { principalToText } from '../../../subsystems/ic/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
@@ -139,4 +140,32 @@ test('an imported actor that does not compile is named with its first error', as
     moduleOf('good'),
     /good\.mo:1\.14-1\.28: import error: actor bad cannot be imported: .*bad\.mo:2\.11-2\.12: type error/u,
   );
+});
+
+test('files that have become something else since the manifest was read are refused at once', async (t) => {
+  const { folder, moduleOf } = await project(t, { a: { carries: 'service : {}' } });
+  const file = join(folder, 'a.wasm');
+  const did = join(folder, 'a.did');
+  const candidOf = (): Promise<string | undefined> => candidTextOf({ candidFile: did });
+  const refused = (reason: RegExp): object => ({ code: 'manifest-file-unreadable', message: reason });
+  for (const [path, read, bytesMax] of [
+    [file, () => moduleOf('a'), 192 * 1024 * 1024],
+    [did, candidOf, 8 * 1024 * 1024],
+  ] as const) {
+    const anew = async (make: () => unknown): Promise<void> => {
+      await rm(path, { recursive: true, force: true });
+      await make();
+    };
+    await anew(() => execFileSync('mkfifo', [path]));
+    await assert.rejects(read(), refused(/: it is not a regular file$/));
+    await anew(() => symlink('/dev/zero', path));
+    await assert.rejects(read(), refused(/: it is not a regular file$/));
+    await anew(() => mkdir(path));
+    await assert.rejects(read(), refused(/: it is a folder$/));
+    await anew(() => writeFile(path, ''));
+    await truncate(path, bytesMax + 1);
+    await assert.rejects(read(), refused(new RegExp(`: it has ${bytesMax + 1} bytes, more than ${bytesMax}$`)));
+  }
+  await writeFile(did, Uint8Array.of(0xff));
+  await assert.rejects(candidOf(), refused(/a\.did: it is not UTF-8 text; save it as UTF-8$/));
 });

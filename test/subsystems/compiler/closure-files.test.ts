@@ -3,9 +3,11 @@
  * an import.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
+import { messageOf } from '../../../kernel/index.ts';
 import { readCorePackage } from '../../../subsystems/compiler/core-package.ts';
 import { importedActors, NO_ACTORS } from '../../../subsystems/compiler/imported-actors.ts';
 import { compilerArgsOf } from '../../../subsystems/compiler/mops/compiler-args.ts';
@@ -23,7 +25,7 @@ function collect(files: Files, args: readonly string[] = []): Promise<SourceClos
     builtIn: new Map([['aaaaa-aa', 'service : { built : () -> () }']]),
   });
 }
-const messagesOf = ({ problems }: SourceClosure): readonly string[] => problems.first.map(({ message }) => message);
+const problemsOf = ({ problems }: SourceClosure): readonly string[] => problems.first.map(({ message }) => message);
 const NUL = Uint8Array.of(0, 255, 10);
 
 describe('blobs', () => {
@@ -39,7 +41,7 @@ describe('blobs', () => {
       '/p/.mops/p@1.0.0/src/lib.mo': 'import D "blob:file:../data/d"; module {}',
       '/p/.mops/p@1.0.0/data/d': 'text',
     });
-    assert.deepEqual(messagesOf(closure), []);
+    assert.deepEqual(problemsOf(closure), []);
     assert.equal(closure.root, '/p');
     assert.deepEqual([...closure.blobs.keys()].toSorted(), ['assets/a b.bin', 'mo:p@1.0.0/data/d', 'src/sub/b']);
     assert.deepEqual(closure.blobs.get('src/sub/b'), NUL);
@@ -60,13 +62,13 @@ describe('blobs', () => {
       '/p/.mops/p@1.0.0/src/lib.mo': 'import D "blob:file:../../../secret"; module {}',
       '/p/secret': 'x',
     });
-    assert.deepEqual(messagesOf(closure), [
+    assert.deepEqual(problemsOf(closure), [
       'import "blob:file:gone" finds no file: there is no gone',
       'blobs are relative to the importing file; absolute paths are not supported: import "blob:file:/etc/passwd" in Main.mo:2',
       'a blob is a file; name one ("blob:file:data.txt"): import "blob:file:" in Main.mo:3',
       'a blob is a file; name one ("blob:file:data.txt"): import "blob:file:sub/" in Main.mo:4',
       'the only blobs are files ("blob:file:data.txt"): import "blob:http://x" in Main.mo:5',
-      'import "blob:file:sub" finds no file: there is no sub',
+      'import "blob:file:sub" finds no file: there is no sub (that is a folder)',
       'import "blob:file:../../../secret" leaves the package p',
     ]);
     assert.deepEqual([...closure.blobs], []);
@@ -93,7 +95,7 @@ describe('interfaces of principals', () => {
     const files = { '/p/src/Main.mo': MAIN, [`/p/idl/${OTHER}.did`]: 'service : { other : () -> () }' };
     const args = ['--actor-idl', 'idl', '--actor-alias', 'led', OTHER];
     const closure = await collect(files, args);
-    assert.deepEqual(messagesOf(closure), []);
+    assert.deepEqual(problemsOf(closure), []);
     const { actors, problems } = await importedActors(closure, NO_ACTORS);
     assert.equal(problems.count, 0);
     const candid = 'service : { other : () -> () }';
@@ -121,16 +123,16 @@ describe('interfaces of principals', () => {
 
   it('that are missing, or no principals, are told with the way out', async () => {
     const files = { '/p/src/Main.mo': `import B "ic:${OTHER}"; import C "ic:bkyz2"; actor {}` };
-    assert.deepEqual(messagesOf(await collect(files)), [
+    assert.deepEqual(problemsOf(await collect(files)), [
       `import "ic:${OTHER}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, ` +
         `and put it into idl/${OTHER}.did; an actor of the manifest is imported as "canister:<name>"`,
       'that is no principal: import "ic:bkyz2" in Main.mo:1',
     ]);
     const closure = await collect(files, ['--actor-idl=idl']);
-    assert.equal(messagesOf(closure)[0], `import "ic:${OTHER}" finds no interface: there is no ../idl/${OTHER}.did`);
+    assert.equal(problemsOf(closure)[0], `import "ic:${OTHER}" finds no interface: there is no ../idl/${OTHER}.did`);
     assert.deepEqual(closure.missing[0], { url: `ic:${OTHER}`, from: 'Main.mo' });
     const bytes = await collect({ ...files, [`/p/idl/${OTHER}.did`]: Uint8Array.of(255) }, ['--actor-idl=idl']);
-    assert.match(messagesOf(bytes)[0] ?? '', /cannot read \/p\/idl\/.*\.did: it is not UTF-8 text/u);
+    assert.match(problemsOf(bytes)[0] ?? '', /cannot read \/p\/idl\/.*\.did: it is not UTF-8 text/u);
   });
 });
 
@@ -143,7 +145,7 @@ describe('the library that comes with the compiler', () => {
       '/p/src/Main.mo': MAIN,
       '/p/mops.toml': `[dependencies]\ncore = "${version}"\n"core@old" = "${version}"\n`,
     });
-    assert.deepEqual(messagesOf(closure), []);
+    assert.deepEqual(problemsOf(closure), []);
     assert.deepEqual([...closure.coreModules.keys()], ['Map', 'Set']);
     assert.deepEqual([...closure.packages], [['core@old', 'mo:core']]);
     const installed = await collect({
@@ -156,7 +158,7 @@ describe('the library that comes with the compiler', () => {
       '/p/src/Main.mo': 'import M "mo:core/Map"; actor {}',
       '/p/mops.toml': '[dependencies]\ncore = "0.0.1"\n',
     });
-    assert.deepEqual(messagesOf(other), [
+    assert.deepEqual(problemsOf(other), [
       `the package core (0.0.1) is not installed; run mops install (core ${version} comes with the compiler and needs none)`,
     ]);
   });
@@ -169,7 +171,7 @@ describe('the library that comes with the compiler', () => {
       for (const manifest of name === 'core' ? [own, ''] : [own]) {
         const files = { '/p/src/Main.mo': `import C "${url}"; actor {}`, '/p/mops.toml': manifest };
         const refusal = `name the module of mo:${name} ("mo:${name}/Text"): import "${url}" in Main.mo:1`;
-        assert.deepEqual(messagesOf(await collect(files)), [refusal], manifest);
+        assert.deepEqual(problemsOf(await collect(files)), [refusal], manifest);
       }
     }
   });
@@ -177,7 +179,7 @@ describe('the library that comes with the compiler', () => {
   it('serves whole where it is implicit, and so does any package', async () => {
     const { modules } = await readCorePackage();
     const closure = await collect({ '/p/src/Main.mo': 'actor {}' }, ['--implicit-package=core']);
-    assert.deepEqual([messagesOf(closure), closure.coreModules.size], [[], modules.length]);
+    assert.deepEqual([problemsOf(closure), closure.coreModules.size], [[], modules.length]);
     const package_ = {
       '/p/src/Main.mo': 'actor {}',
       '/p/mops.toml': '[dependencies]\nown = "./own"\n',
@@ -194,9 +196,9 @@ describe('the library that comes with the compiler', () => {
       'src/Main.mo',
     ]);
     assert.deepEqual([...own.packages], [['own', 'own/src']]);
-    assert.match(messagesOf(own).join(), /^import "Nowhere" finds no file/u);
+    assert.match(problemsOf(own).join(), /^import "Nowhere" finds no file/u);
     const unknown = await collect(package_, ['--implicit-package=gone']);
-    assert.deepEqual(messagesOf(unknown), ['--implicit-package=gone: mops.toml has no package gone']);
+    assert.deepEqual(problemsOf(unknown), ['--implicit-package=gone: mops.toml has no package gone']);
     assert.deepEqual(unknown.missing, [{ url: '--implicit-package=gone', from: '../mops.toml' }]);
   });
 
@@ -212,15 +214,74 @@ describe('the library that comes with the compiler', () => {
   });
 });
 
-describe('a mops.lock of 10 MB', () => {
-  it('is refused by name, with the way out', async () => {
-    const root = await temporaryDirectory();
-    await writeFile(join(root, 'Main.mo'), 'import A "mo:a"; actor {}');
-    await writeFile(join(root, 'mops.toml'), '[dependencies]\na = "1.0.0"\n');
-    await writeFile(join(root, 'mops.lock'), ' '.repeat(10_000_000));
-    await assert.rejects(collectClosure(join(root, 'Main.mo'), diskSources), {
-      message: /cannot read .*mops\.lock: it has more than 8388608 bytes; remove the file: then mops\.toml is read/u,
+describe('a file that is none', () => {
+  const LOCK = 'remove it: then mops\\.toml is read, and mops install writes a lock';
+  const FAULTS = {
+    'a folder': ['it is a folder', 'put a file in its place', (path: string) => mkdir(path)],
+    'a link to nothing': [
+      'it is a link to gone, which is not there',
+      'point it at a file',
+      (path: string) => symlink('gone', path),
+    ],
+    'a loop of links': [
+      'its symbolic links form a loop',
+      'point them at a file',
+      (path: string) => symlink(path, path),
+    ],
+    'a pipe': [
+      'it is not a regular file',
+      'put a file in its place',
+      async (path: string) => execFileSync('mkfifo', [path]),
+    ],
+    'a device': ['it is not a regular file', 'put a file in its place', (path: string) => symlink('/dev/zero', path)],
+    'no UTF-8': [
+      'it is not UTF-8 text \\(line 2\\)',
+      'save it as UTF-8',
+      (path: string) => writeFile(path, 'x\né', 'latin1'),
+    ],
+    'too large': [
+      'it has more than 8388608 bytes',
+      'make it smaller',
+      (path: string) => writeFile(path, ' '.repeat(10_000_000)),
+    ],
+  } as const;
+
+  for (const [fault, [reason, fix, make]] of Object.entries(FAULTS)) {
+    it(`is told with the way out: ${fault}, for a lock, a manifest, one of a package, a source, a blob`, async () => {
+      const FILES = {
+        'mops.toml': '[dependencies]\na = "1.0.0"\n',
+        '.mops/a@1.0.0/mops.toml': '',
+        'L.mo': 'module {}',
+        'b.txt': 'x',
+      };
+      for (const name of ['mops.lock', ...Object.keys(FILES)]) {
+        const root = await temporaryDirectory();
+        const main = join(root, 'Main.mo');
+        await writeFile(main, 'import A "mo:a"; import L "L"; import B "blob:file:b.txt"; actor {}');
+        await mkdir(join(root, '.mops/a@1.0.0/src'), { recursive: true });
+        await writeFile(join(root, '.mops/a@1.0.0/src/lib.mo'), 'module {}');
+        for (const [path, text] of Object.entries(FILES)) if (path !== name) await writeFile(join(root, path), text);
+        await make(join(root, name));
+        const told = await collectClosure(main, diskSources).then(problemsOf, (error: unknown) => [messageOf(error)]);
+        const isOfMops = /mops\.(?:lock|toml)$/u.test(name);
+        if (name === 'b.txt' && fault === 'no UTF-8') assert.deepEqual(told, []);
+        else if (fault === 'a folder' && !isOfMops)
+          assert.match(told.join(), new RegExp(`${name} \\(that is a folder\\)`));
+        else {
+          const way = name === 'mops.lock' ? LOCK : name === 'L.mo' && fault === 'too large' ? 'split it into .*' : fix;
+          assert.equal(told.length, 1, told.join());
+          assert.match(told[0] ?? '', new RegExp(`^cannot read ${join(root, name)}: ${reason}; ${way}$`), name);
+        }
+      }
     });
+  }
+
+  it('is watched where it is a manifest: it may be mended', async () => {
+    const root = await temporaryDirectory();
+    await mkdir(join(root, 'mops.toml'));
+    const reader = new NotedSources(diskSources);
+    await assert.rejects(reader.read(join(root, 'mops.toml')));
+    assert.deepEqual(reader.sources(), [join(root, 'mops.toml')]);
   });
 });
 
@@ -238,14 +299,14 @@ describe('migrations', () => {
     const closure = await collect(PROJECT, ['--enhanced-migration=migrations']);
     const files = ['migrations/1.mo', 'migrations/2.mo', 'src/Help.mo', 'src/Main.mo'];
     assert.deepEqual([closure.root, [...closure.files.keys()].toSorted()], ['/p', files]);
-    assert.match(messagesOf(closure).join(), /^import "Nowhere" finds no file/u);
+    assert.match(problemsOf(closure).join(), /^import "Nowhere" finds no file/u);
     assert.deepEqual([...(await collect(PROJECT)).files.keys()], ['Main.mo']);
   });
 
   it('are missed where their folder has none', async () => {
     for (const folder of ['gone', 'migrations/deep/empty']) {
       const closure = await collect(PROJECT, ['--enhanced-migration', folder]);
-      assert.deepEqual(messagesOf(closure), [
+      assert.deepEqual(problemsOf(closure), [
         `--enhanced-migration=${folder}: there is no folder with migrations (.mo)`,
       ]);
     }

@@ -20,6 +20,7 @@ async function project(t: TestContext): Promise<string> {
   for (const name of ['Main.mo', 'x.wasm', 'x.wasm.gz', 'x.did']) await writeFile(join(root, name), '');
   await symlink('Main.mo', join(root, 'Linked.mo'));
   await symlink('loop.wasm', join(root, 'loop.wasm'));
+  await symlink('none%/a.wasm', join(root, 'gone.wasm'));
   return root;
 }
 
@@ -144,6 +145,10 @@ test('each fault is named with its path', async (t) => {
     [actor({ wasm: 'a\0b' }), /actors\.a\.wasm: is not a path/u],
     [actor({ wasm: 'Main.mo' }), /actors\.a\.wasm: names Motoko source: "Main\.mo"; use "main"/u],
     [actor({ wasm: 'folder.mo/..' }), /names a folder: "folder\.mo\/\.\."/u],
+    [
+      actor({ wasm: 'gone.wasm' }),
+      /"gone\.wasm" \(gone\.wasm\) is a link to none%\/a\.wasm, which is not there; build it/u,
+    ],
     [actor({ wasm: 'loop.wasm' }), /the symbolic links of "loop\.wasm" \(loop\.wasm\) form a loop/u],
     [actor({ wasm: `${'x'.repeat(5000)}.wasm` }), /cannot use "x{120}…"/u],
     [
@@ -228,6 +233,7 @@ test('a manifest that is no file is refused at once', async (t) => {
     ['folder.mo', /it is a folder/u],
     ['pipe', /it is not a regular file/u],
     ['loop.wasm', /ELOOP/u],
+    ['gone.wasm', /it is a link to none%\/a\.wasm, which is not there$/u],
   ] as const) {
     await assert.rejects(createManifest({ file: join(root, name) }).read(), {
       code: 'manifest-unreadable',
