@@ -2,13 +2,15 @@
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { platform } from 'node:process';
 import type { Point } from '../subsystems/archive/index.ts';
+import type { CheckerPlaces } from '../subsystems/compatibility/find-checker.ts';
 import { cacheHome, mopsPackages } from './cache-home.ts';
 import { parseAddressRanges } from './address-ranges.ts';
 import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders, type MemberNeed, neededMembers } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
-import { checkAgents, creatorsOf, warningsOfAgents } from './agents.ts';
+import { checkerWarnings, flagWarnings } from './flag-warnings.ts';
+import { checkAgents, creatorsOf } from './agents.ts';
 import { checkJwt, jwtOf } from './jwt.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { memoryWarnings, usableMemoryBytes } from './machine-memory.ts';
@@ -153,7 +155,11 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     warnings: [
       ...aboutToken.warnings,
       ...aboutCluster.warnings,
-      ...warningsOf(parsed, loaded),
+      ...flagWarnings(parsed, {
+        isKept: parsed.flags.state !== undefined || durableStorage(loaded) !== undefined,
+        agentMode: agentModeOf(parsed),
+      }),
+      ...checkerWarnings(checkerPlaces(parsed, options)),
       ...variableSlips(options.environment, variablesOf(loaded)),
       ...memoryWarnings(),
     ],
@@ -259,8 +265,7 @@ function buildConfig(
     manifest: { file: resolve(options.directory, flags.manifest) },
     compatibility: {
       policy: flags['upgrade-policy'],
-      program: variables.SVC_BIN === undefined ? undefined : resolve(options.directory, variables.SVC_BIN),
-      besideServer: options.root === undefined ? undefined : join(options.root, 'moc'),
+      ...checkerPlaces(parsed, options),
       searchPath: options.environment['PATH'],
     },
     rehearsal: { policy: flags['upgrade-policy'] },
@@ -375,24 +380,15 @@ function durableStorage(loaded: readonly ConfiguredPlugin[]): ConfiguredPlugin |
   return loaded.find(({ replaces, definition }) => replaces === 'storage' && definition.isDurable === true);
 }
 
-/**
- * Warns of flags that have no effect beside others. They are not refused: neither flag's documentation says that it
- * needs another.
- */
-function warningsOf(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
-  const { flags, given, disabled } = parsed;
-  const warnings: string[] = [];
-  const warnOf = (name: keyof typeof flags, isIdle: boolean, why: string): void => {
-    if (given.has(name) && isIdle) warnings.push(`--${name} has no effect ${why}`);
+/** Returns the programs that may compare stable signatures. */
+function checkerPlaces(
+  { variables: { SVC_BIN: program } }: ParsedFlags,
+  { directory, root }: LoadOptions,
+): Omit<CheckerPlaces, 'searchPath'> {
+  return {
+    program: program === undefined ? undefined : resolve(directory, program),
+    besideServer: root === undefined ? undefined : join(root, 'moc'),
   };
-  const isKept = flags.state !== undefined || durableStorage(loaded) !== undefined;
-  warnOf('snapshot-below', !isKept, 'without --state DIR: everything lives in memory');
-  warnOf('replay-budget-secs', flags['snapshot-below'] === 0, 'beside --snapshot-below 0: only the log is kept');
-  for (const name of ['archive-secs', 'archive-days', 'archive-bytes'] as const)
-    warnOf(name, flags.archive === undefined, 'without --archive DIR');
-  warnOf('timeline-bytes', flags.timeline === 0, 'without --timeline SECONDS');
-  warnOf('outcall-timeout-secs', disabled.has('outcalls'), 'beside --no-outcalls: every outcall is refused');
-  return [...warnings, ...warningsOfAgents(parsed, agentModeOf(parsed))];
 }
 
 /** Refuses flags that have no effect without a state directory. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { resolve } from 'node:path';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { platform } from 'node:process';
 import { test } from 'node:test';
 import { splitAddress } from '../../config/listen.ts';
 import { mopsPackages } from '../../config/cache-home.ts';
 import type { ConfiguredPlugin } from '../../config/plugin-options.ts';
 import { loadConfig, type LoadOptions, type Request } from '../../config/load.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 type Serve = Extract<Request, { kind: 'serve' }>;
 
@@ -295,6 +297,38 @@ test('a variable that is nearly one of the server or of a plugin is warned of; o
   const exact = { SVC_WASM_STACK: '65536', SVC_STORE_URL: 'x' };
   const fine = await accepted(['--plugin', 'mine=./mine.js'], { environment: exact, loadPlugins });
   assert.deepEqual(fine.warnings, []);
+});
+
+test('a compiler that cannot be run is warned of at the start, and so is a moc beside the server', async () => {
+  const directory = await temporaryDirectory();
+  const at = (name: string): string => join(directory, name);
+  for (const name of ['fine', 'plain', 'moc']) await writeFile(at(name), '#!/bin/sh\n');
+  await writeFile(at('empty'), '');
+  await mkdir(at('folder'));
+  await symlink('gone', at('link'));
+  await chmod(at('fine'), 0o755);
+  const warned = async (SVC_BIN: string): Promise<readonly string[]> =>
+    (await accepted([], { environment: { SVC_BIN }, directory })).warnings;
+  assert.deepEqual(await warned('fine'), []);
+  for (const [name, fault] of [
+    ['gone', 'is not there'],
+    ['link', 'is not there'],
+    ['fine/moc', 'is not there'],
+    ['folder', 'is a folder'],
+    ['empty', 'is empty'],
+    ['plain', 'may not be run by this process'],
+  ] as const) {
+    const [warning = '', ...others] = await warned(name);
+    assert.deepEqual(others, []);
+    assert.ok(warning.startsWith(`SVC_BIN (${at(name)}) ${fault}: let it name a Motoko compiler (moc), or unset it; `));
+  }
+  const beside = await accepted([], { root: directory });
+  assert.match(
+    beside.warnings.join(),
+    /^the moc beside the server \(.*\/moc\) may not be run by this process: chmod \+x/u,
+  );
+  await chmod(at('moc'), 0o755);
+  assert.deepEqual((await accepted([], { root: directory })).warnings, []);
 });
 
 test("the cache of mops is where mops has it: by system, XDG_CACHE_HOME, and the network's name", () => {
