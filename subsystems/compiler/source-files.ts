@@ -3,7 +3,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { ImportReference } from './import-scanner.ts';
 import type { ImportTarget } from './import-target.ts';
 import { lockProblem } from './mops/mops-lock.ts';
-import { lockedName } from './mops/unhashed-files.ts';
+import { lockedName, type Owner } from './mops/unhashed-files.ts';
 import type { MopsPackage } from './mops/mops-packages.ts';
 import type { FilePlace } from './closure.ts';
 import { SOURCE_BYTES_MAX, type SourceReader } from './source-reader.ts';
@@ -77,17 +77,18 @@ export class SourceFiles {
 
   /**
    * Reads a file. Returns undefined if there is no such file, and an error if the file cannot be used. Rejects if the
-   * error ends the whole closure.
+   * error ends the whole closure. `fetched`: the package that mops has fetched with the file, if that is not `owner`.
    */
   read(
     path: string,
     owner: MopsPackage | undefined,
     kind: FileKind = 'source',
+    fetched: Owner | undefined = owner,
   ): Promise<SourceNode | undefined | ServerError> {
     const key = `${kind} ${path}`;
     const known = this.#reading.get(key);
     if (known !== undefined) return known;
-    const reading = this.#slots.run(() => this.#readNow(path, owner, kind));
+    const reading = this.#slots.run(() => this.#readNow(path, owner, kind, fetched));
     this.#reading.set(key, reading);
     return reading;
   }
@@ -110,11 +111,12 @@ export class SourceFiles {
     path: string,
     owner: MopsPackage | undefined,
     kind: FileKind,
+    fetched: Owner | undefined,
   ): Promise<SourceNode | undefined | ServerError> {
     try {
       const content = await (kind === 'blob' ? this.#reader.readBytes(path) : this.#reader.read(path));
       if (content === undefined) return undefined;
-      const problem = owner && lockProblem(content, owner.hashes.get(lockedName(owner, path)));
+      const problem = fetched && lockProblem(content, fetched.hashes.get(lockedName(fetched, path)));
       if (problem !== undefined) return new ServerError('invalid', 'mops-invalid', `${path} ${problem}`);
       return this.#nodeOf(path, kind, content, owner);
     } catch (error) {

@@ -11,8 +11,8 @@ import { isPackageImport, packageTargetOf, targetOf, withoutModule } from './imp
 import { ALIAS, type CompilerArgs, IMPLICIT, MIGRATIONS, NO_ARGS } from './mops/compiler-args.ts';
 import { lockProblem } from './mops/mops-lock.ts';
 import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
-import type { OwnedFile } from './mops/unhashed-files.ts';
-import { MopsPackages } from './mops/mops-packages.ts';
+import type { OwnedFile, Owner } from './mops/unhashed-files.ts';
+import { mayBeFetched, MopsPackages } from './mops/mops-packages.ts';
 import type { ClosureOptions } from './closure.ts';
 import {
   isInside,
@@ -68,7 +68,18 @@ export class SourceGraph {
       file,
       text: `${args} is not used: flags for the compiler stand in [moc] args`,
     }));
-    return [...notes, ...((await this.#packages)?.notesOn(files) ?? [])];
+    const owned = await Promise.all(
+      files.map(async ({ path, package: owner }) => ({
+        path,
+        package: owner?.isLocal === false ? owner : await this.#fetchedAround(path),
+      })),
+    );
+    return [...notes, ...((await this.#packages)?.notesOn(owned) ?? [])];
+  }
+
+  /** A file of a package that mops has fetched is compared with the lock, whatever path leads to it. */
+  async #fetchedAround(path: string): Promise<Owner | undefined> {
+    return mayBeFetched(path, this.#mops) ? (await this.#openPackages()).around(path) : undefined;
   }
 
   /** The node of the main file, which has been read. */
@@ -250,7 +261,8 @@ export class SourceGraph {
     if (interfaces !== undefined) {
       const path = posix.join(interfaces, `${principal}.did`);
       const who = (): string => `${posix.relative(this.#mops.ceiling ?? '/', file)} has --actor-idl`;
-      const node = await namingWho(this.#files.read(path, undefined, 'interface'), who);
+      const fetched = await this.#fetchedAround(path);
+      const node = await namingWho(this.#files.read(path, undefined, 'interface', fetched), who);
       if (node instanceof ServerError) return node;
       if (node !== undefined) return { principal, candid: node.text, file: node };
     }
@@ -271,7 +283,8 @@ export class SourceGraph {
       return `${posix.relative(this.#mops.ceiling ?? '/', importer.path)}:${line} has import "${url}"`;
     };
     for (const candidate of candidates) {
-      const node = await namingWho(this.#files.read(candidate, owner, kind), who);
+      const fetched = owner?.isLocal === false ? owner : await this.#fetchedAround(candidate);
+      const node = await namingWho(this.#files.read(candidate, owner, kind, fetched), who);
       if (node instanceof ServerError)
         return { kind: 'unusable', place: { path: candidate, package: owner }, reason: node.message };
       if (node !== undefined) return { kind: 'file', node, through };

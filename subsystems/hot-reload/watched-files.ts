@@ -2,13 +2,18 @@
  * Reports the owners of changed files. Folders are watched, not files: editors write a draft and rename it, and a
  * missing file may still appear. A file that is a link counts both at its own place and at its target.
  */
-import { type FSWatcher, type Stats, statSync, watch } from 'node:fs';
+import { type FSWatcher, readlinkSync, type Stats, statSync, watch } from 'node:fs';
 import { realpath } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { type Logger, messageOf } from '../../kernel/index.ts';
 
 /** Folders that are watched at once; the system's own limit (fs.inotify.max_user_watches) is usually higher. */
 const FOLDERS_MAX = 8192;
+
+/** Times that folders are looked for again, since some have come meanwhile; each may lead one deeper. */
+const ROUNDS_MAX = 16;
+/** Links to links to nothing that are followed. */
+const LINKS_MAX = 8;
 
 /** No file has this name. */
 const ANY = '';
@@ -51,21 +56,26 @@ export class WatchedFiles implements Disposable {
    * missing. One with a slash at its end is a folder that is watched for all that changes in it.
    */
   async set(owner: string, files: Iterable<string>): Promise<void> {
-    const names = new Map<string, Set<string>>();
-    for (const file of files) {
-      if (file.endsWith('/')) {
-        addTo(names, file.slice(0, -1), ANY);
-        continue;
-      }
-      add(names, file);
+    const wanted = [...files];
+    // The list grows meanwhile; a path without links leads nowhere else.
+    for (const file of wanted) {
+      if (file.endsWith('/')) continue;
       const target = await realpath(file).catch(() => file);
-      if (target !== file) add(names, target);
+      if (target !== file) wanted.push(target);
     }
     if (this.#isClosed) return;
     const before = this.#byOwner.get(owner);
+    let names = namesOf(wanted);
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      // New ones are added first, so that a folder that stays is not opened again.
+      for (const [path, inside] of names) for (const name of inside) this.#enter(path, name, owner);
+      // A folder that has come before its own folder was watched was reported to nobody, and leads further.
+      const now = namesOf(wanted);
+      if (isInside(now, names)) break;
+      for (const [path, inside] of names) for (const name of inside) addTo(now, path, name);
+      names = now;
+    }
     this.#byOwner.set(owner, names);
-    // New ones are added first, so that a folder that stays is not opened again.
-    for (const [path, inside] of names) for (const name of inside) this.#enter(path, name, owner);
     if (before !== undefined) this.#leave(owner, before, names);
   }
 
@@ -104,7 +114,7 @@ export class WatchedFiles implements Disposable {
   }
 
   #folder(path: string): Folder | undefined {
-    const inode = statSync(path, { throwIfNoEntry: false })?.ino;
+    const inode = statusOf(path)?.ino;
     const known = this.#folders.get(path);
     if (known !== undefined && known.inode === inode) return known;
     // Another folder has taken its place (a checkout, a build that recreates its output): the old watcher reports
@@ -152,18 +162,49 @@ export class WatchedFiles implements Disposable {
   }
 }
 
+/** Returns the names to be watched for these files, by folder. */
+function namesOf(files: Iterable<string>): Map<string, Set<string>> {
+  const names = new Map<string, Set<string>>();
+  for (const file of files) {
+    if (file.endsWith('/')) addTo(names, file.slice(0, -1), ANY);
+    else add(names, file, LINKS_MAX);
+  }
+  return names;
+}
+
 /**
  * Adds a file by its folder; if that is missing, by the nearest existing folder and the name that would lead to the
- * file.
+ * file. A link to nothing also counts at its target, which may come.
  */
-function add(names: Map<string, Set<string>>, file: string): void {
+function add(names: Map<string, Set<string>>, file: string, linksMax: number): void {
   let path = dirname(file);
   let name = basename(file);
+  let rest = '';
   while (folderAt(path) === undefined && dirname(path) !== path) {
+    rest = join(name, rest);
     name = basename(path);
     path = dirname(path);
   }
   addTo(names, path, name);
+  const target = linksMax > 0 ? missingTargetOf(join(path, name)) : undefined;
+  if (target !== undefined) add(names, join(resolve(path, target), rest), linksMax - 1);
+}
+
+/** Returns what a link to nothing names; undefined for anything else. */
+function missingTargetOf(path: string): string | undefined {
+  if (statusOf(path) !== undefined) return undefined;
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function isInside(
+  names: ReadonlyMap<string, ReadonlySet<string>>,
+  others: ReadonlyMap<string, ReadonlySet<string>>,
+): boolean {
+  return [...names].every(([path, inside]) => [...inside].every((name) => others.get(path)?.has(name) === true));
 }
 
 function addTo(names: Map<string, Set<string>>, path: string, name: string): void {
@@ -173,6 +214,15 @@ function addTo(names: Map<string, Set<string>>, path: string, name: string): voi
 }
 
 function folderAt(path: string): Stats | undefined {
-  const stats = statSync(path, { throwIfNoEntry: false });
+  const stats = statusOf(path);
   return stats?.isDirectory() === true ? stats : undefined;
+}
+
+/** Returns undefined for what is not there, or cannot be looked at: a loop of links, a folder that nobody may enter. */
+function statusOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }

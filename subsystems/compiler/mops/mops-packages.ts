@@ -12,8 +12,8 @@ import { namingWho, type SourceReader } from '../source-reader.ts';
 import { isGraphWhole, whyStale } from './lock-validity.ts';
 import { type Declared, Manifests } from './manifests.ts';
 import { type LockGraph, lockProblem, type MopsLock, readMopsLock, treeHashes } from './mops-lock.ts';
-import { type Dependency, folderOf, type MopsManifest, packageId, parseMopsToml } from './mops-toml.ts';
-import { type OwnedFile, unhashedNote } from './unhashed-files.ts';
+import { type Dependency, folderOf, GITHUB_FOLDER, type MopsManifest, packageId, parseMopsToml } from './mops-toml.ts';
+import { type OwnedFile, type Owner, unhashedNote } from './unhashed-files.ts';
 import { resolvePackages, type ResolvedPackages } from './resolve-packages.ts';
 
 export interface MopsOptions {
@@ -51,6 +51,8 @@ export interface MissingPackage {
   readonly id?: string;
 }
 
+/** The folder of a project where mops keeps packages. */
+const OWN_STORE = '.mops';
 const LEVELS_MAX = 64;
 const NO_HASHES: ReadonlyMap<string, string> = new Map();
 
@@ -77,6 +79,8 @@ export class MopsPackages {
   /** The lock that is believed. */
   #believed: { readonly file: string; readonly lock: MopsLock } | undefined;
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
+  /** Folders of packages from GitHub that have been compared with the lock. */
+  readonly #compared = new Map<string, Promise<void>>();
   /** Folders by path: packages have the same packages, and each folder is looked for once. */
   readonly #folders = new Map<string, Promise<boolean>>();
 
@@ -166,7 +170,7 @@ export class MopsPackages {
     const { dependency } = chosen;
     const root = await this.#folderOf(chosen);
     if (root === undefined) return this.#notThere(chosen);
-    if (dependency.source.kind === 'github') await this.#compareTree(dependency, root);
+    if (dependency.source.kind === 'github') await this.#compareOnce(dependency, root);
     const isLocal = dependency.source.kind === 'local';
     const hashes = isLocal ? NO_HASHES : this.#hashes;
     const file = posix.join(root, 'mops.toml');
@@ -182,6 +186,29 @@ export class MopsPackages {
     return { name, version, root, base: (isBaseMissing ? root : base).replace(/\/$/u, ''), isLocal, hashes };
   }
 
+  /**
+   * Returns the package that mops has fetched with a file, for a file that was named by its path; undefined: it is in
+   * none. Rejects as `of` does.
+   */
+  async around(path: string): Promise<Owner | undefined> {
+    const store = this.#stores().find((each) => path.startsWith(`${each}/`));
+    if (store === undefined || this.#believed === undefined) return undefined;
+    const [first = '', second = ''] = posix.relative(store, path).split('/');
+    const isGithub = first === GITHUB_FOLDER;
+    const root = isGithub ? posix.join(store, first, second) : posix.join(store, first);
+    const chosen = [...this.#resolved.packages.values()].find(({ dependency }) =>
+      this.#foldersFor(dependency).includes(root),
+    );
+    if (isGithub && chosen !== undefined) await this.#compareOnce(chosen.dependency, root);
+    return { root, isLocal: false, hashes: this.#hashes };
+  }
+
+  #compareOnce(dependency: Dependency, root: string): Promise<void> {
+    let comparing = this.#compared.get(root);
+    if (comparing === undefined) this.#compared.set(root, (comparing = this.#compareTree(dependency, root)));
+    return comparing;
+  }
+
   /** Notes that the folder of a package from GitHub is not what the lock means: it has one hash for all of it. */
   async #compareTree({ name }: Dependency, root: string): Promise<void> {
     const tree = this.#believed?.lock.trees.get(name);
@@ -194,7 +221,7 @@ export class MopsPackages {
       if (hashes.includes(tree.hash)) return;
       const [is = '', meant] = [hashes[0]?.slice(0, 16), tree.hash.slice(0, 16)];
       note(
-        `${posix.join('_github', posix.basename(root))} is used, and is not the tree that it means: ` +
+        `${posix.join(GITHUB_FOLDER, posix.basename(root))} is used, and is not the tree that it means: ` +
           `the hash of all files is ${is}…, and not ${meant}…; run mops install`,
       );
     } catch (error) {
@@ -243,8 +270,13 @@ export class MopsPackages {
 
   /** Returns the folders where mops would have put a package. */
   #foldersFor(dependency: Dependency): readonly string[] {
-    const own = posix.join(this.#project?.root ?? '/', '.mops');
-    return [own, ...this.#options.stores].map((store) => posix.join(store, folderOf(dependency) ?? ''));
+    const folder = folderOf(dependency);
+    return folder === undefined ? [] : this.#stores().map((store) => posix.join(store, folder));
+  }
+
+  /** Returns the folders that mops keeps packages in. */
+  #stores(): readonly string[] {
+    return [posix.join(this.#project?.root ?? '/', OWN_STORE), ...this.#options.stores];
   }
 
   #isFolder(path: string): Promise<boolean> {
@@ -255,6 +287,11 @@ export class MopsPackages {
     }
     return found;
   }
+}
+
+/** Tells whether a path may lead into a package that mops has fetched, for any project. */
+export function mayBeFetched(path: string, { stores }: Pick<MopsOptions, 'stores'>): boolean {
+  return path.includes(`/${OWN_STORE}/`) || stores.some((store) => path.startsWith(`${store}/`));
 }
 
 /** The manifest of the project that a file is in; undefined: it is in none. Rejects as `MopsPackages.of` does. */

@@ -102,6 +102,9 @@ export function packageId(name: string, version: string): string {
   return `${short}@${version}`;
 }
 
+/** The folder of packages from GitHub, beside those of the registry. */
+export const GITHUB_FOLDER = '_github';
+
 /** As mops names a folder of its own. */
 export function folderOf({ name, source }: Dependency): string | undefined {
   switch (source.kind) {
@@ -109,7 +112,7 @@ export function folderOf({ name, source }: Dependency): string | undefined {
       return packageId(name, source.version);
     case 'github': {
       const commit = source.commit === '' ? '' : `@${source.commit}`;
-      return `_github/${name}#${source.branch.replaceAll('/', '___')}${commit}`;
+      return `${GITHUB_FOLDER}/${name}#${source.branch.replaceAll('/', '___')}${commit}`;
     }
     case 'local':
       return undefined;

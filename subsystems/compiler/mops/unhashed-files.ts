@@ -1,7 +1,9 @@
 /** Finds files of packages that a lock has no hash of: it says nothing of whether they are what was published. */
 import { posix } from 'node:path';
+import { GITHUB_FOLDER } from './mops-toml.ts';
 
-interface Owner {
+/** A package, as far as its files are compared with a lock. */
+export interface Owner {
   readonly root: string;
   readonly isLocal: boolean;
   readonly hashes: ReadonlyMap<string, string>;
@@ -22,7 +24,7 @@ export function lockedName({ root }: Pick<Owner, 'root'>, path: string): string 
 export function unhashedNote(files: readonly OwnedFile[]): string | undefined {
   const names = files.flatMap(({ path, package: owner }) => {
     // For a package from GitHub the lock has one hash, that of the archive.
-    if (owner === undefined || owner.isLocal || posix.basename(posix.dirname(owner.root)) === '_github') return [];
+    if (owner === undefined || owner.isLocal || posix.basename(posix.dirname(owner.root)) === GITHUB_FOLDER) return [];
     const name = lockedName(owner, path);
     return owner.hashes.has(name) ? [] : [name];
   });

@@ -73,6 +73,33 @@ suite('files that are watched', { timeout: 120_000 }, () => {
     await told('one');
   });
 
+  test('a folder that comes while its files are being looked for leads on', async (t) => {
+    const { root, files, told } = await watching(t);
+    const file = join(root, '.mops/a@1.0.0/src/lib.mo');
+    const setting = files.set('one', [file]);
+    mkdirSync(join(root, '.mops/a@1.0.0'), { recursive: true });
+    await setting;
+    save(file, 'here');
+    await told('one');
+  });
+
+  test('a link to nothing is told when its target comes; a loop is told when it is undone', async (t) => {
+    const { root, files, told } = await watching(t);
+    for (const path of ['to', 'at']) mkdirSync(join(root, path));
+    const links = { 'a.mo': 'to/b.mo', 'to/b.mo': '../at/c.mo', store: 'at/deep' };
+    for (const [link, target] of Object.entries(links)) symlinkSync(target, join(root, link));
+    symlinkSync('loop', join(root, 'loop'));
+    await files.set('one', [join(root, 'a.mo')]);
+    save(join(root, 'at/c.mo'), 'here');
+    await told('one');
+    await files.set('two', [join(root, 'store/src/lib.mo')]);
+    mkdirSync(join(root, 'at/deep'));
+    await told('two');
+    await files.set('three', [join(root, 'loop/lib.mo'), join(root, 'loop')]);
+    rmSync(join(root, 'loop'));
+    await told('three');
+  });
+
   test('a folder in whose place another one comes is watched again', async (t) => {
     const { root, files, told } = await watching(t);
     const file = join(root, 'dist/actor.wasm');
