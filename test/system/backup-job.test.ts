@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -25,13 +25,7 @@ const MANIFEST = '{ "actors": {} }';
 /** Process groups of the jobs. */
 const groups: number[] = [];
 after(() => {
-  for (const group of groups) {
-    try {
-      process.kill(-group, 'SIGKILL');
-    } catch {
-      // Most groups have ended.
-    }
-  }
+  for (const group of groups) endIfThere(-group, 'SIGKILL');
 });
 
 let tokenFile: string;
@@ -39,6 +33,14 @@ before(async () => {
   tokenFile = join(await temporaryDirectory(), 'token');
   await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 });
 });
+
+function endIfThere(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended by itself.
+  }
+}
 
 interface Ended {
   readonly code: number | null;
@@ -187,22 +189,25 @@ test(
       while (opened === earlier || !(await filesIn(backups)).includes('.part')) await sleep(10);
       return job;
     };
-    // systemd tells every process of a unit.
-    const tell = (pid: number | undefined, signal: NodeJS.Signals) => {
-      for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' '))
-        process.kill(Number(child), signal);
+    // systemd tells every process of a unit. The shell is the first here: one that sees its curl end, and lives, cleans up.
+    const tell = async ({ child: { pid }, ended: end }: ReturnType<typeof start>, signal: NodeJS.Signals) => {
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').match(/\d+/g) ?? [];
+      assert.ok(children.length > 0);
       process.kill(Number(pid), signal);
+      for (const each of children) endIfThere(Number(each), signal);
+      const { code } = await end;
+      // The lock is held until the last of them has gone.
+      while (children.some((each) => existsSync(`/proc/${each}`))) await sleep(1);
+      return code;
     };
     const ended = await under();
     const second = await take('--url', silent, backups);
     assert.equal(second.code, 1);
     assert.match(second.said, /another backup is being taken into/);
-    tell(ended.child.pid, 'SIGTERM');
-    assert.equal((await ended.ended).code, 1);
+    assert.equal(await tell(ended, 'SIGTERM'), 1);
     assert.deepEqual(await filesIn(backups), []);
     const killed = await under();
-    tell(killed.child.pid, 'SIGKILL');
-    await killed.ended;
+    assert.equal(await tell(killed, 'SIGKILL'), null);
     assert.deepEqual(await filesIn(backups), ['.part']);
     assert.equal((await take('--url', await answering(t, ''), backups)).code, 1);
     assert.deepEqual(await filesIn(backups), []);
