@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { temporaryDirectory } from './temporary-directory.ts';
 
 const PRELOAD = new URL('./bundled-threads.js', import.meta.url).href;
-/** Any source would do. This one ends at once where it runs instead of the bundled file, and so does the program then. */
+/** A source that ends at once where it runs instead of the bundled file; so does the program then. */
 const SOURCE = new URL('../../kernel/clock.ts', import.meta.url).href;
 const SAYS = `import { parentPort } from 'node:worker_threads'; parentPort.postMessage(import.meta.url);`;
 

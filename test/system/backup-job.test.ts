@@ -38,7 +38,7 @@ function endIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended by itself.
+    // Most have ended by themselves.
   }
 }
 
@@ -189,7 +189,7 @@ test(
       while (opened === earlier || !(await filesIn(backups)).includes('.part')) await sleep(10);
       return job;
     };
-    // systemd tells every process of a unit. The shell is the first here: one that sees its curl end, and lives, cleans up.
+    // systemd tells every process of a unit. The shell comes first: one that lives when its curl ends cleans up.
     const tell = async ({ child: { pid }, ended: end }: ReturnType<typeof start>, signal: NodeJS.Signals) => {
       const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').match(/\d+/g) ?? [];
       assert.ok(children.length > 0);
