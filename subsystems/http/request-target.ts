@@ -89,8 +89,8 @@ export function repeatedParameter(target: string, wanted: string): readonly stri
   const parts = target.slice(target.indexOf('?') + 1).split('&');
   return parts.flatMap((part) => {
     const equals = part.indexOf('=');
-    if (formDecoded(part.slice(0, Math.max(equals, 0))) !== wanted) return [];
-    return [formDecoded(part.slice(equals + 1)) ?? ''];
+    if (formDecoded(equals < 0 ? part : part.slice(0, equals)) !== wanted) return [];
+    return [equals < 0 ? '' : (formDecoded(part.slice(equals + 1)) ?? '')];
   });
 }
 
