@@ -24,7 +24,9 @@ async function filesRun(scripts: readonly string[], bundle: string, preload = PR
   const env = { ...process.env, SVC_TEST_BUNDLE: bundle };
   const options = { env, encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL' } as const;
   const { stdout, stderr } = spawnSync(process.execPath, [`--import=${preload}`, program], options);
-  return (JSON.parse(stdout || assert.fail(`a thread of the source ran, which says nothing: ${stderr}`)) as string[]).map((url) => fileURLToPath(url));
+  return (
+    JSON.parse(stdout || assert.fail(`a thread of the source ran, which says nothing: ${stderr}`)) as string[]
+  ).map((url) => fileURLToPath(url));
 }
 
 test('a thread of the server runs from its bundle, and one of a test from its file', async () => {
