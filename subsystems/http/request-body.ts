@@ -1,11 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { HeldBody } from './body-budget.ts';
+import { BodyTurns } from './body-turns.ts';
 import { NO_BYTES } from '../bytes/index.ts';
 
 const ROOM_BYTES_MIN = 64 * 1024;
 /** Large, so that little is ever copied again (about 16 MiB at most); what is not written to yet takes no memory. */
 const ROOM_FACTOR = 16;
+
+/** One for all servers of the process: they share an event loop. */
+const TURNS = new BodyTurns();
 
 /**
  * Reads the body of a request and hands it over once, in the turn in which its last byte arrives: with a
@@ -50,6 +54,7 @@ export function readBody(
     gathered ??= new GrowingBody(length);
     gathered.append(chunk);
     if (missing === 0) received(gathered.take());
+    else TURNS.took(request, chunk.length);
   };
   request.on('data', onData);
 }
@@ -152,7 +157,10 @@ export async function readPieces(
     }
     try {
       const taken = take(piece);
-      if (taken === undefined) return;
+      if (taken === undefined) {
+        TURNS.took(request, piece.length);
+        return;
+      }
       request.pause();
       taken.then(() => request.resume(), failed);
     } catch (error) {
