@@ -278,20 +278,22 @@ export class Eviction {
     if (this.#lacks.size > 0) this.#bePatient();
   }
 
-  /** In place of idle ones alone, and of none if they do not suffice. */
+  // In place of idle ones alone, if they suffice. Where somebody waits for more than is free, that was given up for it:
+  // the gate counts whoever takes it.
   #serveTicks(closed: Set<Lane>): void {
     for (let next = this.#ticking.first(closed); next !== undefined; next = this.#ticking.first(closed)) {
       if (this.#waking.isFull) return;
       const { canister, lane } = next;
       const gate = this.#gates[lane];
       const plan = this.#planFor(canister, gate.isOpen);
-      if (plan.lack !== undefined) {
+      const isTaken = plan.victims.size > 0 || this.#lacks.size > 0;
+      if (plan.lack !== undefined || (isTaken && !gate.isOpen)) {
         for (const other of LANES) if (this.#gates[other] === gate) closed.add(other);
         if (gate.isOpen) this.#bePatient();
         continue;
       }
       this.#ticking.remove(canister);
-      if (plan.victims.size > 0) this.#gate(canister, gate, this.#sleepAll(plan));
+      if (isTaken) this.#gate(canister, gate, this.#sleepAll(plan));
       this.#wake(canister);
     }
   }
