@@ -27,7 +27,7 @@ export class BodyTurns {
     this.#afterTurn = afterTurn;
   }
 
-  /** Counts a piece of a body of which more will come. Stops the body until one of the next turns, if this one is full. */
+  /** Counts a piece of a body of which more will come. Stops the body for a turn or more if this turn is full. */
   took(body: Body, bytes: number): void {
     this.#openTurn();
     this.#bytes += bytes;

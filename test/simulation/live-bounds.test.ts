@@ -39,7 +39,7 @@ test('whoever waits gets its turn in a round, and heartbeats and timers take a b
 });
 
 test('a place that was given up for one who lacks more is none that heartbeats take freely', async () => {
-  // Timers of one of 556 took 7.9 of 10 s: whoever made room for a small one, which lacked bytes besides, made it for them.
+  // Timers of one of 556 units took 7.9 of 10 s: they took the place that was made for a small one, which lacked bytes.
   await simulateCrowd(385);
 });
 
