@@ -20,11 +20,14 @@ import { PROXIES, type ProxyKind, startProxy } from '../support/proxies.ts';
 import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-const LEASE_MS = 1000;
+/** An owner that a busy machine holds up for longer ends, as it has to. */
+const LEASE_MS = 4000;
 const CLIENTS = 4;
 const DEADLINE_MS = 60_000;
 /** Time in which every proxy has found out who is ready. */
 const SETTLED_MS = 1_500;
+/** Longer than the pause between two checks. */
+const READY_AFTER_MS = 900;
 /** Answers of each half of a run. */
 const ANSWERS = 60;
 const STANDBY = { status: 503, body: 'starting: standby, the namespace has another owner' };
@@ -197,6 +200,20 @@ async function startMortal(t: TestContext, how: 'end' | 'reset') {
   return { port: (server.address() as AddressInfo).port, posts: () => posts };
 }
 
+/** Starts a server that takes its time to say that it is ready, as a busy one does, and answers a POST at once. */
+async function startSlow(t: TestContext): Promise<number> {
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') response.end('answered');
+    else setTimeout(() => response.end('ready'), READY_AFTER_MS);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
 /** Resolves to the number of times that a POST arrives whose server dies without an answer; the client learns 502. */
 async function countArrivals(t: TestContext, kind: ProxyKind, how: 'end' | 'reset', change?: (text: string) => string) {
   const { port, posts } = await startMortal(t, how);
@@ -213,6 +230,19 @@ for (const kind of PROXIES) {
   test(`${kind}: a server that dies of a POST gets it once`, { timeout: 120_000 }, async (t) => {
     for (const how of ['end', 'reset'] as const) assert.equal(await countArrivals(t, kind, how), 1, how);
   });
+
+  test(
+    `${kind}: a server that is slow to say that it is ready still gets requests`,
+    { timeout: 120_000 },
+    async (t) => {
+      const port = await startSlow(t);
+      const proxy = await startProxy(t, kind, [await freePort(), port]);
+      await sleep(SETTLED_MS);
+      await using client = await Http2Client.connect(proxy.port);
+      const { status, body } = await client.request('POST', '/call-json/any/thing', { body: '[]' });
+      assert.deepEqual([status, body], [200, 'answered'], proxy.printed());
+    },
+  );
 
   test(`${kind}: the standby takes over, and no request is executed twice`, { timeout: 300_000 }, async (t) => {
     const run = await killUnderSlowCall(t, kind);
