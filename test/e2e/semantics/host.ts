@@ -130,7 +130,7 @@ export class Host {
   }
 
   /** Resolves when the server takes work, as a standby does after it has taken over. */
-  async ready(deadlineMs = 60_000): Promise<void> {
+  async ready(deadlineMs = 120_000): Promise<void> {
     await this.until(async () => {
       const { status, body } = await this.server.get('/health/ready');
       assert.equal(status, 200, `${body}\n${this.server.output.stderr}`);
@@ -138,7 +138,7 @@ export class Host {
   }
 
   /** Resolves when `check` no longer throws; at the deadline, rejects with its last failure. */
-  async until(check: () => Promise<void>, deadlineMs = 60_000): Promise<void> {
+  async until(check: () => Promise<void>, deadlineMs = 120_000): Promise<void> {
     const deadline = Date.now() + deadlineMs;
     for (;;) {
       try {
