@@ -20,6 +20,8 @@ export interface Request {
   readonly contentType?: string;
   /** Messages to send in turn instead of `path` and `body`; after the last one comes the first again. */
   readonly messages?: readonly Message[];
+  /** Bodies to send in turn instead of `body`, of any bytes; needs wrk. */
+  readonly bodies?: readonly Uint8Array[];
   /** Mean wait in milliseconds, of an exponential distribution, between an answer and the connection's next request. */
   readonly thinkMs?: number;
   /** Bearer token. */
@@ -87,7 +89,8 @@ async function withWrk(origin: string, request: Request, connections: number, se
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
     const script = join(folder, 'load.lua');
-    await writeFile(script, luaOf(request, join(folder, 'messages')));
+    await writeFile(script, luaOf(request, folder));
+    if (request.bodies !== undefined) await writeFile(join(folder, 'bodies'), framed(request.bodies));
     const lines = (request.messages ?? []).map(({ path, body = '' }) => `${path}\t${body}`);
     await writeFile(join(folder, 'messages'), lines.join('\n'));
     const { stdout } = await run('wrk', [
@@ -114,8 +117,19 @@ async function withWrk(origin: string, request: Request, connections: number, se
   }
 }
 
-function luaOf(request: Request, messagesFile: string): string {
-  const { method, body, contentType, messages, numbered, thinkMs = 0, token } = request;
+/** Returns the bodies one after the other, each behind its length in four bytes. */
+function framed(bodies: readonly Uint8Array[]): Buffer {
+  return Buffer.concat(
+    bodies.flatMap((body) => {
+      const length = Buffer.alloc(4);
+      length.writeUInt32LE(body.length);
+      return [length, body];
+    }),
+  );
+}
+
+function luaOf(request: Request, folder: string): string {
+  const { method, body, bodies, contentType, messages, numbered, thinkMs = 0, token } = request;
   return [
     `wrk.method = "${method}"`,
     body === undefined ? '' : `wrk.body = ${luaText(body)}`,
@@ -128,7 +142,7 @@ function luaOf(request: Request, messagesFile: string): string {
       : [
           'local requests, at = {}, 0',
           'init = function()',
-          `  for line in io.lines("${messagesFile}") do`,
+          `  for line in io.lines("${join(folder, 'messages')}") do`,
           '    local path, body = line:match("^([^\\t]*)\\t(.*)$")',
           '    if body == "" then body = nil end',
           '    requests[#requests + 1] = wrk.format(nil, path, nil, body)',
@@ -136,6 +150,7 @@ function luaOf(request: Request, messagesFile: string): string {
           'end',
           'request = function() at = at % #requests + 1; return requests[at] end',
         ].join('\n'),
+    bodies === undefined ? '' : bodiesLua(join(folder, 'bodies')),
     numbered === undefined ? '' : numberedLua(numbered),
     'done = function(summary, latency)',
     '  local e = summary.errors',
@@ -143,6 +158,23 @@ function luaOf(request: Request, messagesFile: string): string {
     '    latency:percentile(50), latency:percentile(99), e.status + e.connect + e.read + e.write + e.timeout))',
     'end',
     '',
+  ].join('\n');
+}
+
+/** Bodies are made requests when they are sent: tens of thousands at the beginning would hold up all connections. */
+function bodiesLua(file: string): string {
+  return [
+    'local bodies, at = {}, 0',
+    'init = function()',
+    `  local file = io.open("${file}", "rb")`,
+    '  local head = file:read(4)',
+    '  while head do',
+    '    local a, b, c, d = head:byte(1, 4)',
+    '    bodies[#bodies + 1] = file:read(a + b * 256 + c * 65536 + d * 16777216)',
+    '    head = file:read(4)',
+    '  end',
+    'end',
+    'request = function() at = at % #bodies + 1; return wrk.format(nil, nil, nil, bodies[at]) end',
   ].join('\n');
 }
 
@@ -182,8 +214,9 @@ async function withAutocannon(
 ): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
-    const { method, path, body, numbered } = request;
+    const { method, path, body, bodies, numbered } = request;
     if (numbered !== undefined) throw new Error('requests with numbered headers need wrk, a Debian package');
+    if (bodies !== undefined) throw new Error('requests with bodies of their own need wrk, a Debian package');
     const file = join(folder, 'body');
     await writeFile(file, body ?? '');
     const headers = headersOf(request);

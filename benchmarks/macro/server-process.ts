@@ -75,9 +75,18 @@ async function stopped(child: ChildProcess): Promise<void> {
 
 /** Returns user and system time of all threads of a process so far, in µs. */
 export function cpuMicrosecondsOf(pid: number): number | undefined {
+  return microsecondsOf(`/proc/${pid}/stat`);
+}
+
+/** Returns user and system time of the main thread of a process so far, in µs; NaN without /proc. */
+export function mainThreadMicrosecondsOf(pid: number): number {
+  return microsecondsOf(`/proc/${pid}/task/${pid}/stat`) ?? Number.NaN;
+}
+
+function microsecondsOf(file: string): number | undefined {
   try {
     // The program's name, in brackets, may have any characters; utime and stime are the 12th and 13th field after it.
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = readFileSync(file, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ');
     return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1e6;
