@@ -29,10 +29,20 @@ export class CborWriter {
     return this.raw(bytes);
   }
 
+  /** Adds bytes that a text has a character for each of. */
+  latin1(text: string): this {
+    this.#head(MAJOR_BYTES, text.length);
+    this.#reserve(text.length);
+    this.#length += this.#bytes.write(text, this.#length, 'latin1');
+    return this;
+  }
+
   text(text: string): this {
-    const bytes = Buffer.from(text, 'utf8');
-    this.#head(MAJOR_TEXT, bytes.length);
-    return this.raw(bytes);
+    const length = Buffer.byteLength(text);
+    this.#head(MAJOR_TEXT, length);
+    this.#reserve(length);
+    this.#length += this.#bytes.write(text, this.#length, 'utf8');
+    return this;
   }
 
   /** Begins an array of so many values. */

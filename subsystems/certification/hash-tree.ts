@@ -3,8 +3,8 @@
  * labels; a witness of it has the values that were asked for, proofs that others are not there, and hashes in place of
  * everything else. Labels are strictly sorted, forks balanced.
  */
-import { hash } from 'node:crypto';
 import type { CborWriter } from './cbor-writer.ts';
+import { bytesOfLatin1, Domain } from './digest.ts';
 
 /** Labels from the root to a value, or to a part of the tree. */
 export type Path = readonly Uint8Array[];
@@ -17,21 +17,26 @@ export interface Fact {
 
 const NODE = { empty: 0, fork: 1, labeled: 2, leaf: 3, pruned: 4 } as const;
 
+const LEAF = new Domain('ic-hashtree-leaf');
+const LABELED = new Domain('ic-hashtree-labeled');
+const FORK = new Domain('ic-hashtree-fork');
+const EMPTY_DIGEST = new Domain('ic-hashtree-empty').ofLatin1('');
+
 /** Inner nodes of a branch over the labels `from` to `to`, the last one excluded. */
 interface Fork {
   readonly from: number;
   readonly to: number;
-  readonly hash: Buffer;
+  readonly digest: string;
   readonly left: Fork | undefined;
   readonly right: Fork | undefined;
 }
 
 /** A part of the tree: a value, or a branch with labels in their order. */
 type Node =
-  | { readonly kind: 'leaf'; readonly hash: Buffer; readonly value: Uint8Array }
+  | { readonly kind: 'leaf'; readonly digest: string; readonly value: Uint8Array }
   | {
       readonly kind: 'branch';
-      readonly hash: Buffer;
+      readonly digest: string;
       /** A character a byte, so that their order is that of the bytes. */
       readonly labels: readonly string[];
       readonly parts: readonly Node[];
@@ -69,7 +74,7 @@ export class HashTree {
   }
 
   get rootHash(): Uint8Array {
-    return this.#root.hash;
+    return bytesOfLatin1(this.#root.digest);
   }
 
   /**
@@ -93,24 +98,23 @@ export class HashTree {
 }
 
 function nodeOf({ value, parts }: Draft): Node {
-  if (value !== undefined) return { kind: 'leaf', hash: domainHash('ic-hashtree-leaf', value), value };
+  if (value !== undefined) return { kind: 'leaf', digest: LEAF.ofBytes(value), value };
   const labels = [...parts.keys()].toSorted();
   // Sorting by characters, each of which is a byte, is sorting by bytes.
   const nodes = labels.map((label) => nodeOf(parts.get(label) ?? new Draft()));
   const root = labels.length === 0 ? undefined : forkOf(labels, nodes, 0, labels.length);
-  return { kind: 'branch', hash: root?.hash ?? EMPTY_HASH, labels, parts: nodes, root };
+  return { kind: 'branch', digest: root?.digest ?? EMPTY_DIGEST, labels, parts: nodes, root };
 }
 
 function forkOf(labels: readonly string[], parts: readonly Node[], from: number, to: number): Fork {
   if (to - from === 1) {
-    const part = parts[from]?.hash ?? EMPTY_HASH;
-    const label = Buffer.from(labels[from] ?? '', 'latin1');
-    return { from, to, hash: domainHash('ic-hashtree-labeled', label, part), left: undefined, right: undefined };
+    const digest = LABELED.ofLatin1(labels[from] ?? '', parts[from]?.digest ?? EMPTY_DIGEST);
+    return { from, to, digest, left: undefined, right: undefined };
   }
   const middle = (from + to) >>> 1;
   const left = forkOf(labels, parts, from, middle);
   const right = forkOf(labels, parts, middle, to);
-  return { from, to, hash: domainHash('ic-hashtree-fork', left.hash, right.hash), left, right };
+  return { from, to, digest: FORK.ofLatin1(left.digest, right.digest), left, right };
 }
 
 function writeNode(out: CborWriter, node: Node, wanted: Wanted): void {
@@ -162,9 +166,9 @@ function writeFork(
   fork: Fork,
   shown: ReadonlyMap<number, Wanted | undefined> | undefined,
 ): void {
-  const { from, to, hash: forkHash, left, right } = fork;
+  const { from, to, digest, left, right } = fork;
   if (shown !== undefined && !hasAny(shown, from, to)) {
-    out.array(2).unsigned(NODE.pruned).bytes(forkHash);
+    out.array(2).unsigned(NODE.pruned).latin1(digest);
     return;
   }
   if (left !== undefined && right !== undefined) {
@@ -176,11 +180,11 @@ function writeFork(
   out
     .array(3)
     .unsigned(NODE.labeled)
-    .bytes(Buffer.from(node.labels[from] ?? '', 'latin1'));
+    .latin1(node.labels[from] ?? '');
   const part = node.parts[from];
   if (part === undefined) throw new Error('a label has its part');
   const wanted = shown === undefined ? ALL : shown.get(from);
-  if (wanted === undefined) out.array(2).unsigned(NODE.pruned).bytes(part.hash);
+  if (wanted === undefined) out.array(2).unsigned(NODE.pruned).latin1(part.digest);
   else writeNode(out, part, wanted);
 }
 
@@ -197,14 +201,7 @@ function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }
 
-/** Returns the hash of parts under a domain separator: its length in a byte, its name, and the parts. */
-function domainHash(domain: string, ...parts: readonly Uint8Array[]): Buffer {
-  return hash('sha256', Buffer.concat([separated(domain), ...parts]), 'buffer');
-}
-
 /** Returns a domain separator: its length in one byte, and its name. */
 export function separated(domain: string): Buffer {
-  return Buffer.from(String.fromCharCode(domain.length) + domain, 'latin1');
+  return bytesOfLatin1(String.fromCharCode(domain.length) + domain);
 }
-
-const EMPTY_HASH = domainHash('ic-hashtree-empty');
