@@ -136,7 +136,7 @@ async function beside(): Promise<void> {
     // Clients that wait for 25 ms on average, and for an answer in about 7.
     const others = load(inMemory.origin, { ...certifiedCalls(2000), thinkMs: 25 }, 32, seconds);
     const shared = await load(inMemory.origin, call, 16, seconds);
-    const { requestsPerSecond } = checked(await others, 2000);
+    const { requestsPerSecond } = checked(await others, 2000 * seconds);
     ratios.push(shared.requestsPerSecond / alone.requestsPerSecond);
     printFigure('  certified updates beside /call', requestsPerSecond, 'a second');
   }
@@ -177,7 +177,7 @@ async function measured(
   return all;
 }
 
-function checked(result: LoadResult, made: number | undefined): LoadResult {
+function checked(result: LoadResult, bodies: number | undefined): LoadResult {
   const { requests, errors } = result;
   if (errors > 0) throw new Error(`${errors} of ${requests} requests were not answered with 2xx`);
   // A request that comes again is not executed again.
