@@ -181,8 +181,7 @@ function checked(result: LoadResult, bodies: number | undefined): LoadResult {
   const { requests, errors } = result;
   if (errors > 0) throw new Error(`${errors} of ${requests} requests were not answered with 2xx`);
   // A request that comes again is not executed again.
-  if (made !== undefined && requests > made * seconds)
-    throw new Error(`more than ${made * seconds} requests were sent`);
+  if (bodies !== undefined && requests > bodies) throw new Error(`more than ${bodies} requests were sent`);
   return result;
 }
 
