@@ -1,5 +1,9 @@
 /** Flags and variables of a service on several servers (`docs/several-machines.md`). */
-import { text } from './flag.ts';
+import { CLUSTER_PROCESSES, CLUSTER_SPARES } from './defaults.ts';
+import { integer, text } from './flag.ts';
+
+/** Shards of one service at most. */
+const PROCESSES_MAX = 256;
 
 /** The flags, by their long names. */
 export const CLUSTER_FLAGS = {
@@ -19,6 +23,26 @@ export const CLUSTER_FLAGS = {
     defaultText: 'none',
     variable: 'SVC_CLUSTER_KEY_FILE',
     summary: 'File with the key that all servers of one service have: 32 characters or more.',
+  }),
+  'cluster-processes': integer({
+    group: 'cluster',
+    placeholder: 'N',
+    defaultValue: CLUSTER_PROCESSES,
+    unit: 'processes',
+    min: 1,
+    max: PROCESSES_MAX,
+    summary:
+      'Processes of this node at most, each with a shard of the service: this one starts the others itself. ' +
+      '1: it starts none.',
+  }),
+  'cluster-spares': integer({
+    group: 'cluster',
+    placeholder: 'N',
+    defaultValue: CLUSTER_SPARES,
+    unit: 'processes',
+    min: 1,
+    max: PROCESSES_MAX,
+    summary: 'Processes of this node at most that wait for a shard of a node that is lost, or has too many.',
   }),
 } as const;
 

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { FlagProblem } from './flag.ts';
 import { splitAddress } from './listen.ts';
 import type { ParsedFlags } from './parse-flags.ts';
-import type { LinkSection } from './schema.ts';
+import type { ClusterSection, LinkSection } from './schema.ts';
 import { readSecretFile } from './token.ts';
 
 const KEY_CHARACTERS_MIN = 32;
@@ -11,14 +11,30 @@ const KEY_CHARACTERS_MIN = 32;
 const EVERYWHERE: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
 interface FoundCluster {
-  /** Undefined: the server is a service by itself, or there is a problem. */
-  readonly link: LinkSection | undefined;
+  readonly cluster: ClusterSection;
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
 
 /** Reads the flags, and the key; `directory` is where relative paths start. */
-export function readCluster({ flags, variables }: ParsedFlags, directory: string): FoundCluster {
+export function readCluster(parsed: ParsedFlags, directory: string): FoundCluster {
+  const { link, problems, warnings } = readLink(parsed, directory);
+  const { 'cluster-processes': processesMax, 'cluster-spares': sparesMax, 'outcalls-record': record } = parsed.flags;
+  if (link !== undefined && record !== undefined && processesMax > 1)
+    problems.push(
+      '--outcalls-record is for one process, and this node starts others: add --cluster-processes 1, or drop it',
+    );
+  return { cluster: { link, processesMax, sparesMax }, problems, warnings };
+}
+
+interface FoundLink {
+  /** Undefined: the server is a service by itself, or there is a problem. */
+  readonly link: LinkSection | undefined;
+  readonly problems: string[];
+  readonly warnings: readonly string[];
+}
+
+function readLink({ flags, variables }: ParsedFlags, directory: string): FoundLink {
   const { 'cluster-listen': listen, 'cluster-key-file': file } = flags;
   const { SVC_CLUSTER_KEY: own } = variables;
   if (listen === undefined) {
@@ -60,6 +76,6 @@ function addressOf(listen: string, problems: string[]): { host: string; port: nu
   return undefined;
 }
 
-function refused(problems: readonly string[]): FoundCluster {
+function refused(problems: string[]): FoundLink {
   return { link: undefined, problems, warnings: [] };
 }

@@ -72,5 +72,11 @@ export const OUTCALL_TIMEOUT_SECS = 30;
 /** One day: an outcall that waits for longer holds a place that others need. */
 export const OUTCALL_TIMEOUT_SECS_MAX = 86_400;
 
+/** Processes of a node: one that is left alone has all shards of a small service. */
+export const CLUSTER_PROCESSES = 8;
+
+/** Processes that wait for shards: those of one of three nodes with six come back at once; each has 120 MB. */
+export const CLUSTER_SPARES = 2;
+
 /** Promised: recent messages kept for each actor. */
 export const HISTORY_ENTRIES = 50;

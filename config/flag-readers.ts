@@ -79,6 +79,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'trust-ic-root': { part: 'agents' },
   'cluster-listen': { part: 'cluster', needs: 'storage' },
   'cluster-key-file': { part: 'cluster', needs: 'storage' },
+  'cluster-processes': { part: 'cluster', needs: 'storage' },
+  'cluster-spares': { part: 'cluster', needs: 'storage' },
   executors: { part: 'execution' },
   'memory-bytes': { part: 'execution' },
   'instruction-limit': { part: 'metering', holdsWhenOff: true },

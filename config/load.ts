@@ -116,7 +116,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
 
   const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
   const { secret: token, ...aboutToken } = readToken(parsed, options.directory);
-  const { link, ...aboutCluster } = readCluster(parsed, options.directory);
+  const { cluster, ...aboutCluster } = readCluster(parsed, options.directory);
   const problems = [
     ...parsed.problems,
     ...pluginProblems,
@@ -146,7 +146,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     task: flags.check ? 'check' : flags.capacity ? 'capacity' : 'serve',
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
-    config: buildConfig(parsed, { address, token, link }, options),
+    config: buildConfig(parsed, { address, token, cluster }, options),
     loaded,
     sections: sections.sections,
     restore: restoreOf(parsed, options),
@@ -224,7 +224,7 @@ function agentsOf(parsed: ParsedFlags, version: string): ServerConfig['agents'] 
 
 function buildConfig(
   parsed: ParsedFlags,
-  { address, token, link }: ServerConfig['cluster'] & { address: ListenAddress; token: string | undefined },
+  { address, token, cluster }: Pick<ServerConfig, 'cluster'> & { address: ListenAddress; token: string | undefined },
   options: LoadOptions,
 ): ServerConfig {
   const { flags, variables, disabled } = parsed;
@@ -234,7 +234,7 @@ function buildConfig(
     http: httpOf(flags, address, options),
     auth: { token, tokensFile: fileOf(flags.tokens, options), jwt: jwtOf(flags, fileOf(flags['jwt-keys'], options)) },
     agents: agentsOf(parsed, version),
-    cluster: { link },
+    cluster,
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
       startingCycles: flags.cycles,

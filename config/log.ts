@@ -22,6 +22,8 @@ export interface LogOptions {
   readonly destination?: number | string;
   /** Prints one line of the start-up protocol. */
   readonly announce: (line: string) => void;
+  /** Returns the shard that every line names, `none` before there is one; undefined: lines name none. */
+  readonly shard?: () => string;
 }
 
 /** A logger that can be closed. */
@@ -46,8 +48,10 @@ abstract class BaseLog implements ServerLog {
   protected readonly clock: Pick<Clock, 'nowMs'>;
   readonly #isVerbose: boolean;
   readonly #announce: (line: string) => void;
+  protected readonly shard: (() => string) | undefined;
 
   constructor(options: LogOptions) {
+    this.shard = options.shard;
     this.sink = new LogSink(options.destination ?? STDERR, (lines) => {
       this.warn(`${lines} log lines were dropped: nobody read them in time`);
     });
@@ -93,7 +97,8 @@ class JsonLog extends BaseLog {
     // Fields are flat objects of strings and numbers: one call of the engine's serializer is faster than any loop here.
     const rest = inert(JSON.stringify(fields));
     const separator = rest === '{}' ? '' : ',';
-    const start = `{"ts":${Math.floor(this.clock.nowMs())},"event":${JSON.stringify(event)}`;
+    const shard = this.shard === undefined ? '' : `,"shard":"${this.shard()}"`;
+    const start = `{"ts":${Math.floor(this.clock.nowMs())},"event":${JSON.stringify(event)}${shard}`;
     this.sink.write(`${start}${separator}${rest.slice(1)}\n`);
   }
 
@@ -126,7 +131,7 @@ class ProseLog extends BaseLog {
     this.sink.write(`${this.#timestamp()} ${painted}\n`);
   }
 
-  /** Returns `2026-01-31 13:45:12.345`, UTC; the part up to the second is built once a second. */
+  /** Returns `2026-01-31 13:45:12.345`, UTC, and in a shard process its shard; seconds are built once a second. */
   #timestamp(): string {
     const nowMs = Math.floor(this.clock.nowMs());
     const second = Math.floor(nowMs / 1000);
@@ -135,7 +140,8 @@ class ProseLog extends BaseLog {
       this.#secondText = new Date(second * 1000).toISOString().slice(0, 19).replace('T', ' ');
     }
     const ms = nowMs - second * 1000;
-    return `${this.#secondText}.${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}`;
+    const shard = this.shard === undefined ? '' : ` [shard ${this.shard()}]`;
+    return `${this.#secondText}.${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}${shard}`;
   }
 }
 

@@ -7,6 +7,8 @@
  */
 import { fileURLToPath } from 'node:url';
 import type { ConfiguredPlugin } from './plugin-options.ts';
+import type { LoadedPlugin } from '../plugins/loader/index.ts';
+import type { Request } from './load.ts';
 import type { RunOptions } from './serve.ts';
 import { hasColors, refuse, tell } from './terminal.ts';
 
@@ -25,7 +27,8 @@ export async function launch(options: RunOptions): Promise<number> {
   return launchNetwork(process.argv.slice(2), process.env, (argv) => runWith(argv, options));
 }
 
-async function runWith(argv: readonly string[], options: RunOptions): Promise<number> {
+async function runWith(argv: readonly string[], given: RunOptions): Promise<number> {
+  const options = { ...given, group: takeGroup(process.env) };
   const { VERSION, readBuild } = await import('./version.ts');
   // The question that tools ask most often needs neither the server's code nor the cache of it.
   if (argv.length === 1 && argv[0] === '--version') {
@@ -60,6 +63,15 @@ async function runWith(argv: readonly string[], options: RunOptions): Promise<nu
       return loadPlugins(requests, { directory, builtin: builtinPlugins });
     },
   });
+  return act(request, options);
+}
+
+/** Does what the command line asks for; returns the exit code. */
+async function act(
+  request: Request<LoadedPlugin>,
+  options: RunOptions & { readonly group: string | undefined },
+): Promise<number> {
+  const { VERSION } = await import('./version.ts');
   switch (request.kind) {
     case 'help':
       await printHelp(VERSION, request.loaded);
@@ -87,12 +99,20 @@ async function runWith(argv: readonly string[], options: RunOptions): Promise<nu
       const { serve } = await import('./serve.ts');
       return serve(request, {
         ...options,
+        environment: process.env,
         root: ROOT,
         isScriptOfNpm: process.env['npm_lifecycle_event'] !== undefined,
         parent: isBehindShellOfNpx(process.env) ? PARENT : undefined,
       });
     }
   }
+}
+
+/** Takes what another process of the node has put into the environment of a shard process (`node-part.ts`). */
+function takeGroup(environment: Record<string, string | undefined>): string | undefined {
+  const { SVC_SHARD_PROCESS: group } = environment;
+  delete environment['SVC_SHARD_PROCESS'];
+  return group;
 }
 
 async function printNewToken(name: string): Promise<number> {

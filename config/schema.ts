@@ -2,6 +2,8 @@
  * The configuration of a server: one section for each plugin, by the plugin's name. Parsed and checked once
  * (`load.ts`), frozen, and handed out by the kernel section by section: a plugin sees only its own.
  */
+import type { ProcessGroupOptions } from '../subsystems/cluster/group/process-group.ts';
+import type { GroupMember } from '../subsystems/cluster/linked-cluster.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { AddressRange } from './address-ranges.ts';
 
@@ -10,6 +12,8 @@ interface HttpSection {
   readonly host: string;
   /** Port; 0 lets the system choose a free one. */
   readonly port: number;
+  /** True in a shard process: it binds no address, and other servers alone reach it. */
+  readonly isHidden?: boolean;
   /** Version for `GET /version` and the header `svc-version`. */
   readonly version: string;
   /** The commit, or `dev` if there is none. */
@@ -82,6 +86,18 @@ export interface LinkSection {
   /** Port; 0 lets the system choose a free one. */
   readonly port: number;
   readonly key: Uint8Array;
+}
+
+export interface ClusterSection {
+  /** Undefined: the server is a service by itself. */
+  readonly link: LinkSection | undefined;
+  /** Processes of the node, with this one. */
+  readonly processesMax: number;
+  /** Processes of the node that wait for a shard. */
+  readonly sparesMax: number;
+  /** Set by `node-part.ts`: the processes that this one may start, or the one that has started it. */
+  readonly processes?: ProcessGroupOptions;
+  readonly member?: GroupMember;
 }
 
 interface MeteringSection {
@@ -237,8 +253,7 @@ export interface ServerConfig {
   readonly http: HttpSection;
   readonly auth: AuthSection;
   readonly agents: AgentsSection;
-  /** `link` is undefined: the server is a service by itself. */
-  readonly cluster: { readonly link: LinkSection | undefined };
+  readonly cluster: ClusterSection;
   readonly metering: MeteringSection;
   readonly execution: ExecutionSection;
   readonly storage: StorageSection;

@@ -8,11 +8,12 @@ import { handleSignals, type Kernel, messageOf, ServerError, systemClock } from 
 import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { Cluster } from '../subsystems/cluster/index.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import type { TablesKind } from '../subsystems/storage/open-tables.ts';
 import type { RestoreArchiveConfig } from './load.ts';
-import { createLog, type ServerLog } from './log.ts';
+import { createLog, type LogOptions, type ServerLog } from './log.ts';
 import { makeKernel, type ServeRequest } from './make-kernel.ts';
 import * as memoryAtRest from './memory-at-rest.ts';
 import { hasColors } from './terminal.ts';
@@ -22,6 +23,8 @@ export interface RunOptions {
   readonly notBundled: string | undefined;
   /** True if the process was started to outlive its terminal (nohup). */
   readonly isHangupIgnored: boolean;
+  /** The group of a shard process; undefined: nobody has started this one as such. */
+  readonly group?: string | undefined;
 }
 
 interface ServeOptions extends RunOptions {
@@ -29,6 +32,8 @@ interface ServeOptions extends RunOptions {
   readonly root: string;
   /** True if npm runs the server as a script, and passes SIGINT on to it once more. */
   readonly isScriptOfNpm: boolean;
+  /** Environment of the processes that it starts. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Process whose end stops the server. */
   readonly parent: number | undefined;
 }
@@ -37,14 +42,18 @@ interface ServeOptions extends RunOptions {
 type LeaveNow = (message: string, error?: unknown) => never;
 
 /** Runs a server until it has stopped; returns the exit code. */
-export async function serve(request: ServeRequest, options: ServeOptions): Promise<number> {
+export async function serve(asked: ServeRequest, options: ServeOptions): Promise<number> {
   const startedMs = systemClock.nowMs();
-  const log = createLog({
+  const isLinked = asked.config.cluster.link !== undefined;
+  const part = isLinked ? (await import('./node-part.ts')).partOf(options.group, options.environment) : undefined;
+  const request = part?.requestOf(asked) ?? asked;
+  const logOptions: LogOptions = {
     ...request.log,
     hasColor: hasColors(process.stderr),
     clock: systemClock,
     announce: (line) => void process.stdout.write(`${line}\n`),
-  });
+  };
+  const log = createLog(part?.logOptions(logOptions) ?? logOptions);
   const { notBundled, root } = options;
   if (notBundled !== undefined) log.debug(`the server runs from its sources: ${notBundled}`);
   for (const warning of request.warnings) log.warn(warning);
@@ -68,6 +77,7 @@ export async function serve(request: ServeRequest, options: ServeOptions): Promi
   }
   // Flushed now, before anyone waits for an answer: the first flush takes a tenth of a second.
   flushCompileCache();
+  part?.onOrphaned(() => process.kill(process.pid, 'SIGTERM'));
   return runKernel(kernel, { request, log, leaveNow, startedMs, options });
 }
 
@@ -222,6 +232,7 @@ function rereads({ config }: ServeRequest): boolean {
 function reread(kernel: Kernel): void {
   if (kernel.state !== 'starting' && kernel.state !== 'ready') return;
   kernel.get(HttpServer).reread(kernel.get(Auth).reread?.());
+  kernel.get(Cluster).reread();
 }
 
 async function announceReady(kernel: Kernel, { request, log, startedMs }: Run): Promise<void> {

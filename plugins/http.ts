@@ -46,7 +46,8 @@ export const httpPlugin = definePlugin({
   neededBecause: 'it is how the server is reached',
   create: (granted, { config }: { readonly config: HttpServerOptions }) => createHttpServer(granted, config),
   async open(http, { log }) {
-    log.announce(`listening on ${await http.listen()}`);
+    const origin = await http.listen();
+    if (origin !== undefined) log.announce(`listening on ${origin}`);
   },
   ready: (http) => http.serve(),
   // Open requests are answered until the scheduler has drained, which happens after this.

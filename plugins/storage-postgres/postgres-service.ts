@@ -46,15 +46,13 @@ export class PostgresService implements ServiceStore {
     return this.#options.lease.processes?.waiting ?? [];
   }
 
-  async dismiss(shard: number, process: string): Promise<void> {
-    const namespace = this.#options.lease.shards[shard]?.namespace;
-    if (namespace === undefined) return;
-    await this.#options.lease.ask((connection) =>
-      connection.transaction(async () => {
-        await connection.query(SQL.leaveOwner, [namespace, process]);
-        await connection.query(SQL.leaveFence, [namespace, process]);
-      }),
-    );
+  async dismiss(process: string, shard: number | undefined): Promise<void> {
+    const { lease, namespace: service } = this.#options;
+    const namespace = shard === undefined ? undefined : lease.shards[shard]?.namespace;
+    await this.#ask(async ({ entries }) => {
+      await entries.query(SQL.leaveProcess, [service, process]);
+      if (namespace !== undefined) await entries.query(SQL.dismissOwner, [namespace, process]);
+    });
   }
 
   async announce(address: string): Promise<void> {

@@ -224,6 +224,15 @@ export const SQL = {
     name: 'svc_leave_fence',
     text: 'UPDATE svc_fence SET owner = NULL, fence = fence + 1 WHERE namespace = $1 AND owner = $2',
   },
+  /** Does what `leaveOwner` and `leaveFence` do, for an owner that is no more. */
+  dismissOwner: {
+    name: 'svc_dismiss_owner',
+    text: `WITH gone AS (
+        UPDATE svc_owner SET owner = NULL, holder = NULL, beat = beat + 1 WHERE namespace = $1 AND owner = $2
+        RETURNING namespace)
+      UPDATE svc_fence SET owner = NULL, fence = fence + 1 FROM gone
+      WHERE svc_fence.namespace = gone.namespace AND svc_fence.owner = $2`,
+  },
   isOwner: { name: 'svc_is_owner', text: 'SELECT 1 FROM svc_fence WHERE namespace = $1 AND owner = $2' },
   // ---- shards of a service
   seeService: { name: 'svc_see_service', text: 'SELECT shards FROM svc_service WHERE namespace = $1' },

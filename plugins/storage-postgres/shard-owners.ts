@@ -83,6 +83,7 @@ export class ShardOwners implements Disposable {
     if (!isOurs && watch.isSilent) return undefined;
     const { owner, holder, address, epoch = 0 } = seen;
     const group = this.#options.lease.processes?.groupOf(owner) ?? owner;
-    return { shard: index, node: owner, group, holder, address: address ?? undefined, epoch };
+    const silentMs = isOurs ? 0 : watch.silentMs;
+    return { shard: index, node: owner, group, holder, address: address ?? undefined, epoch, silentMs };
   }
 }

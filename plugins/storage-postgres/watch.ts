@@ -60,7 +60,12 @@ export class Watch {
 
   /** True if the owner, as of the newest look, was silent for its lease: it answers nothing that was read. */
   get isSilent(): boolean {
-    return this.#lookedMs - this.#sinceMs >= this.leaseMs;
+    return this.silentMs >= this.leaseMs;
+  }
+
+  /** Milliseconds from the owner's last sign of life to the newest look. */
+  get silentMs(): number {
+    return Math.max(0, this.#lookedMs - this.#sinceMs);
   }
 
   /** The database was away, or refuses something: nobody could be heard. */

@@ -12,7 +12,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { Peer } from './link/peer.ts';
 
-export { LEAVING, LINK_NOTE, MISDIRECTED } from './link/link-notes.ts';
+export { LEAVING, LINK_NOTE, MISDIRECTED, TURNED_AWAY } from './link/link-notes.ts';
 export type { AnswerFlow, Peer, PeerAnswer } from './link/peer.ts';
 
 /** Shards of one service at most: an actor's id has eight bits for its own. */
@@ -31,6 +31,8 @@ export interface ShardOwner {
   readonly address: string | undefined;
   /** Grows with every owner of the shard. */
   readonly epoch: number;
+  /** Milliseconds since its last sign of life was seen. */
+  readonly silentMs: number;
 }
 
 /** A process that waits for a shard. */
@@ -67,10 +69,10 @@ export interface ServiceStore {
   /** Processes that wait for a shard, as of the newest look at the owners. */
   readonly waiting: readonly WaitingProcess[];
   /**
-   * Has a shard be free at once whose owner is no more: that process has to have ended, and not only to be silent.
-   * Nothing happens if another one owns the shard.
+   * Says that a process is no more, so that the shard that it owned is free at once: it has to have ended, and not only
+   * to be silent. Nothing happens to a shard that another one owns.
    */
-  dismiss(shard: number, process: string): Promise<void>;
+  dismiss(process: string, shard: number | undefined): Promise<void>;
   /** Tells the others where this server takes what they forward, `host:port`. */
   announce(address: string): Promise<void>;
   /** Resolves with the owner of each shard, by its number; undefined: it has none now. */
@@ -109,6 +111,18 @@ export type Place =
   | { readonly kind: 'elsewhere'; readonly shard: number; readonly peer: Peer }
   | { readonly kind: 'ownerless'; readonly shard: number };
 
+/** Numbers of the processes that a node has started (`group/process-group.ts`). */
+export interface GroupFigures {
+  /** Processes that it may have, with its first. */
+  readonly processesMax: number;
+  readonly spares: number;
+  readonly owning: number;
+  /** Shard processes that have ended without being told to. */
+  readonly failures: number;
+  /** Shards that were handed over to another node. */
+  readonly handedOver: number;
+}
+
 /** The servers of this service, as one of them sees them. */
 export interface Cluster {
   /** False: this server is a service by itself, and there is no other to ask. */
@@ -123,6 +137,12 @@ export interface Cluster {
   readonly numbers: readonly ShownNumber[];
   /** Owners by shard; undefined: a shard has none now. */
   readonly owners: readonly (ShardOwner | undefined)[];
+  /** Processes that wait for a shard. */
+  readonly waiting: readonly WaitingProcess[];
+  /** Group of this process; `ShardOwner.group`. */
+  readonly group: string;
+  /** Shard processes of this node; undefined: it starts none, and may be one itself. */
+  readonly processes: GroupFigures | undefined;
   /**
    * Returns where the actor is that a reference means: a name, an id in hex or a principal. Whoever asks has looked
    * among its own actors before. Rejects with ServerError where the store cannot be asked.
@@ -141,6 +161,8 @@ export interface Cluster {
    * `cluster-none` where there is no other server to go on.
    */
   leave(seconds: number): void;
+  /** Has the node's shard processes read their files again. */
+  reread(): void;
   /** Gives the connections of other servers to whoever serves HTTP. To be called once, before the start. */
   serve(taken: (socket: Socket) => void): void;
 }
@@ -148,10 +170,14 @@ export const Cluster = defineCapability<Cluster>('cluster');
 
 /** The same with what its plugin starts and ends. */
 export interface OpenableCluster extends Cluster {
+  /** To be called before the storage starts. */
+  open(): void;
   /** To be called when this server owns its shard. Rejects with ServerError `cannot-listen`, `cluster-unlinked`. */
   start(): Promise<void>;
-  /** Takes no connection any more; requests under way go on. */
-  drain(): void;
+  /** To be called when the server takes work. */
+  ready(): void;
+  /** Ends the node's shard processes, and takes no connection any more; requests under way go on. */
+  drain(): Promise<void>;
   /** Cuts what is left. */
   close(): void;
 }

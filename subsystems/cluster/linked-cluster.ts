@@ -5,7 +5,10 @@ import { idOfReference, isCanisterName, shardOf } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { CallExchange } from '../scheduler/index.ts';
 import { CallLinks } from './calls/call-links.ts';
-import type { OpenableCluster, Place, ServiceStore, ShardOwner } from './index.ts';
+import { clusterNumbers } from './cluster-numbers.ts';
+import { ProcessGroup, type ProcessGroupOptions } from './group/process-group.ts';
+import type { ShardNote } from './group/shard-process.ts';
+import type { GroupFigures, OpenableCluster, Place, ServiceStore, ShardOwner, WaitingProcess } from './index.ts';
 import type { LinkKey } from './link/handshake.ts';
 import { LinkListener } from './link/link-listener.ts';
 import type { Peer } from './link/peer.ts';
@@ -19,9 +22,21 @@ export interface LinkedClusterOptions {
   readonly key: LinkKey;
 }
 
+/** A shard process that another process of its node has started. */
+export interface GroupMember {
+  /** The group. */
+  readonly group: string;
+  /** Tells the one that has started it. */
+  readonly tell: (note: ShardNote) => void;
+}
+
 interface LinkedClusterParts extends LinkedClusterOptions {
   /** Begins the graceful stop of this server. */
   readonly stop: () => void;
+  /** Undefined: no other process has started this one. */
+  readonly member?: GroupMember | undefined;
+  /** Undefined: this process starts no others. */
+  readonly processes?: ProcessGroupOptions | undefined;
 }
 
 interface LinkedClusterNeeds {
@@ -42,6 +57,7 @@ export class LinkedCluster implements OpenableCluster {
   readonly #owners: OwnerTable;
   readonly #names: NameTable;
   readonly #calls: CallLinks | undefined;
+  readonly #group: ProcessGroup | undefined;
   #listener: LinkListener | undefined;
   #taken: ((socket: Socket) => void) | undefined;
   #turn: number | undefined;
@@ -52,6 +68,8 @@ export class LinkedCluster implements OpenableCluster {
     this.#owners = new OwnerTable({ ...needs, key: options.key });
     this.#names = new NameTable(needs.store, needs.clock);
     const { exchange } = needs;
+    const { processes } = options;
+    if (processes !== undefined && needs.store.shards > 1) this.#group = new ProcessGroup(needs, processes);
     this.#calls = exchange && new CallLinks({ ...needs, exchange, owners: this.#owners });
   }
 
@@ -71,20 +89,41 @@ export class LinkedCluster implements OpenableCluster {
     return this.#owners.owners;
   }
 
+  get waiting(): readonly WaitingProcess[] {
+    return this.#needs.store.waiting;
+  }
+
+  get group(): string {
+    return this.#options.member?.group ?? this.node;
+  }
+
+  get processes(): GroupFigures | undefined {
+    const group = this.#group;
+    if (group === undefined) return undefined;
+    const { processesMax, failures, handedOver } = group;
+    return { processesMax, ...group.counts, failures, handedOver };
+  }
+
   get numbers(): readonly ShownNumber[] {
-    const missing = (): number => this.shards - this.owners.filter((owner) => owner !== undefined).length;
-    const ownerless = 'Shards that no server owns, as this server knows.';
-    const refused = 'Connections of others that were refused: they did not prove to have the key.';
-    return [
-      { name: 'svc_cluster_shards', type: 'gauge', help: 'Shards of the service.', read: () => this.shards },
-      { name: 'svc_cluster_shards_without_owner', type: 'gauge', help: ownerless, read: missing },
-      {
-        name: 'svc_cluster_links_refused_total',
-        type: 'counter',
-        help: refused,
-        read: () => this.#listener?.refused ?? 0,
-      },
-    ];
+    return clusterNumbers(this, () => this.#listener?.refused ?? 0);
+  }
+
+  /** Says which group this process belongs to. */
+  open(): void {
+    const { member } = this.#options;
+    if (member === undefined) return;
+    this.#needs.store.join(member.group);
+    member.tell({ process: this.node, shard: undefined });
+  }
+
+  ready(): void {
+    const { member } = this.#options;
+    member?.tell({ process: this.node, shard: this.shard });
+    this.#group?.start();
+  }
+
+  reread(): void {
+    this.#group?.reread();
   }
 
   /** Listens for the other servers, and tells them where. To be called when this server owns its shard. */
@@ -141,7 +180,10 @@ export class LinkedCluster implements OpenableCluster {
     const { clock, log } = this.#needs;
     if (this.isLeaving) return;
     this.isLeaving = true;
-    log.info(`this server leaves: it hands shard ${this.shard} over and ends in ${seconds} s`);
+    const more = this.#group === undefined ? '' : ', those of its shard processes from now on';
+    log.info(`this server leaves: it hands shard ${this.shard} over and ends in ${seconds} s${more}`);
+    // They are reached by links alone, so no client has to be told.
+    void this.#group?.stop();
     clock.after(seconds * 1000, () => this.#options.stop());
   }
 
@@ -150,14 +192,22 @@ export class LinkedCluster implements OpenableCluster {
     await this.#owners.hurry();
   }
 
-  /** Takes no connection any more; requests under way go on. */
-  drain(): void {
+  /**
+   * Hands the shards of the node's other processes over, and takes no connection any more; requests under way go on.
+   */
+  async drain(): Promise<void> {
+    await this.#group?.stop();
+    this.#end();
+  }
+
+  /** Takes no connection any more. */
+  #end(): void {
     this.#listener?.close();
     this.#calls?.close();
   }
 
   close(): void {
-    this.drain();
+    this.#end();
     this.#owners.close();
   }
 

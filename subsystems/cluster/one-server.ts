@@ -12,11 +12,26 @@ export class OneServer implements OpenableCluster {
   readonly isLeaving = false;
   readonly numbers = [];
   readonly owners: readonly (ShardOwner | undefined)[] = [];
+  readonly waiting = [];
+  readonly group = '';
+  readonly processes = undefined;
   readonly #store: Pick<ServiceStore, 'shards'> | undefined;
 
   /** `store`: the storage, which has to say that the service has no other server. */
   constructor(store?: Pick<ServiceStore, 'shards'>) {
     this.#store = store;
+  }
+
+  open(): void {
+    // There is no group.
+  }
+
+  ready(): void {
+    // No process is started.
+  }
+
+  reread(): void {
+    // There is no other process.
   }
 
   start(): Promise<void> {
@@ -53,8 +68,8 @@ export class OneServer implements OpenableCluster {
     // Nobody else connects.
   }
 
-  drain(): void {
-    // Nothing listens.
+  drain(): Promise<void> {
+    return Promise.resolve();
   }
 
   close(): void {

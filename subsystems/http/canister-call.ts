@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { ServedResponse } from './served-response.ts';
 import type { AddressedBy, Canister } from '../canisters/index.ts';
 import type { CallKind, MessageTrace, Outcome } from '../ic/index.ts';
 import { changedReplyAsJson, type JsonForm, replyAsJson } from './json-form.ts';
@@ -97,6 +98,7 @@ export class CanisterCall {
     const { responder } = this.#host;
     this.#headers = this.#headersOf(outcome);
     if (outcome.kind !== 'reply') {
+      if (outcome.isUnbegun === true && this.#response instanceof ServedResponse) this.#response.isUnbegun = true;
       const sent = responder.fault(this.#response, outcome, this.#headers);
       if (sent !== undefined) return sent.then(() => this.#failedJob(outcome));
       this.#failedJob(outcome);

@@ -42,6 +42,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   /** An address or a host name, without brackets; and a port, 0 for any free one. */
   readonly host: string;
   readonly port: number;
+  /** True if no address is bound: other servers alone reach this one, over their links. */
+  readonly isHidden?: boolean;
   /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
   readonly browserGuard?: { readonly names: readonly string[] } | undefined;
   /** True if no request may claim a caller (`--no-claims`). */
@@ -71,8 +73,11 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
 
 /** The server with what its plugin needs to open and close it. */
 export interface OpenableHttpServer extends HttpServer {
-  /** Binds; resolves with the origin. Rejects with ServerError `unavailable` if the address cannot be bound. */
-  listen(): Promise<string>;
+  /**
+   * Binds; resolves with the origin, or undefined if the server is hidden. Rejects with ServerError `unavailable` if
+   * the address cannot be bound.
+   */
+  listen(): Promise<string | undefined>;
   /**
    * Takes as many connections from now on as there is room for beside what is open. To be called when recovery is over.
    */

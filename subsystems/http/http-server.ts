@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, type Readiness, ServerError, sleep } from '../../kernel/index.ts';
 import type { Agents } from '../agents/index.ts';
 import { TypeTables } from '../codec/description/index.ts';
 import type { RequestTally } from '../metrics/index.ts';
@@ -202,13 +202,13 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   /** Requests of other servers come over their links, and requests for actors of others go there. */
-  #hopOver({ cluster, canisters, metrics, clock }: HttpServerNeeds): Hop | undefined {
+  #hopOver({ cluster, canisters, metrics, clock, readiness }: HttpServerNeeds): Hop | undefined {
     if (!cluster.isShared) return undefined;
     for (const number of cluster.numbers) metrics.show(number);
     const forwarded = metrics.requestsOf('forwarded');
     const { ownerWaitMs } = this.#options;
     const [responder, clients] = [this.#responder, this.#clients];
-    const parts = { cluster, canisters, clock, forwarded, responder, clients, ownerWaitMs };
+    const parts = { cluster, canisters, clock, readiness, forwarded, responder, clients, ownerWaitMs };
     const hop = new Hop(parts);
     this.#openTargets.isElsewhere = (request) => hop.isElsewhere(request);
     cluster.serve((socket) => {
@@ -230,8 +230,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#audit?.reread(isRead);
   }
 
-  async listen(): Promise<string> {
-    const { host, port, accessLog: file } = this.#options;
+  async listen(): Promise<string | undefined> {
+    const { accessLog: file } = this.#options;
     await this.#app.ready();
     this.#audit?.open();
     if (file !== undefined) {
@@ -239,6 +239,15 @@ class FastifyHttpServer implements OpenableHttpServer {
       this.#accessLog = await AccessLog.open(parts);
     }
     this.#bindConnections();
+    if (this.#options.isHidden !== true) this.#origin = await this.#bind();
+    const sweepMs = Math.min(SWEEP_MS, this.#options.idleMaxMs ?? IDLE_MAX_MS);
+    this.#sweeping = this.#clock.every(sweepMs, () => this.#sweep());
+    return this.#origin;
+  }
+
+  /** Binds the address; resolves with the origin. */
+  async #bind(): Promise<string> {
+    const { host, port } = this.#options;
     try {
       this.#server.listen({ host, port, backlog: BACKLOG });
       await once(this.#server, 'listening');
@@ -255,10 +264,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#server.on('error', (error) => this.#log.error('the listener reported an error', error));
     const address = this.#server.address() as AddressInfo;
     const printed = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-    this.#origin = `http://${printed}:${address.port}`;
-    const sweepMs = Math.min(SWEEP_MS, this.#options.idleMaxMs ?? IDLE_MAX_MS);
-    this.#sweeping = this.#clock.every(sweepMs, () => this.#sweep());
-    return this.#origin;
+    return `http://${printed}:${address.port}`;
   }
 
   serve(): void {
@@ -311,7 +317,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     };
     this.#streams.endAll();
     this.#connections.hurry(CLOSING_STALL_MS);
-    this.#serverClosed = this.#server.listening ? this.#closeConnections() : Promise.resolve();
+    const isOpen = this.#server.listening || this.#hop !== undefined;
+    this.#serverClosed = isOpen ? this.#closeConnections() : Promise.resolve();
     // Not node:http's, which would close connections whose last answer is still on its way.
     NetServer.prototype.close.call(this.#server);
     this.#sweeping?.[Symbol.dispose]();
@@ -330,7 +337,9 @@ class FastifyHttpServer implements OpenableHttpServer {
     };
     closeSome();
     using _looking = this.#clock.every(CLOSING_CHECK_MS, closeSome);
-    await new Promise((resolve) => this.#server.once('close', resolve));
+    if (this.#server.listening) await new Promise((resolve) => this.#server.once('close', resolve));
+    // The listener does not count those of other servers.
+    while (this.#hop !== undefined && this.#connections.size > 0) await sleep(this.#clock, CLOSING_CHECK_MS);
   }
 
   close({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {

@@ -87,10 +87,16 @@ export interface PastServices {
   readonly replay: Replay;
 }
 
+/** The part of the cluster that `GET /x/cluster` shows. */
+export type ShownCluster = Pick<
+  Cluster,
+  'node' | 'group' | 'shard' | 'shards' | 'owners' | 'waiting' | 'isLeaving' | 'processes'
+>;
+
 /** Services that routes work with. */
 export interface RouteHost extends PastServices {
   readonly canisters: ServedCanisters;
-  readonly cluster: Pick<Cluster, 'node' | 'shard' | 'shards' | 'owners' | 'isLeaving' | 'leave'>;
+  readonly cluster: ShownCluster & Pick<Cluster, 'leave' | 'peerOf'>;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup' | 'figures'>;
   readonly metering: Metering;

@@ -12,6 +12,8 @@ export class ServedResponse extends ServerResponse {
   tally: RequestTally | undefined = undefined;
   /** True if the answer lasts as long as its client likes. */
   isOpenEnded = false;
+  /** True if nothing was executed: a server that stops lets the request be sent to the next owner. */
+  isUnbegun = false;
   /** The rights of who asked; undefined: everything, without a name, or a target that needs no token. */
   grant: Grant | undefined = undefined;
   /** The reason why what was shown proves nothing, for the 401. */

@@ -9,6 +9,8 @@ export type Outcome = {
   readonly charge: number;
   /** True if nothing was executed for this message: its answer is that of an earlier one with the same key. */
   readonly isRepeat?: true;
+  /** True if nothing was executed for this message, and nothing of it is kept: it may be sent again, elsewhere. */
+  readonly isUnbegun?: true;
 } & (
   | { readonly kind: 'reply'; readonly data: Uint8Array }
   /**

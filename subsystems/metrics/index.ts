@@ -1,5 +1,7 @@
 import { defineCapability } from '../../kernel/index.ts';
 
+export { joinPages } from './joined-pages.ts';
+
 /** A number that only grows. Code that counts adds to `value`. */
 export interface Tally {
   value: number;

@@ -161,7 +161,7 @@ export class Calls {
   refuse(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
     context.pending = undefined;
     // A deleted context may still have been waiting: its caller knows already.
-    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, kind);
+    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, kind, undefined, true);
     this.#finish(context);
   }
 
@@ -239,14 +239,17 @@ export class Calls {
     response: Response,
     kind: Outcome['kind'] | undefined,
     stack?: StepFault['stack'],
+    isUnbegun = false,
   ): void {
     context.hasAnswered = true;
     const refunded = context.cyclesAvailable;
     context.cyclesAvailable = 0n;
     const { origin } = context;
-    if (origin.kind === 'ingress')
-      this.#needs.intake.answer(context, origin, outcomeOf(context, response, kind, stack));
-    else if (origin.kind === 'canister') {
+    if (origin.kind === 'ingress') {
+      const outcome = outcomeOf(context, response, kind, stack);
+      this.#needs.intake.answer(context, origin, isUnbegun ? { ...outcome, isUnbegun } : outcome);
+    }
+    if (origin.kind === 'canister') {
       const { canister, note } = context;
       if (note !== undefined)
         this.#needs.port.listener.answered(canister.handle, note, outcomeOf(context, response, kind, stack));

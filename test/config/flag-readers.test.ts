@@ -78,7 +78,7 @@ function settingOf(name: string): Setting {
     return { argv: Object.entries(group).map(([each, value]) => `--${each}=${value}`), environment: {} };
   }
   // An address for other servers needs a key, and a key an address.
-  if (flag?.group === 'cluster') {
+  if (name === 'cluster-listen' || name === 'cluster-key-file') {
     const key = name === 'cluster-listen' ? `--cluster-key-file=${KEY_FILE}` : '--cluster-listen=127.0.0.1:0';
     return { argv: [...argv, key], environment: {} };
   }

@@ -31,9 +31,9 @@ export class MemoryService {
       node,
       waiting: [],
       join: () => undefined,
-      dismiss: async () => this.leave(shard),
+      dismiss: async (_process, gone) => (gone === undefined ? undefined : this.leave(gone)),
       announce: async (address) => {
-        this.#owners[shard] = { shard, node, group: node, holder: `test ${node}`, address, epoch };
+        this.#owners[shard] = { shard, node, group: node, holder: `test ${node}`, address, epoch, silentMs: 0 };
       },
       owners: () => answer([...this.#owners]),
       takeName: (name, id) => answer(this.names.get(name) ?? (this.names.set(name, id), id)),

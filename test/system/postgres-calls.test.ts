@@ -80,6 +80,8 @@ class Service {
       ...given.flatMap((each) => ['--plugin-option', each]),
       '--cluster-listen',
       '127.0.0.1:0',
+      '--cluster-processes',
+      '1',
     ];
   }
 

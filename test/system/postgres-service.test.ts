@@ -65,7 +65,7 @@ async function start(t: TestContext, options: StartOptions): Promise<Host> {
     `storage.lease-ms=${leaseMs}`,
   ];
   const plugin = ['--plugin', 'storage=svc/storage-postgres', ...given.flatMap((each) => ['--plugin-option', each])];
-  const args = [...plugin, '--cluster-listen', '127.0.0.1:0'];
+  const args = [...plugin, '--cluster-listen', '127.0.0.1:0', '--cluster-processes', '1'];
   const env = { SVC_CLUSTER_KEY: KEY };
   return new Host(await startServer(t, { manifestFile: join(directory, manifest), args, env, until }));
 }

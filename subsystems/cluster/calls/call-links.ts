@@ -84,6 +84,8 @@ export class CallLinks {
     const { store, owners, exchange, log } = this.#needs;
     const peer = owners.peerOf(shard);
     const own = owners.owners[store.shard];
+    // Calls wait: the next owner is asked for now, and not at the next look.
+    if (peer === undefined) void owners.hurry();
     if (peer === undefined || own?.node !== store.node) return;
     this.#out.add(shard);
     let socket: Socket;

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { greet, type LinkKey, type LinkUse } from './handshake.ts';
-import { LEAVING, LINK_NOTE, MISDIRECTED } from './link-notes.ts';
+import { LEAVING, LINK_NOTE, MISDIRECTED, TURNED_AWAY } from './link-notes.ts';
 import { loadUndici } from './load-undici.ts';
 
 /** Requests to one server at once; others wait for a free connection. */
@@ -23,13 +23,17 @@ interface PeerRequest {
   readonly body: Uint8Array | Readable | null;
 }
 
+/**
+ * Note of the other server about its answer. `misdirected`: it does not own the actor, and has executed nothing;
+ * `turned-away`: it stops, and has executed nothing; `leaving`: it stops.
+ */
+type PeerNote = (typeof NOTES)[number];
+const NOTES = [MISDIRECTED, TURNED_AWAY, LEAVING] as const;
+
 /** Who takes the answer of another server, as it comes. */
 export interface PeerAnswer {
-  /**
-   * The header is there; names and values by turns. `isMisdirected`: the server does not own the actor, and has
-   * executed nothing.
-   */
-  began(status: number, headers: readonly string[], flow: AnswerFlow, isMisdirected: boolean): void;
+  /** The header is there; names and values by turns. */
+  began(status: number, headers: readonly string[], flow: AnswerFlow, note: PeerNote | undefined): void;
   piece(bytes: Uint8Array, flow: AnswerFlow): void;
   ended(): void;
   /** `wasSent`: the other server may have got the request, or part of it. */
@@ -143,8 +147,8 @@ class AnswerReader implements Dispatcher.DispatchHandler {
       text instanceof Uint8Array ? Buffer.from(text).toString('latin1') : String(text),
     );
     const note = noteIn(headers);
-    if (note === LEAVING) this.#leaves();
-    this.#answer.began(status, headers, flowOf(controller), note === MISDIRECTED);
+    if (note === LEAVING || note === TURNED_AWAY) this.#leaves();
+    this.#answer.began(status, headers, flowOf(controller), note);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -161,9 +165,9 @@ class AnswerReader implements Dispatcher.DispatchHandler {
 }
 
 /** Returns what the server itself notes in its answer. */
-function noteIn(headers: readonly string[]): string | undefined {
+function noteIn(headers: readonly string[]): PeerNote | undefined {
   for (let at = 0; at + 1 < headers.length; at += 2)
-    if (headers[at]?.toLowerCase() === LINK_NOTE) return headers[at + 1];
+    if (headers[at]?.toLowerCase() === LINK_NOTE) return NOTES.find((note) => note === headers[at + 1]);
   return undefined;
 }
 

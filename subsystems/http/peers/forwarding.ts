@@ -8,7 +8,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
-import type { AnswerFlow, Peer, PeerAnswer, Place } from '../../cluster/index.ts';
+import {
+  type AnswerFlow,
+  LEAVING,
+  MISDIRECTED,
+  TURNED_AWAY,
+  type Peer,
+  type PeerAnswer,
+  type Place,
+} from '../../cluster/index.ts';
 import type { Responder } from '../responder.ts';
 import { readBody } from '../request-body.ts';
 import type { ServedResponse } from '../served-response.ts';
@@ -20,7 +28,10 @@ import { CLIENT_HEADER, VERDICT_HEADER } from './verdict.ts';
 /** A body up to here is kept until its request is answered. */
 const KEPT_BYTES_MAX = 64 * 1024;
 const CALL = /^\/call(?:-json)?\//;
+const QUERY = /^\/query(?:-json)?\//;
 const EVENTS = 'text/event-stream';
+/** Status of a request that a server which stops does not, or no longer, serve. */
+const STOPPING_STATUS = 503;
 
 interface ForwardingNeeds {
   readonly line: Pick<OwnerLine, 'next' | 'forget'>;
@@ -47,6 +58,8 @@ export class Forwarding implements PeerAnswer {
   #peer: Peer | undefined;
   #isSentAgain = false;
   #isMisdirected = false;
+  /** True if the server that stops may have executed something. */
+  #hasBegun = false;
   #flow: AnswerFlow | undefined;
 
   constructor(needs: ForwardingNeeds, given: ForwardedRequest) {
@@ -92,11 +105,14 @@ export class Forwarding implements PeerAnswer {
     }
   }
 
-  began(status: number, headers: readonly string[], flow: AnswerFlow, isMisdirected: boolean): void {
+  began(status: number, headers: readonly string[], flow: AnswerFlow, note: string | undefined): void {
     this.#flow = flow;
-    const { response } = this.#given;
-    if (isMisdirected) {
+    const { response, request, isSite } = this.#given;
+    // Calls go on at the next owner of a server that stops, and those with a key can be asked for there.
+    const isToldOff = note === LEAVING && status === STOPPING_STATUS && !isSite && isRepeatable(request);
+    if (note === MISDIRECTED || note === TURNED_AWAY || isToldOff) {
       this.#isMisdirected = true;
+      this.#hasBegun = isToldOff;
       return;
     }
     if (response.destroyed) {
@@ -120,7 +136,7 @@ export class Forwarding implements PeerAnswer {
 
   ended(): void {
     if (this.#isMisdirected) {
-      void this.#again(() => ownerless());
+      void this.#again(() => (this.#hasBegun ? unknown(new Error('it stops')) : ownerless()));
       return;
     }
     const { response, named } = this.#given;
@@ -133,13 +149,13 @@ export class Forwarding implements PeerAnswer {
   }
 
   failed(error: Error, wasSent: boolean): void {
-    const { request, response } = this.#given;
+    const { request, response, isSite } = this.#given;
     if (response.headersSent || response.destroyed) {
       response.destroy();
       return;
     }
     if (!wasSent) void this.#again(() => (error instanceof ServerError ? error : unreachable(error)));
-    else if (hasKey(request)) void this.#again(() => unknown(error));
+    else if (!isSite && isRepeatable(request)) void this.#again(() => unknown(error));
     else this.#fail(unknown(error));
   }
 
@@ -168,6 +184,12 @@ export class Forwarding implements PeerAnswer {
     if (isSite) this.#needs.responder.errorAsText(response, error);
     else this.#needs.responder.error(response, error);
   }
+}
+
+/** Returns true for what changes nothing, and for a call with a key. */
+function isRepeatable(request: IncomingMessage): boolean {
+  const { method, url = '' } = request;
+  return method === 'GET' || method === 'HEAD' || (method === 'POST' && QUERY.test(url)) || hasKey(request);
 }
 
 /** Returns true for a call that its owner executes once, however often it is sent: keys count nowhere else. */

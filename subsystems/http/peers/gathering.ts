@@ -104,7 +104,8 @@ async function* elementsOf(part: Part): AsyncGenerator<{ readonly bytes: Uint8Ar
   if (held.length > 1) yield { bytes: held.subarray(0, -1), isFirst };
 }
 
-async function wholeOf(part: Part): Promise<Buffer> {
+/** Resolves with all bytes of a part; rejects if it fails. */
+export async function wholeOf(part: Part): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   for await (const piece of part.pieces()) pieces.push(piece);
   return Buffer.concat(pieces);
@@ -122,7 +123,7 @@ async function cut(parts: readonly Part[], limit: number): Promise<Uint8Array> {
 }
 
 /** The answer of one server, which waits for its turn. */
-class Part implements PeerAnswer {
+export class Part implements PeerAnswer {
   readonly #begun = Promise.withResolvers<void>();
   /** Undefined: it has not begun, or failed before it began. */
   status: number | undefined;

@@ -7,8 +7,8 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Clock, messageOf, ServerError } from '../../../kernel/index.ts';
-import { type Cluster, LEAVING, LINK_NOTE, MISDIRECTED, type Place } from '../../cluster/index.ts';
+import { type Clock, messageOf, type Readiness, ServerError, sleep } from '../../../kernel/index.ts';
+import { type Cluster, LEAVING, LINK_NOTE, MISDIRECTED, type Place, TURNED_AWAY } from '../../cluster/index.ts';
 import type { Gateway } from '../../gateway/index.ts';
 import type { RequestTally } from '../../metrics/index.ts';
 import { preferredType } from '../accept.ts';
@@ -32,12 +32,14 @@ interface HopNeeds {
   readonly responder: Responder;
   readonly clock: Clock;
   readonly forwarded: RequestTally;
+  readonly readiness: Pick<Readiness, 'isReady'>;
   readonly clients: Pick<ClientAddresses, 'of'>;
   /** For tests: milliseconds that a request waits for an owner (5 s). */
   readonly ownerWaitMs?: number | undefined;
 }
 
 const MISDIRECTED_STATUS = 421;
+const READY_LOOK_MS = 20;
 const LISTS = /^\/(?:actors|inspect)(?:\?|$)/;
 const EVENTS = 'text/event-stream';
 
@@ -86,6 +88,20 @@ export class Hop {
       request.socket.destroy();
       return;
     }
+    if (!this.#links.has(request.socket)) this.#locate(request, response, target, located);
+    else if (this.#needs.responder.isClosing) refuse(this.#needs.responder, response, TURNED_AWAY);
+    else if (this.#needs.readiness.isReady) this.#locate(request, response, target, located);
+    else void this.#untilReady().then(() => this.#locate(request, response, target, located));
+  }
+
+  /** Waits until this server serves its shard, which it has told the others some moments before. */
+  async #untilReady(): Promise<void> {
+    const { clock, readiness } = this.#needs;
+    for (const untilMs = clock.nowMs() + OWNER_WAIT_MS; !readiness.isReady && clock.nowMs() < untilMs;)
+      await sleep(clock, READY_LOOK_MS);
+  }
+
+  #locate(request: IncomingMessage, response: ServedResponse, target: Target | undefined, located: () => void): void {
     const named = target === undefined ? undefined : namedBy(request, target);
     if (named === undefined || this.#isOwn(named.reference)) {
       located();
@@ -120,7 +136,7 @@ export class Hop {
     if (this.#links.has(request.socket)) {
       // One hop at most: whoever sent it asks again.
       if (found.kind === 'here') return false;
-      responder.empty(response, MISDIRECTED_STATUS, ['content-length', '0', LINK_NOTE, MISDIRECTED]);
+      refuse(responder, response, MISDIRECTED);
       return true;
     }
     const isNobodys = found.kind === 'here';
@@ -169,7 +185,9 @@ export class Hop {
     const writeHead = response.writeHead.bind(response) as (...values: unknown[]) => ServedResponse;
     response.writeHead = (status: number, ...more: unknown[]): ServedResponse => {
       const headers: unknown = more.at(-1);
-      if (this.#needs.responder.isClosing && Array.isArray(headers)) headers.push(LINK_NOTE, LEAVING);
+      const isNoted = Array.isArray(headers) && headers.includes(LINK_NOTE);
+      if (this.#needs.responder.isClosing && Array.isArray(headers) && !isNoted)
+        headers.push(LINK_NOTE, response.isUnbegun ? TURNED_AWAY : LEAVING);
       return writeHead(status, ...more);
     };
   }
@@ -183,6 +201,11 @@ export class Hop {
       throw error;
     }
   }
+}
+
+/** Says that nothing was executed, and that another server is to be asked. */
+function refuse(responder: Pick<Responder, 'empty'>, response: ServedResponse, note: string): void {
+  responder.empty(response, MISDIRECTED_STATUS, ['content-length', '0', LINK_NOTE, note]);
 }
 
 /** Streams of `/inspect` are of one server. */

@@ -1,5 +1,5 @@
 import { ServerError } from '../../../kernel/index.ts';
-import type { Handlers, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost, ShownCluster } from '../route.ts';
 
 const DRAIN_SECONDS = 10;
 const SECONDS = /^(?:0|[1-9][0-9]{0,3})$/;
@@ -17,12 +17,7 @@ export function clusterHandlers({
   return {
     'GET /x/cluster'(_request, response) {
       const startedMs = jobs.nowMs();
-      const { shard, shards, node, owners } = cluster;
-      const rows = Array.from({ length: shards }, (_none, at) => {
-        const { node: id = null, holder = null, address = null, epoch = null } = owners[at] ?? {};
-        return { shard: at, node: id, holder, address, epoch };
-      });
-      responder.json(response, 200, { node, shard, isLeaving: cluster.isLeaving, shards: rows });
+      responder.json(response, 200, describe(cluster));
       jobs.done('cluster', undefined, '', startedMs);
     },
     'POST /x/cluster/drain'(_request, response, _parameters, query) {
@@ -37,4 +32,25 @@ export function clusterHandlers({
       jobs.done('drain', undefined, '', startedMs);
     },
   };
+}
+
+/** Returns the nodes of the service with their processes, and its shards with their owners, as this server sees. */
+function describe({ shard, shards, node, group, owners, waiting, isLeaving, processes }: ShownCluster): unknown {
+  const rows = Array.from({ length: shards }, (_none, at) => {
+    const { node: id = null, group: its = null, holder = null, address = null } = owners[at] ?? {};
+    const { epoch = null, silentMs = null } = owners[at] ?? {};
+    return { shard: at, node: id, group: its, holder, address, epoch, silentMs };
+  });
+  const all = [
+    ...owners.flatMap((owner) => {
+      return owner === undefined
+        ? []
+        : { of: owner.group, process: owner.node, holder: owner.holder, shard: owner.shard };
+    }),
+    ...waiting.map((each) => ({ of: each.group, process: each.process, holder: each.holder, shard: null })),
+  ];
+  const nodes = [...Map.groupBy(all, ({ of }) => of)]
+    .toSorted(([a], [b]) => Number(a > b) - Number(a < b))
+    .map(([of, its]) => ({ group: of, processes: its.map(({ of: _of, ...rest }) => rest) }));
+  return { node, group, shard, isLeaving, own: processes ?? null, nodes, shards: rows };
 }

@@ -1,5 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { ServerError } from '../../../kernel/index.ts';
+import { joinPages } from '../../metrics/index.ts';
+import { groupPages } from '../peers/group-pages.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 /**
@@ -9,7 +11,7 @@ import type { Handlers, RouteHost } from '../route.ts';
 const SCRAPES_MAX = 16;
 
 /** `GET /metrics`: numbers for operators. Reading them is no job: a scraper would fill the log. */
-export function metricsHandlers({ metrics, responder }: RouteHost): Pick<Handlers, 'GET /metrics'> {
+export function metricsHandlers({ metrics, responder, cluster, clock }: RouteHost): Pick<Handlers, 'GET /metrics'> {
   let underWay = 0;
   return {
     async 'GET /metrics'(_request, response) {
@@ -19,7 +21,11 @@ export function metricsHandlers({ metrics, responder }: RouteHost): Pick<Handler
       }
       underWay++;
       try {
-        await responder.stream(response, metrics.contentType, inTurns(await metrics.page()), { isSoonOver: true });
+        const own = await metrics.page();
+        // A shard process has none, and answers with its own page.
+        const others = cluster.processes === undefined ? [] : await groupPages({ cluster, clock });
+        const page = others.length === 0 ? own : await joinPages(own, others);
+        await responder.stream(response, metrics.contentType, inTurns(page), { isSoonOver: true });
       } finally {
         underWay--;
       }

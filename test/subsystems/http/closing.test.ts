@@ -81,7 +81,7 @@ suite('opening and closing', () => {
     );
     t.after(() => server.close());
     assert.equal(server.origin, undefined);
-    const origin = await server.listen();
+    const origin = (await server.listen()) ?? assert.fail();
     assert.match(origin, /^http:\/\/127\.0\.0\.1:[1-9]\d+$/);
     assert.equal(server.origin, origin);
     assert.equal((await send(origin, 'GET', '/health')).text, 'ok');

@@ -520,7 +520,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     },
     { host: '127.0.0.1', port: 0, version: '9.8.7', build: 'abc123', ...rest },
   );
-  const origin = await server.listen();
+  const origin = (await server.listen()) ?? '';
   t.after(() => server.close({ signal: AbortSignal.abort() }));
   return { origin, server, canisters, gateway, log, readiness, auth };
 }

@@ -515,7 +515,9 @@ function replayNumbers(): readonly ShownNumber[] {
 
 function clusterNumbers(): readonly ShownNumber[] {
   const needs = { store: new MemoryService(2).join(0), clock: new FakeClock(), log: new RecordingLogger() };
-  return new LinkedCluster(needs, { host: '127.0.0.1', port: 0, key: Buffer.from('key'), stop: assert.fail }).numbers;
+  const link = { host: '127.0.0.1', port: 0, key: Buffer.from('key'), stop: assert.fail };
+  const command = { script: '', args: [], environmentOf: () => ({}) };
+  return new LinkedCluster(needs, { ...link, processes: { processesMax: 8, sparesMax: 2, command } }).numbers;
 }
 
 test('the document lists what the page has, no more and no less', async (t) => {
