@@ -18,6 +18,7 @@ import type { ControlMemory } from '../memory/control-memory.ts';
 import { type Certify, EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-runtime.ts';
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from '../memory/heap-pool.ts';
+import type { PageReturns } from '../memory/page-returns.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange } from '../index.ts';
 import type { Task } from '../../ic/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
@@ -79,6 +80,8 @@ interface StoreLimits {
   readonly frameBytesMax?: number;
   /** Bounds of the heaps that are kept for canisters to come; by default those of a single thread. */
   readonly heaps?: HeapPoolLimits;
+  /** Who gives back the pages of large heaps; by default they are left to the collector. */
+  readonly returns?: PageReturns;
   /** Unbounded by default. */
   readonly budget?: MemoryBudget;
 }
@@ -87,12 +90,13 @@ export function createStores({
   stableBytesMax,
   frameBytesMax = FRAME_BYTES_MAX,
   heaps = heapPoolLimits(1),
+  returns,
   budget = MemoryBudget.unbounded(),
 }: StoreLimits): SharedStores {
   return {
     environment: new Environment(new Map()),
     pool: new StablePagePool(stableBytesMax, budget),
-    heaps: new HeapPool(heaps),
+    heaps: new HeapPool(heaps, returns),
     frames: new SuspendedFrames(frameBytesMax, budget),
     templates: new HeapTemplates(),
     budget,
@@ -141,7 +145,7 @@ export class Engine {
   dispose(): void {
     const { heaps, control } = this.#runtime;
     heaps.forgetControl(control);
-    heaps.dropped(control.release());
+    heaps.leave(control.memory, control.release());
   }
 
   /** Bytes that waiting composite queries hold. */

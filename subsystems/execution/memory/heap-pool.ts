@@ -20,6 +20,7 @@ import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type HeapTally, PAGE, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import type { PointerWidth } from './heap-budget.ts';
+import { PageReturns } from './page-returns.ts';
 import type { Ic0Imports, InstrumentedCode } from '../wire/instrumented-code.ts';
 
 /**
@@ -63,14 +64,17 @@ export interface HeapPoolLimits {
 
 export class HeapPool {
   readonly #limits: HeapPoolLimits;
+  /** Large heaps on their way back to the machine. */
+  readonly returns: PageReturns;
   /** Spare heaps; the last ones given back are at the end. */
   #spares: SpareHeap[] = [];
   #bytes = 0;
   #countedPages = 0;
   #droppedBytes = 0;
 
-  constructor(limits: HeapPoolLimits) {
+  constructor(limits: HeapPoolLimits, returns = new PageReturns()) {
     this.#limits = limits;
+    this.returns = returns;
   }
 
   /** Number of heaps that are kept now. */
@@ -83,9 +87,9 @@ export class HeapPool {
     return this.#bytes;
   }
 
-  /** Bytes of the machine's memory that all kept heaps have. */
+  /** Bytes of the machine's memory that all kept heaps have, and those that are being given back. */
   get countedBytes(): number {
-    return this.#countedPages * PAGE_BYTES;
+    return this.#countedPages * PAGE_BYTES + this.returns.countedBytes;
   }
 
   /** Bytes of the machine's memory, in total, of heaps that were left to the collector so far. */
@@ -98,11 +102,18 @@ export class HeapPool {
     this.#droppedBytes += countedPages * PAGE_BYTES;
   }
 
+  /** Gives the pages of a memory back in pieces, if it is a large one, and leaves it to the collector then. */
+  leave(memory: WebAssembly.Memory, countedPages: number): void {
+    const done = (): void => this.dropped(countedPages);
+    if (!this.returns.add(memory, countedPages * PAGE_BYTES, done)) done();
+  }
+
   /** Leaves all of them to the collector. */
   clear(): void {
     for (const { tally } of this.#spares.splice(0)) this.dropped(tally.counted);
     this.#bytes = 0;
     this.#countedPages = 0;
+    this.returns.finish();
   }
 
   /**
@@ -138,7 +149,7 @@ export class HeapPool {
     const { heapsMax, bytesMax } = this.#limits;
     const { marks } = spare.tally;
     if (marks === undefined || bytes > bytesMax || heapsMax === 0) {
-      this.dropped(spare.tally.counted);
+      this.leave(spare.memory, spare.tally.counted);
       return;
     }
     zero(new Uint8Array(spare.memory.buffer), marks);

@@ -44,6 +44,7 @@ import { allowStacks } from '../engine/wasm-stack.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
+import type { PageReturns } from '../memory/page-returns.ts';
 import { AheadLine } from './ahead-line.ts';
 import { CertificateDesk } from './certificate-desk.ts';
 import { LongMessages } from './long-messages.ts';
@@ -113,6 +114,7 @@ export interface ThreadParts {
   readonly cpuMs?: () => number;
   readonly createEngine?: CreateEngine;
   readonly heapGarbage?: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
+  readonly returns?: PageReturns;
   readonly gate?: CanisterGate<Work>;
   readonly outbox?: RingProducer;
 }
@@ -167,13 +169,11 @@ export class ExecutorThread {
     this.#stores = createStores({
       stableBytesMax: STABLE_BYTES_MAX,
       heaps: heapPoolLimits(options.executors, budget.bytesMax),
+      ...(parts.returns !== undefined && { returns: parts.returns }),
       budget,
     });
-    this.#packed = new PackedCanisters(
-      packedBytesMax(options.executors, budget.bytesMax),
-      this.#stores.templates,
-      budget,
-    );
+    const { templates } = this.#stores;
+    this.#packed = new PackedCanisters(packedBytesMax(options.executors, budget.bytesMax), templates, budget);
     const reportBug = (message: string, cause: unknown): void =>
       this.#sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` });
     this.#home = createEngine({ onYield: endTooLong }, this.#stores, reportBug);
@@ -245,9 +245,10 @@ export class ExecutorThread {
       if (this.#isEnough()) break;
     }
     if (isBusy) this.#publish();
-    const { pool } = this.#stores;
-    if (pool.hasDiscarded) {
+    const { pool, heaps } = this.#stores;
+    if (pool.hasDiscarded || heaps.returns.hasWork) {
       pool.release();
+      heaps.returns.work();
       isBusy = true;
     }
     const { hasReady } = this.#long;

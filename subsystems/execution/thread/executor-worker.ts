@@ -7,6 +7,7 @@ import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { cpuMs } from './cpu-time.ts';
 import { ExecutorThread } from './executor-thread.ts';
+import { openDiscard, PageReturns } from '../memory/page-returns.ts';
 import type { ExecutorOptions } from '../wire/port-messages.ts';
 
 /**
@@ -18,4 +19,5 @@ const GUEST_NICENESS = 5;
 // Keeps compiled code for threads of later processes (config/code-cache.ts).
 flushCompileCache();
 if (process.platform === 'linux') setPriority(0, GUEST_NICENESS);
-await new ExecutorThread(workerData as ExecutorOptions, () => performance.now(), { cpuMs }).serve();
+const parts = { cpuMs, returns: new PageReturns(openDiscard) };
+await new ExecutorThread(workerData as ExecutorOptions, () => performance.now(), parts).serve();
