@@ -25,9 +25,16 @@ const OPERATIONS = 250;
 const SEEDS_UNTIL_FOUND = 40;
 /**
  * Seeds that are tried before all others, because they have found the rarer bugs. If a changed simulation makes one of
- * them useless, the seeds are tried from 1 on.
+ * them useless, the seeds are tried from 1 on; the test tells.
  */
-const FOUND_BY = [1, 5, 10, 35];
+const FOUND_BY: Readonly<Record<string, number>> = {
+  'a gate that lets it in only where nothing else waits, in memory': 35,
+  'a reinstallation that ends no calls, in state that is kept': 5,
+  'an upgrade that waits for no calls, in state that is kept': 5,
+  'calls that overtake those of a message that makes many, in state that is kept': 35,
+  'a unit that is sealed while calls of a message are being sent, in state that is kept': 13,
+  'messages that come back in another order, in memory': 35,
+};
 
 /** Counts that must not be 0 in any mix. */
 const ALWAYS = [
@@ -178,12 +185,15 @@ const BUGS: readonly (readonly [bug: string, plant: () => Planted, mixes: readon
 
 for (const [bug, plant, mixes] of BUGS) {
   for (const mix of mixes) {
-    test(`the simulation finds ${bug}, ${mix.isKept === true ? 'in state that is kept' : 'in memory'}`, async () => {
+    const name = `${bug}, ${mix.isKept === true ? 'in state that is kept' : 'in memory'}`;
+    test(`the simulation finds ${name}`, async (t) => {
       const all = Array.from({ length: SEEDS_UNTIL_FOUND }, (_, at) => at + 1);
+      const { [name]: likely = 1 } = FOUND_BY;
       let found: unknown;
-      for (const seed of new Set([...FOUND_BY, ...all])) {
+      for (const seed of new Set([likely, ...all])) {
         await simulateScheduler(seed, mix, OPERATIONS, plant()).catch((error: unknown) => (found = error));
         if (found === undefined) continue;
+        if (seed !== likely) t.diagnostic(`seed ${likely} has found nothing, seed ${seed} has`);
         // Without the planted bug, the same seed must pass.
         await simulateScheduler(seed, mix, OPERATIONS);
         break;

@@ -17,6 +17,8 @@ function errorOf(error: unknown): Error {
 
 /** A planted mistake is found within this many seeds. */
 const SEEDS_UNTIL_FOUND = 150;
+/** The seed that is tried before all others for the rarest mistake. If it finds nothing, seeds are tried from 1 on. */
+const FOUND_BY: Readonly<Record<string, number>> = { 'a call is accepted before it is durable': 35 };
 
 test('calls between shards are executed and answered once, in the order of each pair, over crashes of either', async () => {
   const seeds = new ProofSeeds(60);
@@ -34,7 +36,8 @@ test('calls between shards are executed and answered once, in the order of each 
 
 for (const mistake of MISTAKES)
   test(`is found: ${mistake}`, async (t) => {
-    for (let seed = 1; seed <= SEEDS_UNTIL_FOUND; seed++) {
+    const all = Array.from({ length: SEEDS_UNTIL_FOUND }, (_, at) => at + 1);
+    for (const seed of new Set([FOUND_BY[mistake] ?? 1, ...all])) {
       const found = await simulate(seed, mistake).then(() => undefined, errorOf);
       if (found === undefined) continue;
       t.diagnostic(`seed ${seed}: ${found.message.split('\n')[0]}`);
