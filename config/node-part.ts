@@ -14,7 +14,9 @@ const OF_THE_FIRST = /^(?:ready:|shutdown:|watching)/;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Returns the part of a process; `group` is undefined for the one that an operator has started. */
-export function partOf(group: string | undefined, environment: Environment): NodePart {
+export function partOf(group: string | undefined, given: Environment, isHangupIgnored: boolean): NodePart {
+  // The command takes it out of the environment; shard processes are to outlive the terminal as well.
+  const environment = isHangupIgnored ? { ...given, SVC_HANGUP: 'ignored' } : given;
   return group === undefined ? new FirstProcess(environment) : new ShardProcessPart(group);
 }
 

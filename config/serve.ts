@@ -45,7 +45,9 @@ type LeaveNow = (message: string, error?: unknown) => never;
 export async function serve(asked: ServeRequest, options: ServeOptions): Promise<number> {
   const startedMs = systemClock.nowMs();
   const isLinked = asked.config.cluster.link !== undefined;
-  const part = isLinked ? (await import('./node-part.ts')).partOf(options.group, options.environment) : undefined;
+  const part = isLinked
+    ? (await import('./node-part.ts')).partOf(options.group, options.environment, options.isHangupIgnored)
+    : undefined;
   const request = part?.requestOf(asked) ?? asked;
   const logOptions: LogOptions = {
     ...request.log,

@@ -15,6 +15,8 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const SHARDS = 6;
 const LEASE_MS = 2_000;
+/** Lease so long that a process that waited for its end would show. */
+const LONG_LEASE_MS = 120_000;
 const NAMES = Array.from({ length: 2 * SHARDS }, (_none, at) => `actor${at}`);
 const BALANCE = 1_000_000;
 const DEADLINE_MS = 60_000;
@@ -42,7 +44,11 @@ interface ClusterView {
     readonly group: string;
     readonly processes: readonly { readonly shard: number | null }[];
   }[];
-  readonly shards: readonly { readonly group: string | null; readonly address: string | null }[];
+  readonly shards: readonly {
+    readonly group: string | null;
+    readonly holder: string | null;
+    readonly address: string | null;
+  }[];
 }
 
 let postgres: Postgres;
@@ -59,15 +65,15 @@ before(async () => {
 after(() => postgres[Symbol.asyncDispose]());
 
 /** Starts a node in a process group of its own. */
-function startNode(t: TestOwner, namespace: string, more: readonly string[] = []): Promise<RunningServer> {
+function startNode(t: TestOwner, namespace: string, leaseMs = LEASE_MS): Promise<RunningServer> {
   const given = [
     `storage.url=${postgres.url}`,
     `storage.namespace=${namespace}`,
     `storage.shards=${SHARDS}`,
-    `storage.lease-ms=${LEASE_MS}`,
+    `storage.lease-ms=${leaseMs}`,
   ];
   const plugin = ['--plugin', 'storage=svc/storage-postgres', ...given.flatMap((each) => ['--plugin-option', each])];
-  const args = [...plugin, '--cluster-listen', '127.0.0.1:0', ...more];
+  const args = [...plugin, '--cluster-listen', '127.0.0.1:0'];
   return startServer(t, { manifestFile, args, env: { SVC_CLUSTER_KEY: KEY }, wrapper: ['setsid'] });
 }
 
@@ -278,3 +284,31 @@ async function untilAll(node: RunningServer): Promise<void> {
   const { group } = await viewOf(node);
   await until('it has all shards', async () => (await viewOf(node)).shards.every((shard) => shard.group === group));
 }
+
+suite('processes of a node', () => {
+  test('a shard process that is killed is replaced at once, and nobody else is touched', async (t) => {
+    const node = await startNode(t, 'child', LONG_LEASE_MS);
+    await untilShared(node, 1);
+    const load = new Load([node], await principalsOf(node));
+    await load.settled();
+    load.mark();
+    const { shards } = await viewOf(node);
+    const pid = Number(/pid (\d+)/.exec(shards[3]?.holder ?? '')?.[1]);
+    process.kill(pid, 'SIGKILL');
+    t.diagnostic(
+      `longest gap after a shard process was killed: ${await load.settled()} ms, with a lease of two minutes`,
+    );
+    assert.match(node.output.stderr, new RegExp(`shard process ${pid}, of shard 3, has ended \\(signal SIGKILL\\)`));
+    await assertExact(node, load, t);
+  });
+
+  test('end, and hand over, when the process that has started them is killed alone', async (t) => {
+    const [first, second] = await Promise.all([1, 2].map(() => startNode(t, 'orphans')));
+    assert.ok(first !== undefined && second !== undefined);
+    await untilShared(first, 2);
+    // Resolves when nobody holds its output any more: the children are gone, too.
+    await second.kill();
+    await untilAll(first);
+    for (const name of NAMES) await stateOf(first, name);
+  });
+});

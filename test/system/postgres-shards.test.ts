@@ -135,6 +135,22 @@ suite('shards of a namespace', { concurrency: 3 }, () => {
     assert.equal((await service.owners())[1]?.address, undefined, 'the new owner has said none yet');
   });
 
+  test('a process that is gone for certain has its shard be free at once, and nobody else can be dismissed', async (t) => {
+    const [first, second] = await openAll(t, 'dismissed', 2, LONG_LEASE_MS);
+    assert.ok(first !== undefined && second !== undefined, 'two');
+    const service = serviceOf(first.storage);
+    await service.dismiss('somebody', 1);
+    await service.dismiss(service.node, undefined);
+    put(second.storage, 'kept');
+    await second.storage.settled();
+    assert.equal((await service.owners())[1]?.node, serviceOf(second.storage).node);
+    second.storage.abandon();
+    await service.dismiss(serviceOf(second.storage).node, 1);
+    const next = await openStorage(t, { url: postgres.url, namespace: 'dismissed', shards: 2, leaseMs: LONG_LEASE_MS });
+    assert.equal(serviceOf(next.storage).shard, 1);
+    assert.equal(await countOf(next.storage, 'kept'), 1);
+  });
+
   test('an owner that is cut off for a moment, or the database, is none the less the owner', async (t) => {
     // A database of its own: other cases run beside this one, which stops it.
     const own = await startPostgres();

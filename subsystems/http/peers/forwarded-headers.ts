@@ -23,6 +23,9 @@ const LEFT_BEHIND: ReadonlySet<string> = new Set([
   CLIENT_HEADER,
 ]);
 
+/** Headers that count whatever `Connection` names: without its claim a request would be somebody else's. */
+const ALWAYS_HANDED_ON: ReadonlySet<string> = new Set(['x-caller']);
+
 /** Returns the headers of a request, names and values by turns, without what is not handed on. */
 export function requestHeadersOf({ rawHeaders, headers }: IncomingMessage): string[] {
   const dropped = namedBy(headers.connection);
@@ -30,7 +33,8 @@ export function requestHeadersOf({ rawHeaders, headers }: IncomingMessage): stri
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? '';
     const lower = name.toLowerCase();
-    if (OF_THE_CONNECTION.has(lower) || LEFT_BEHIND.has(lower) || dropped.has(lower)) continue;
+    const isDropped = dropped.has(lower) && !ALWAYS_HANDED_ON.has(lower);
+    if (OF_THE_CONNECTION.has(lower) || LEFT_BEHIND.has(lower) || isDropped) continue;
     kept.push(name, rawHeaders[at + 1] ?? '');
   }
   // As it was understood: the target may have named another host.
