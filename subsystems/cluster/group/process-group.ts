@@ -131,7 +131,7 @@ export class ProcessGroup {
     const step = planGroup(view);
     const nowMs = this.#needs.clock.nowMs();
     if (step !== 'endSpare') this.#surplusSinceMs = undefined;
-    if (step === 'startSpare') this.#startSpares(sparesWanted(view) - view.spares);
+    if (step === 'startSpare' && !this.#isTakingOver(view)) this.#startSpares(sparesWanted(view) - view.spares);
     else if (step === 'handOver') this.#handOver();
     else if (step === 'endSpare') {
       this.#surplusSinceMs ??= nowMs;
@@ -177,6 +177,14 @@ export class ProcessGroup {
   /** Returns true from when a process has taken a shard: it serves that some moments later. */
   #ownsShard({ note }: ShardProcess): boolean {
     return note !== undefined && (note.shard !== undefined || this.#ownerIds.has(note.process));
+  }
+
+  /**
+   * Returns true while a process begins to serve the last shard that had no owner: the start of the next spare would
+   * take the processor from it, and clients wait.
+   */
+  #isTakingOver({ owners }: GroupView): boolean {
+    return !owners.includes(undefined) && this.#owning().some(({ note }) => note?.shard === undefined);
   }
 
   #startSpares(count: number): void {
