@@ -62,6 +62,11 @@ export function isForbidden(error: unknown): boolean {
   return codeOf(error) === 'EACCES' || codeOf(error) === 'EPERM';
 }
 
+/** Tells whether a file system has no room for what was to be written. */
+export function isFull(error: unknown): boolean {
+  return codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT';
+}
+
 /** Returns what the system says, behind what to do about it where that is known. */
 export function reasonOf(error: unknown): string {
   const fix = isUnmakeable(error) ? UNMAKEABLE : new Map(Object.entries(FIXES)).get(codeOf(error));

@@ -12,6 +12,7 @@ import { FileDisk } from './file-disk.ts';
 import { openTables, type TablesKind } from './open-tables.ts';
 import { LOCK_FILE, readFormat, tryDirectory } from './state-directory.ts';
 import { refuseIfInUse } from './state-lock.ts';
+import { codeOf, isFull, reasonOf, unreadable } from './state-problems.ts';
 import { StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
 import { FAMILIES } from './tables.ts';
@@ -38,9 +39,11 @@ export async function verifyState(path: string, wanted?: TablesKind): Promise<Ve
   if (!(await isDirectory(root))) return NOTHING;
   if ((await readFormat(root)) === undefined) return NOTHING;
   await refuseIfInUse(root, LOCK_FILE);
-  const copy = await mkdtemp(join(tmpdir(), 'svc-check-'));
+  const copy = await writing(root, () => mkdtemp(join(tmpdir(), 'svc-check-')));
   try {
-    for (const name of ['tables', 'log']) await copyFolder(join(root, name), join(copy, name));
+    await writing(root, async () => {
+      for (const name of ['tables', 'log']) await copyFolder(join(root, name), join(copy, name));
+    });
     return await readAll(copy, wanted);
   } catch (error) {
     // A reader knows the directory by its own name.
@@ -51,13 +54,35 @@ export async function verifyState(path: string, wanted?: TablesKind): Promise<Ve
   }
 }
 
+/** Rejects with `state-unwritable` if the folder for temporary files does not take the copy. */
+async function writing<T>(root: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof ServerError) throw error;
+    const message =
+      `the state directory ${root} is read from a copy in the folder for temporary files, ${tmpdir()}, ` +
+      `which cannot be written: ${reasonOf(error)}; the variable TMPDIR names another folder`;
+    throw new ServerError('unavailable', 'state-unwritable', message, { cause: error });
+  }
+}
+
+/** Rejects with a start's words about what cannot be read, and with the system's about what cannot be written. */
 async function copyFolder(from: string, to: string): Promise<void> {
   await mkdir(to);
-  for (const entry of await readdir(from, { withFileTypes: true })) {
+  const entries = await readdir(from, { withFileTypes: true }).catch(async (error: unknown) => {
+    // A start makes the folder, and goes by what is in the other one.
+    if (codeOf(error) === 'ENOENT') return [];
+    throw await unreadable(from, error);
+  });
+  for (const entry of entries) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
     if (!entry.isFile()) continue;
     const isLinked = WRITTEN_ONCE.test(entry.name) && (await linked(source, target));
-    if (!isLinked) await copyFile(source, target, constants.COPYFILE_FICLONE);
+    if (isLinked) continue;
+    await copyFile(source, target, constants.COPYFILE_FICLONE).catch(async (error: unknown) => {
+      throw isFull(error) ? error : await unreadable(source, error);
+    });
   }
 }
 

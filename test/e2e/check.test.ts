@@ -49,7 +49,11 @@ async function manifest(actors: Readonly<Record<string, unknown>>, name = 'actor
 }
 
 async function check(...args: readonly string[]): Promise<Checked> {
-  const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME };
+  return checkIn({}, ...args);
+}
+
+async function checkIn(more: NodeJS.ProcessEnv, ...args: readonly string[]): Promise<Checked> {
+  const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME, ...more };
   const child = spawn(process.execPath, [MAIN, '--check', ...args], { cwd: directory, env });
   let stdout = '';
   let stderr = '';
@@ -192,4 +196,22 @@ test('a state in use is refused, and its server goes on', async (t) => {
   assert.match(stdout, /^FAILED state: .*is in use by process \d+/m);
   assert.equal((await server.post('/call/keeper/keep', '')).status, 200);
   assert.equal(await server.stop(), 0);
+});
+
+test('a folder for temporary files that takes no copy is a finding with the fix', async () => {
+  const nowhere = join(directory, 'nowhere');
+  const { code, stdout, stderr } = await checkIn({ TMPDIR: nowhere }, '--no-manifest', '--state', state);
+  assert.deepEqual([code, stderr], [1, '']);
+  const place = `is read from a copy in the folder for temporary files, ${nowhere}, which cannot be written: `;
+  assert.ok(stdout.includes(`FAILED state: the state directory ${state} ${place}`), stdout);
+  assert.match(stdout, /; the variable TMPDIR names another folder\nok listener/);
+});
+
+test('a state directory that has lost its step log is a finding, as it fails the start', async () => {
+  const broken = join(directory, 'without-log');
+  await cp(state, broken, { recursive: true });
+  await rm(join(broken, 'log'), { recursive: true });
+  const { code, stdout, stderr } = await check('--no-manifest', '--state', broken);
+  assert.deepEqual([code, stderr], [1, '']);
+  assert.match(stdout, /^FAILED state: the step log is damaged: /m);
 });
