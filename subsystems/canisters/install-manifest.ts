@@ -246,6 +246,8 @@ function comparison(
         );
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
+        // The server stops, which says nothing about the file.
+        if (error.code === 'compiler-closed') return;
         log.warn(`an upgrade of ${actor.name} from its file would fail now: ${messageOf(error)}`);
       }
     }

@@ -8,6 +8,7 @@ import type { CompiledActor } from '../../../subsystems/compiler/index.ts';
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { CanisterIds } from '../../../subsystems/ic/index.ts';
 import type { ManifestActor } from '../../../subsystems/manifest/index.ts';
+import { ServerError } from '../../../kernel/index.ts';
 import { RecordingLogger } from '../../support/kernel.ts';
 
 const COMPILED: CompiledActor = {
@@ -35,6 +36,7 @@ function scene(names: readonly string[], placing: Promise<void> = Promise.resolv
     env: new Map(),
     hasCertificate: false,
   }));
+  const log = new RecordingLogger();
   const unused = (): never => assert.fail('nobody asks for it');
   const installing = installManifest(
     {
@@ -66,7 +68,7 @@ function scene(names: readonly string[], placing: Promise<void> = Promise.resolv
         },
         expect: (canisters) => expected.push(canisters),
       },
-      log: new RecordingLogger(),
+      log,
       assets: new ManifestAssets({
         folders: { check: unused, deploy: unused, foldersOf: unused },
         messages: { call: unused },
@@ -78,7 +80,7 @@ function scene(names: readonly string[], placing: Promise<void> = Promise.resolv
     () => undefined,
     (name) => rejected.push(name),
   );
-  return { abort, compiling, installing, placed, rejected, prepared: () => prepared.map(String), expected };
+  return { abort, compiling, installing, placed, rejected, prepared: () => prepared.map(String), expected, log };
 }
 
 test('a stop does not wait for what is being compiled, and installs nothing more', async () => {
@@ -127,4 +129,16 @@ test('modules of the next two actors are prepared while one is being installed',
   placing.resolve();
   await installing;
   assert.deepEqual(prepared().slice(3), ['/nowhere/d.mo']);
+});
+
+test('a file is not blamed for a compilation that the stop ends, and is for what is wrong with it', async () => {
+  const warnings: number[] = [];
+  for (const code of ['compiler-closed', 'does-not-compile']) {
+    const { compiling, installing, log } = scene(['there']);
+    const comparing = (await installing).compare();
+    compiling.reject(new ServerError('unavailable', code, 'any'));
+    await comparing;
+    warnings.push(log.lines.filter((line) => line.includes('an upgrade of there from its file would fail now')).length);
+  }
+  assert.deepEqual(warnings, [0, 1]);
 });
