@@ -9,7 +9,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
 
@@ -62,12 +62,15 @@ async function packServer(name: string, directory: string): Promise<void> {
 async function packCreate(name: string, directory: string): Promise<void> {
   const { version } = packageJson;
   await pack(directory, async (folder) => {
-    cpSync(join(ROOT, 'packages/create-svc'), folder, { recursive: true });
+    // Leaves out what refuses `npm pack` and `npm publish` of the folder itself.
+    const isWanted = (path: string): boolean => basename(path) !== '.npmrc';
+    cpSync(join(ROOT, 'packages/create-svc'), folder, { recursive: true, filter: isWanted });
     cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
     for (const template of readdirSync(join(folder, 'templates')))
       for (const file of globSync('*.mo', { cwd: join(ROOT, 'config/examples', template) }))
         cpSync(join(ROOT, 'config/examples', template, file), join(folder, 'templates', template, 'src', file));
-    const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>;
+    const text = readFileSync(join(folder, 'package.json'), 'utf8');
+    const { publishConfig: _refusal, scripts: _scripts, ...manifest } = JSON.parse(text) as Record<string, unknown>;
     return { ...manifest, version, config: { server: `npm:${name}@^${version}` } };
   });
 }

@@ -38,18 +38,25 @@ async function clone(): Promise<string> {
   return directory;
 }
 
-test('npm pack refuses with what to do', async () => {
-  const directory = await clone();
-  const before = await readdir(directory);
-  const { status, stderr } = await run(directory, 'npm', ['pack']);
-  assert.notEqual(status, 0);
-  assert.match(stderr, /npm pack builds nothing here - use npm run package/);
-  assert.deepEqual(await readdir(directory), before);
+/** Returns a copy of the folder of create-svc, whose templates have no sources yet. */
+async function cloneOfCreate(): Promise<string> {
+  const directory = await temporaryDirectory();
+  await cp(join(ROOT, 'packages/create-svc'), directory, { recursive: true });
+  return directory;
+}
+
+test('npm pack refuses with what to do, and so it does in the folder of create-svc', async () => {
+  for (const directory of [await clone(), await cloneOfCreate()]) {
+    const before = await readdir(directory);
+    const { status, stderr } = await run(directory, 'npm', ['pack']);
+    assert.notEqual(status, 0);
+    assert.match(stderr, /npm pack builds nothing here - use npm run package/);
+    assert.deepEqual(await readdir(directory), before);
+  }
 });
 
 for (const scripts of ['--ignore-scripts', '--ignore-scripts=false'])
   test(`npm publish ${scripts} refuses with what to do, and sends nothing`, async (t) => {
-    const directory = await clone();
     const asked: string[] = [];
     const registry = createServer((request, response) => {
       asked.push(`${request.method} ${request.url}`);
@@ -59,11 +66,12 @@ for (const scripts of ['--ignore-scripts', '--ignore-scripts=false'])
     await once(registry, 'listening');
     const place = `//127.0.0.1:${(registry.address() as AddressInfo).port}/`;
     const args = ['publish', scripts, `--registry=http:${place}`, `--${place}:_authToken=x`];
-    for (const more of [[], ['--dry-run']]) {
-      const { status, stderr } = await run(directory, 'npm', [...args, ...more]);
-      assert.notEqual(status, 0);
-      assert.match(stderr, /npm publish builds nothing here - use npm run package/);
-    }
+    for (const directory of [await clone(), await cloneOfCreate()])
+      for (const more of [[], ['--dry-run']]) {
+        const { status, stderr } = await run(directory, 'npm', [...args, ...more]);
+        assert.notEqual(status, 0);
+        assert.match(stderr, /npm publish builds nothing here - use npm run package/);
+      }
     assert.deepEqual(asked, []);
   });
 
