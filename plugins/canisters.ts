@@ -2,6 +2,7 @@ import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
 import { CanisterService, type CanisterServiceOptions } from '../subsystems/canisters/canister-service.ts';
 import { ManifestCheck } from '../subsystems/canisters/check-manifest.ts';
 import { Canisters, ManifestActors } from '../subsystems/canisters/index.ts';
+import { CanisterMoves } from '../subsystems/canisters/moves/index.ts';
 import { PastActors } from '../subsystems/canisters/past/index.ts';
 import { ServiceStore } from '../subsystems/cluster/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
@@ -22,6 +23,7 @@ export const canistersPlugin = definePlugin({
     face(ManagementBackend, (canisters: CanisterService) => canisters.backend),
     face(ManifestActors, (canisters: CanisterService) => canisters.started),
     face(ManifestCheck, (canisters: CanisterService) => canisters.started),
+    face(CanisterMoves, (canisters: CanisterService) => canisters.moving),
     face(PastActors, (canisters: CanisterService) => canisters.past),
   ],
   requires: {

@@ -1,4 +1,5 @@
 import { Clock, definePlugin, Logger } from '../kernel/index.ts';
+import { CanisterMoves } from '../subsystems/canisters/moves/index.ts';
 import { Cluster, type OpenableCluster, ServiceStore } from '../subsystems/cluster/index.ts';
 import type { ProcessGroupOptions } from '../subsystems/cluster/group/process-group.ts';
 import { type GroupMember, LinkedCluster, type LinkedClusterOptions } from '../subsystems/cluster/linked-cluster.ts';
@@ -22,7 +23,7 @@ interface ClusterConfig {
 export const clusterPlugin = definePlugin({
   name: 'cluster',
   provides: Cluster,
-  requires: { store: ServiceStore, scheduler: SchedulerSetup, clock: Clock, log: Logger },
+  requires: { store: ServiceStore, scheduler: SchedulerSetup, canisters: CanisterMoves, clock: Clock, log: Logger },
   neededBecause: 'it knows which server has an actor',
   create: (
     { scheduler, ...granted },

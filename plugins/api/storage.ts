@@ -27,6 +27,8 @@ export {
   type ToStorage,
 } from '../../subsystems/storage/storage-wire.ts';
 export {
+  type MovedActor,
+  MovedActors,
   ServiceStore,
   SHARDS_MAX,
   type ShardOwner,
@@ -50,7 +52,7 @@ export {
 } from '../../subsystems/storage/tables.ts';
 export { applyWriteBatch, WriteBatch, type WriteBatchVisitor } from '../../subsystems/storage/write-batch.ts';
 export { pageKey, prefixEnd } from '../../subsystems/storage/overlay-layer.ts';
-export { logKey, memoryId, META, metaKey, type MetaLetter } from '../../subsystems/storage/keyspace.ts';
+export { logKey, memoryId, META, metaKey, type MetaLetter, type MovedRows } from '../../subsystems/storage/keyspace.ts';
 export { buffersOf, CHUNK_PAGES, PageCollector, type StoredPages } from '../../subsystems/storage/stored-pages.ts';
 export { PAGE_BYTES, readPageEntries } from '../../subsystems/bytes/index.ts';
 export { MemoryTables } from '../../subsystems/storage/memory-tables.ts';

@@ -183,6 +183,7 @@ const NARROW_SHAPES: { readonly 'scheduler-setup': Shape<SchedulerSetup> } = {
     restore: 'method',
     restoreAnswers: 'method',
     exchange: 'optional',
+    moves: 'optional',
   },
 };
 

@@ -7,7 +7,7 @@
  * Commits have a connection of their own. Reads and folds have the other and take turns, one at a time: so the tables
  * do not change under a read. A batch is applied while the next one is on its way.
  */
-import { type Clock, type Logger, ServerError } from '../api/plugin.ts';
+import { ServerError } from '../api/plugin.ts';
 import {
   answerOf,
   carried,
@@ -16,9 +16,9 @@ import {
   type StorageAnswers,
   type StoragePort,
   type StorageReceiver,
-  type StorageRequest,
   type ToStorage,
 } from '../api/storage.ts';
+import type { Asked, OrderedRequest, PostgresPortOptions } from './asked.ts';
 import { Signal } from './signal.ts';
 import { asServerError, type Batch, type Database, NotOwner, OtherDatabase, type Session } from './database.ts';
 import { EntryReader, tableBytes } from './entries.ts';
@@ -28,17 +28,6 @@ import { type Lease, type Starting, stopped } from './lease.ts';
 import { OpenBackups } from './open-backups.ts';
 import { recoverLog } from './recover-log.ts';
 import { TableSize } from './table-size.ts';
-
-interface PostgresPortOptions {
-  readonly database: Database;
-  readonly lease: Lease;
-  readonly clock: Clock;
-  readonly log: Pick<Logger, 'info' | 'warn'>;
-  /** Bytes of a layer from which on it goes to the tables. */
-  readonly foldBytes?: number;
-  /** Bytes of units that may wait for a database that is away. */
-  readonly waitingBytesMax?: number;
-}
 
 /**
  * Bytes of units that are committed together, exceeded by the last unit at most: a database takes some tens of
@@ -62,16 +51,6 @@ const TOO_LARGE_FACTOR = 3;
 const WAITING_BYTES_MAX = 512 * 2 ** 20;
 /** Factor for a database that takes units, but more slowly than they come. */
 const SLOW_FACTOR = 4;
-/** A request that is answered in the order of units and requests; the others are answered at once. */
-type QueuedRequest = Exclude<StorageRequest, { readonly kind: 'figures' | 'nextPiece' }>;
-type OrderedRequest = Exclude<QueuedRequest, { readonly kind: 'close' }>;
-
-interface Asked {
-  readonly call: number;
-  readonly request: QueuedRequest;
-  /** The newest unit that was handed over before it. */
-  readonly after: number;
-}
 
 export class PostgresPort implements StoragePort {
   readonly #options: PostgresPortOptions;
@@ -168,6 +147,20 @@ export class PostgresPort implements StoragePort {
       );
   }
 
+  /**
+   * Does `work` when the tables have all units so far, and the log none of them; no read comes between. Rejects as
+   * `work` does, and with what ends the port.
+   */
+  settled<T>(work: () => Promise<T>): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const run = (): Promise<void> => work().then(resolve, (error: unknown) => reject(asServerError(error)));
+    const request = { kind: 'tables', run, refuse: reject } as const;
+    this.#asked.push({ call: 0, request, after: this.#handed });
+    if (this.#isOver) this.#stop();
+    this.#workBell.ring();
+    return promise;
+  }
+
   publish(): void {
     this.#unitsBell.ring();
     if (this.#asked.length > 0) this.#workBell.ring();
@@ -204,6 +197,7 @@ export class PostgresPort implements StoragePort {
   #stop(): void {
     this.#isOver = true;
     this.#soon?.[Symbol.dispose]();
+    for (const { request } of this.#asked) if (request.kind === 'tables') request.refuse(stopped());
     for (const bell of [this.#unitsBell, this.#workBell, this.#foldBell]) bell.ring();
   }
 
@@ -389,6 +383,12 @@ export class PostgresPort implements StoragePort {
     if (this.#isOver) return false;
     this.#asked.shift();
     const { call, request } = asked;
+    if (request.kind === 'tables') {
+      await this.#foldAll();
+      if (this.#isOver) request.refuse(stopped());
+      else await request.run();
+      return true;
+    }
     if (request.kind === 'close') {
       this.#closing = call;
       this.#unitsBell.ring();
@@ -469,11 +469,15 @@ export class PostgresPort implements StoragePort {
 
   /** Everything is brought into the tables first: all that is read then is theirs. */
   async #openBackup(): Promise<number> {
+    await this.#foldAll();
+    return this.#backups.open();
+  }
+
+  async #foldAll(): Promise<void> {
     while (this.#fold !== undefined && !this.#isOver) await this.#foldNext();
     this.#isFoldWanted = true;
     do await this.#foldNext();
     while (this.#fold !== undefined && !this.#isOver);
-    return this.#backups.open();
   }
 
   // ---- the end

@@ -6,12 +6,22 @@
  * name, and drops none.
  */
 import { ServerError } from '../api/plugin.ts';
-import type { ServiceStore, ShardOwner, WaitingProcess, WantedName } from '../api/storage.ts';
+import {
+  type MovedActor,
+  MovedActors,
+  type MovedRows,
+  type ServiceStore,
+  type ShardOwner,
+  type WaitingProcess,
+  type WantedName,
+} from '../api/storage.ts';
 import { byteaArray, textArray } from './arrays.ts';
 import type { Value } from './connection.ts';
 import { type Database, NotOwner, type Session } from './database.ts';
 import { corrupt } from './entries.ts';
 import type { Lease } from './lease.ts';
+import { moveActor, movesIn } from './move-actor.ts';
+import type { PostgresPort } from './postgres-port.ts';
 import { SQL } from './schema.ts';
 import type { ShardOwners } from './shard-owners.ts';
 
@@ -21,12 +31,16 @@ interface PostgresServiceOptions {
   readonly lease: Lease;
   readonly database: Database;
   readonly owners: ShardOwners;
+  readonly port: Pick<PostgresPort, 'settled'>;
 }
 
 export class PostgresService implements ServiceStore {
   readonly shards: number;
   readonly node: string;
+  readonly moved = new MovedActors();
   readonly #options: PostgresServiceOptions;
+  /** Number of the newest move that somebody was told of. */
+  #newestMove = 0;
 
   constructor(options: PostgresServiceOptions) {
     this.#options = options;
@@ -91,7 +105,7 @@ export class PostgresService implements ServiceStore {
   }
 
   namesOf(shard: number): Promise<ReadonlyMap<string, Uint8Array>> {
-    return this.#ask((session) => idsOf(session, SQL.namesOf, [this.#options.namespace, Buffer.of(shard)]));
+    return this.#ask((session) => idsOf(session, SQL.namesOf, [this.#options.namespace, shard]));
   }
 
   reserveNames(
@@ -115,6 +129,31 @@ export class PostgresService implements ServiceStore {
       await entries.query(SQL.reserveNames, [namespace, ...rows]);
       return await idsOf(session, SQL.findNames, [namespace, all]);
     });
+  }
+
+  /** Hears of all moves so far: this process owns its shard, so none of its actors leaves any more. */
+  async hearMoves(): Promise<void> {
+    for (const move of await this.newMoves()) this.moved.moved(move);
+  }
+
+  async newMoves(): Promise<readonly MovedActor[]> {
+    const values = [this.#options.namespace, this.#newestMove];
+    const moves = await this.#ask(async ({ entries }) => movesIn(await entries.query(SQL.movedSince, values)));
+    this.#newestMove = Math.max(this.#newestMove, moves.at(-1)?.version ?? 0);
+    return moves;
+  }
+
+  async settleTables(): Promise<void> {
+    await this.#options.port.settled(() => Promise.resolve());
+  }
+
+  async move(rows: MovedRows, { shard, node }: Pick<ShardOwner, 'shard' | 'node'>): Promise<MovedActor> {
+    const { namespace, lease, port } = this.#options;
+    const to = lease.shards[shard];
+    if (to === undefined) throw new Error(`there is no shard ${shard}`);
+    const move = { service: namespace, from: lease.shard, to, node, rows };
+    const version = await port.settled(() => this.#ask((session) => moveActor(session, move)));
+    return { id: rows.id, shard, version };
   }
 
   secret(name: string, fresh: Uint8Array): Promise<Uint8Array> {

@@ -55,7 +55,7 @@ export class PostgresStorage extends CommitQueue {
     this.#port = port;
     if (lease.shards.length === 1) return;
     this.#owners = new ShardOwners({ ...options, lease });
-    this.service = new PostgresService({ ...options, lease, database, owners: this.#owners });
+    this.service = new PostgresService({ ...options, lease, database, port, owners: this.#owners });
   }
 
   /** Resolves when this process owns the namespace, however long that takes. */
@@ -73,6 +73,7 @@ export class PostgresStorage extends CommitQueue {
     this.#isOwner = true;
     if (this.#owners !== undefined) this.#options.log.info(`this server owns ${this.#lease.shard.title}`);
     this.#owners?.start();
+    await this.service?.hearMoves();
     readiness.waiting('reading the state from the database');
   }
 

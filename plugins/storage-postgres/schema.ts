@@ -6,11 +6,13 @@
  *     svc_fence     the number that every write of the owner must carry, and names in the row that it locks
  *     svc_log       committed and not in svc_entries yet: the operations of units `unit` to `last`, in pieces
  *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces
- *     svc_service   the number of shards of a namespace (shards.ts), and how many ids were reserved for names
+ *     svc_service   the number of shards of a namespace (shards.ts), how many ids were reserved for names, and
+ *                   how many moves there were
  *     svc_nodes     the owner of each shard, with its address, where there are several
  *     svc_processes processes that own or want a shard, and the group of each, where there are several shards
  *     svc_names     names of all shards' actors, where there are several; not taken: reserved for the manifest's
  *     svc_secrets   secrets that all servers of a service share, where there are several
+ *     svc_moved     actors that are not in the shard that their id tells, or have been, with the number of the move
  *
  * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and
  * does nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so
@@ -62,6 +64,16 @@ const SCHEMA_STEPS: readonly SchemaStep[] = [
        holder text NOT NULL,
        beat bigint NOT NULL,
        PRIMARY KEY (namespace, process))`,
+  ],
+  [
+    `ALTER TABLE svc_service ADD COLUMN IF NOT EXISTS moves bigint NOT NULL DEFAULT 0`,
+    `CREATE TABLE IF NOT EXISTS svc_moved (
+       namespace text NOT NULL,
+       id bytea NOT NULL,
+       shard integer NOT NULL,
+       version bigint NOT NULL,
+       PRIMARY KEY (namespace, id))`,
+    `CREATE UNIQUE INDEX IF NOT EXISTS svc_moved_version ON svc_moved (namespace, version)`,
   ],
 ];
 export const SCHEMA_VERSION: number = 1 + SCHEMA_STEPS.length;
@@ -305,10 +317,43 @@ export const SQL = {
     name: 'svc_find_names',
     text: 'SELECT name, id FROM svc_names WHERE namespace = $1 AND name = ANY($2::text[])',
   },
-  /** Names whose ids have this byte as their third: that of the shard. */
+  /** Names of a shard's actors: that in the third byte of the id, or the one to which the actor has moved. */
   namesOf: {
     name: 'svc_names_of',
-    text: 'SELECT name, id FROM svc_names WHERE namespace = $1 AND is_taken AND substring(id FROM 3 FOR 1) = $2',
+    text: `SELECT name, named.id FROM svc_names AS named LEFT JOIN svc_moved AS moved USING (namespace, id)
+      WHERE namespace = $1 AND is_taken AND coalesce(moved.shard, get_byte(named.id, 2)) = $2`,
+  },
+  // ---- actors that move
+  movedSince: {
+    name: 'svc_moved_since',
+    text: 'SELECT id, shard, version FROM svc_moved WHERE namespace = $1 AND version > $2 ORDER BY version',
+  },
+  movedOne: {
+    name: 'svc_moved_one',
+    text: 'SELECT id, shard, version FROM svc_moved WHERE namespace = $1 AND id = $2',
+  },
+  /** Locks the fence of a shard of which that process is the owner. */
+  ownedBy: { name: 'svc_owned_by', text: 'SELECT 1 FROM svc_fence WHERE namespace = $1 AND owner = $2 FOR SHARE' },
+  /** Copies one entry of namespace $1 to $2, which may have it. */
+  copyEntry: {
+    name: 'svc_copy_entry',
+    text: `INSERT INTO svc_entries
+      SELECT $2, family, key, piece, value FROM svc_entries WHERE namespace = $1 AND family = $3 AND key = $4
+      ON CONFLICT DO NOTHING`,
+  },
+  /** Gives rows of namespace $1 to $2. What is stored out of line stays where it is. */
+  giveEntries: {
+    name: 'svc_give_entries',
+    text: `UPDATE svc_entries SET namespace = $2
+      WHERE namespace = $1 AND family = $3 AND key >= $4 AND key < $5`,
+  },
+  /** Last in its transaction, so that numbers come in the order of commits: whoever moves waits here for the others. */
+  noteMove: {
+    name: 'svc_note_move',
+    text: `WITH counted AS (UPDATE svc_service SET moves = moves + 1 WHERE namespace = $1 RETURNING moves)
+      INSERT INTO svc_moved SELECT $1, $2, $3, moves FROM counted
+      ON CONFLICT (namespace, id) DO UPDATE SET shard = excluded.shard, version = excluded.version
+      RETURNING version`,
   },
   countReserved: {
     name: 'svc_count_reserved',

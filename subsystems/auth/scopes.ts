@@ -26,6 +26,7 @@ const ACTOR_SCOPES = [
   'upgrade',
   'stop',
   'delete',
+  'move',
 ] as const;
 
 export type HostScope = (typeof HOST_SCOPES)[number];

@@ -50,6 +50,7 @@ import type {
 } from './index.ts';
 import { MessageHistories } from './message-histories.ts';
 import { MessageTraces } from './message-traces.ts';
+import { MovingCanisters } from './moving-canisters.ts';
 import { NumberRows } from './number-rows.ts';
 import { openMethods } from './open-methods.ts';
 import { KeptPastActors } from './past-actors.ts';
@@ -97,6 +98,7 @@ export class CanisterService implements Canisters {
   readonly started: StartedActors;
   readonly operator: OperatedCanisters;
   readonly past: KeptPastActors;
+  readonly moving: MovingCanisters;
   readonly #needs: CanisterServiceDependencies;
   readonly #directory: CanisterDirectory;
   readonly #histories: MessageHistories;
@@ -168,6 +170,7 @@ export class CanisterService implements Canisters {
     };
     this.started = new StartedActors({ ...parts, ...started });
     this.past = new KeptPastActors({ ...parts, deployments, settled, backend: () => this.backend });
+    this.moving = new MovingCanisters({ ...parts, deployments, prepared: this.#prepared });
     this.backend = new HostBackend({ ...parts, deployments, accounting: this.#accounting });
   }
 

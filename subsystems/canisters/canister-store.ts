@@ -35,6 +35,7 @@ export class CanisterStore {
   readonly #numbers = new Set<StorableCanister>();
   readonly #identities = new Set<StorableCanister>();
   readonly #removed = new Set<StorableCanister>();
+  readonly #left = new Set<StorableCanister>();
   readonly #modules: StoredModules;
   #idsStored = 0n;
 
@@ -86,10 +87,27 @@ export class CanisterStore {
     this.#storage.markDirty();
   }
 
+  /** The canister is another shard's, with all that is stored of it: nothing of it is written here any more. */
+  left(record: StorableCanister): void {
+    this.#numbers.delete(record);
+    this.#identities.delete(record);
+    this.#left.add(record);
+    this.#storage.markDirty();
+  }
+
   /** The identity of a canister that another process has stored names that module. */
   recovered(record: StorableCanister, moduleHash: string | undefined): void {
     record.storedModule = moduleHash;
     if (moduleHash !== undefined) this.#modules.recovered(moduleHash);
+  }
+
+  /** Keeps a module that a canister has which is about to come here, until what is returned is called. */
+  expectModule(hash: string): () => void {
+    const release = this.#modules.expect(hash);
+    return () => {
+      release();
+      this.#storage.markDirty();
+    };
   }
 
   /** A module that the state has already. */
@@ -132,6 +150,8 @@ export class CanisterStore {
       this.#nameModule(unit, record, undefined);
     }
     this.#removed.clear();
+    for (const record of this.#left) this.#nameModule(unit, record, undefined);
+    this.#left.clear();
     for (const record of this.#identities) {
       const { identity } = record;
       unit.put('meta', metaKey(META.identity, record.id), identityBytes(identity));

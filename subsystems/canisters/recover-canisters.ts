@@ -13,7 +13,7 @@ import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import { deleteLeftAhead } from './left-ahead.ts';
 import type { PreparedModules } from './prepared-modules.ts';
-import { type StoredIdentity, readIdentity, readNumbers } from './stored-values.ts';
+import { readIdentity, readNumbers, type StoredIdentity, type StoredNumbers } from './stored-values.ts';
 
 export interface RecoveryDependencies {
   readonly directory: CanisterDirectory;
@@ -57,7 +57,7 @@ export async function recoverCanisters(
   dependencies: RecoveryDependencies,
   progress: (note: string) => void,
 ): Promise<Recovery> {
-  const { directory, management, execution, scheduler, storage, log } = dependencies;
+  const { directory, management, execution, storage, log } = dependencies;
   progress('reading the state');
   const [left, ids, identities, numbers] = await Promise.all([
     storage.range('meta', metaKey(META.ahead)),
@@ -77,28 +77,9 @@ export async function recoverCanisters(
     const stored = numbersOf.get(idOf(key));
     if (stored === undefined) throw lost(identity.name, key);
     const its = readNumbers(stored.value, stored.key);
-    const { name, controllers, environment } = identity;
-    const handle = execution.createAsleep(its.instantMs);
-    const known = { name, id: key.slice(1), balance: its.balance, controllers, environment };
-    const record = directory.recordFor(handle, known);
-    let code: RecordedCode | undefined;
-    try {
-      code = await codes.of(record, identity);
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      directory.quarantine(record, messageOf(error));
-    }
-    record.recovered(code, identity, its);
+    const record = await recovered(dependencies, codes, { key, identity, numbers: its });
     ahead.saw(record.name, execution.aheadOf(record.handle));
-    const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
-    scheduler.admit(record.handle, record.idText, {
-      status: its.status,
-      timerMs,
-      module: code?.module,
-      isAsleep: true,
-      isUnloadable: record.damage !== undefined,
-    });
-    scheduler.setMinimumCycles(record.handle, identity.settings.minimumIncomingCanisterCallCycles ?? 0n);
+    admit(dependencies, record, identity, its);
     directory.enter(record);
     records.push(record);
   }
@@ -109,6 +90,72 @@ export async function recoverCanisters(
     if (record !== undefined) directory.quarantine(record, messageOf(error));
   }
   return new Waking(dependencies, records, progress);
+}
+
+interface StoredRecord {
+  /** Key of the identity. */
+  readonly key: Uint8Array;
+  readonly identity: StoredIdentity;
+  readonly numbers: StoredNumbers;
+}
+
+type RecordNeeds = Pick<RecoveryDependencies, 'directory' | 'execution' | 'scheduler'>;
+
+/** Makes the record of a stored canister, asleep; nobody finds it yet. */
+async function recovered(
+  { directory, execution }: RecordNeeds,
+  codes: StoredCodes,
+  { key, identity, numbers }: StoredRecord,
+): Promise<CanisterRecord> {
+  const { name, controllers, environment } = identity;
+  const handle = execution.createAsleep(numbers.instantMs);
+  const known = { name, id: key.slice(1), balance: numbers.balance, controllers, environment };
+  const record = directory.recordFor(handle, known);
+  let code: RecordedCode | undefined;
+  try {
+    code = await codes.of(record, identity);
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    directory.quarantine(record, messageOf(error));
+  }
+  record.recovered(code, identity, numbers);
+  return record;
+}
+
+function admit({ scheduler }: RecordNeeds, record: CanisterRecord, identity: StoredIdentity, its: StoredNumbers): void {
+  const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
+  scheduler.admit(record.handle, record.idText, {
+    status: its.status,
+    timerMs,
+    module: record.module,
+    isAsleep: true,
+    isUnloadable: record.damage !== undefined,
+  });
+  scheduler.setMinimumCycles(record.handle, identity.settings.minimumIncomingCanisterCallCycles ?? 0n);
+}
+
+/**
+ * Takes over one canister whose rows have come to this server's state. `here` is called in the turn in which it is
+ * there, by its id and its name. Resolves with its record. Rejects with ServerError `state-corrupt`.
+ */
+export async function recoverArrived(
+  dependencies: RecordNeeds & CodeNeeds,
+  id: Uint8Array,
+  here: (record: CanisterRecord) => void,
+): Promise<CanisterRecord> {
+  const { storage, directory } = dependencies;
+  const [key, numbersKey] = [metaKey(META.identity, id), metaKey(META.numbers, id)];
+  const [value, numbersValue] = await Promise.all([storage.get('meta', key), storage.get('meta', numbersKey)]);
+  if (value === undefined || numbersValue === undefined) throw lost('an actor that has come', key);
+  const [identity, numbers] = [readIdentity(value, key), readNumbers(numbersValue, numbersKey)];
+  const codes = new StoredCodes(dependencies);
+  const same = directory.list().find(({ module }) => module !== undefined && module.hash === identity.moduleHash);
+  if (same?.code !== undefined) codes.know(same.code);
+  const record = await recovered(dependencies, codes, { key, identity, numbers });
+  admit(dependencies, record, identity, numbers);
+  directory.enter(record);
+  here(record);
+  return record;
 }
 
 class Waking implements Recovery {
@@ -222,14 +269,21 @@ class AheadOfClock {
   }
 }
 
+type CodeNeeds = Pick<RecoveryDependencies, 'storage' | 'execution' | 'directory' | 'prepared' | 'interfaces'>;
+
 /** The modules that canisters have, each read and prepared once; interfaces too. */
 class StoredCodes {
-  readonly #needs: RecoveryDependencies;
+  readonly #needs: CodeNeeds;
   readonly #codes = new Map<string, Promise<HostedCode>>();
   readonly #given = new Map<string, Promise<RecordedCode>>();
 
-  constructor(dependencies: RecoveryDependencies) {
+  constructor(dependencies: CodeNeeds) {
     this.#needs = dependencies;
+  }
+
+  /** Code that a canister of this host has already. */
+  know(code: HostedCode): void {
+    this.#codes.set(code.module.hash, Promise.resolve(code));
   }
 
   /** Rejects with a ServerError when the module is not there or no longer accepted. */

@@ -7,7 +7,7 @@
  */
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { ServiceStore } from '../cluster/index.ts';
-import { type CanisterIds, idInShard, RESERVED_NUMBERS, sameBytes, shardOf } from '../ic/index.ts';
+import { type CanisterIds, idInShard, RESERVED_NUMBERS, sameBytes } from '../ic/index.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterStore } from './canister-store.ts';
@@ -43,8 +43,8 @@ export class ServiceNames {
   /** Returns the shard of an id that belongs to another server; undefined: to this one, or to none. */
   shardElsewhere(id: Uint8Array): number | undefined {
     if (!this.isShared) return undefined;
-    const { shard: own, shards } = this.#needs.service;
-    const shard = shardOf(id);
+    const { shard: own, shards, moved } = this.#needs.service;
+    const shard = moved.shardOf(id);
     return shard === undefined || shard === own || shard >= shards ? undefined : shard;
   }
 
@@ -56,10 +56,11 @@ export class ServiceNames {
     const id = ids.next();
     const taken = await service.takeName(name, id);
     if (sameBytes(taken, id)) return id;
+    const shard = service.moved.shardOf(taken);
     throw new ServerError(
       'invalid',
       'actor-exists',
-      `${name} is already installed, on the server of the service that has shard ${shardOf(taken)}: use POST /upgrade/${name}`,
+      `${name} is already installed, on the server of the service that has shard ${shard}: use POST /upgrade/${name}`,
     );
   }
 
@@ -83,7 +84,7 @@ export class ServiceNames {
     const taken = await service.takeName(name, id);
     if (sameBytes(taken, id)) return;
     log.announce(
-      `WARNING ${name} is the name of an actor of shard ${shardOf(taken)}, too, ` +
+      `WARNING ${name} is the name of an actor of shard ${service.moved.shardOf(taken)}, too, ` +
         `and other servers of the service mean that one: delete one of them`,
     );
   }

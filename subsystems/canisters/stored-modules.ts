@@ -33,6 +33,12 @@ export class StoredModules {
     if (uses === 0) this.#told(hash, true);
   }
 
+  /** A canister with that module is about to come: it is not deleted until what is returned is called. */
+  expect(hash: string): () => void {
+    this.recovered(hash);
+    return () => this.#release(hash);
+  }
+
   /** The state has its bytes, as another process has stored them. */
   isPresent(hash: string): void {
     this.#present.add(hash);

@@ -9,10 +9,15 @@
  */
 import type { Socket } from 'node:net';
 import { defineCapability } from '../../kernel/index.ts';
+import type { MovedRows } from '../storage/index.ts';
+import type { MovedActor, MovedActors } from './moved-actors.ts';
+import type { OpenRequest } from './moves/request-gate.ts';
+import type { Canister } from '../canisters/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { Peer } from './link/peer.ts';
 
 export { LEAVING, LINK_NOTE, MISDIRECTED, TURNED_AWAY } from './link/link-notes.ts';
+export { type MovedActor, MovedActors } from './moved-actors.ts';
 export type { AnswerFlow, Peer, PeerAnswer } from './link/peer.ts';
 
 /** Shards of one service at most: an actor's id has eight bits for its own. */
@@ -97,6 +102,17 @@ export interface ServiceStore {
     names: readonly WantedName[],
     idFor: (shard: number, number: bigint) => Uint8Array,
   ): Promise<ReadonlyMap<string, Uint8Array>>;
+  /** Actors that are not in the shard that their id tells, all that there are when the storage has started. */
+  readonly moved: MovedActors;
+  /** Resolves with the moves that nobody was told of yet, in their order; `moved` is not changed by that. */
+  newMoves(): Promise<readonly MovedActor[]>;
+  /** Brings what is durable into the tables. Resolves when they have all that was durable at the call. */
+  settleTables(): Promise<void>;
+  /**
+   * Gives what is stored of an actor, of which nothing is written any more, to a shard that this process owns, and
+   * resolves with the move. Rejects with ServerError `owner-changed` when another one does; then nothing was moved.
+   */
+  move(rows: MovedRows, to: Pick<ShardOwner, 'shard' | 'node'>): Promise<MovedActor>;
   /** Keeps a secret that all servers have to share. Resolves with the one that was kept first, here or there. */
   secret(name: ServiceSecret, fresh: Uint8Array): Promise<Uint8Array>;
 }
@@ -121,6 +137,17 @@ export interface GroupFigures {
   readonly failures: number;
   /** Shards that were handed over to another node. */
   readonly handedOver: number;
+}
+
+/** An actor on its way to another shard. */
+export interface MovingActor {
+  /** In hex. */
+  readonly id: string;
+  readonly name: string;
+  /** The shard that it goes to. */
+  readonly shard: number;
+  /** When that was asked for, ms since 1970. */
+  readonly sinceMs: number;
 }
 
 /** The servers of this service, as one of them sees them. */
@@ -163,6 +190,19 @@ export interface Cluster {
   leave(seconds: number): void;
   /** Has the node's shard processes read their files again. */
   reread(): void;
+  /** Actors of this server that are about to move. */
+  readonly moving: readonly MovingActor[];
+  /**
+   * Lets a request in for an actor of this server; where it is about to move, returns a promise, after which its place
+   * is to be asked for.
+   */
+  enter(actor: Pick<Canister, 'id'>, request: OpenRequest): Promise<void> | undefined;
+  /**
+   * Gives an actor of this server to another shard; its requests and calls wait meanwhile. Resolves when the shard has
+   * it. Rejects with ServerError `shard-unknown`, `actor-there`, `actor-moving`, `actor-busy`, `owner-missing`,
+   * `owner-unready`, `owner-changed`, `cluster-none`; the actor is where it was then.
+   */
+  move(canister: Canister, shard: number): Promise<void>;
   /** Gives the connections of other servers to whoever serves HTTP. To be called once, before the start. */
   serve(taken: (socket: Socket) => void): void;
 }

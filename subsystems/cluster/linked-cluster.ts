@@ -1,17 +1,29 @@
 /** The servers of one service, linked: the store says who owns what, and connections are kept to whoever is asked. */
 import type { Socket } from 'node:net';
-import type { Clock, Logger } from '../../kernel/index.ts';
-import { idOfReference, isCanisterName, shardOf } from '../ic/index.ts';
+import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import type { Canister } from '../canisters/index.ts';
+import type { CanisterMoves } from '../canisters/moves/index.ts';
+import { idOfReference, isCanisterName } from '../ic/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { CallExchange } from '../scheduler/index.ts';
 import { CallLinks } from './calls/call-links.ts';
 import { clusterNumbers } from './cluster-numbers.ts';
 import { ProcessGroup, type ProcessGroupOptions } from './group/process-group.ts';
 import type { ShardNote } from './group/shard-process.ts';
-import type { GroupFigures, OpenableCluster, Place, ServiceStore, ShardOwner, WaitingProcess } from './index.ts';
+import type {
+  GroupFigures,
+  MovingActor,
+  OpenableCluster,
+  Place,
+  ServiceStore,
+  ShardOwner,
+  WaitingProcess,
+} from './index.ts';
 import type { LinkKey } from './link/handshake.ts';
 import { LinkListener } from './link/link-listener.ts';
 import type { Peer } from './link/peer.ts';
+import { Mover } from './moves/mover.ts';
+import type { OpenRequest } from './moves/request-gate.ts';
 import { NameTable } from './name-table.ts';
 import { OwnerTable } from './owner-table.ts';
 
@@ -45,6 +57,8 @@ interface LinkedClusterNeeds {
   readonly log: Logger;
   /** Calls between actors of different shards; undefined: there are none. */
   readonly exchange?: CallExchange | undefined;
+  /** Actors that move; undefined: none do. */
+  readonly canisters?: CanisterMoves | undefined;
 }
 
 const HERE: Place = { kind: 'here' };
@@ -58,6 +72,7 @@ export class LinkedCluster implements OpenableCluster {
   readonly #names: NameTable;
   readonly #calls: CallLinks | undefined;
   readonly #group: ProcessGroup | undefined;
+  readonly #mover: Mover | undefined;
   #listener: LinkListener | undefined;
   #taken: ((socket: Socket) => void) | undefined;
   #turn: number | undefined;
@@ -67,10 +82,19 @@ export class LinkedCluster implements OpenableCluster {
     this.#options = options;
     this.#owners = new OwnerTable({ ...needs, key: options.key });
     this.#names = new NameTable(needs.store, needs.clock);
-    const { exchange } = needs;
     const { processes } = options;
     if (processes !== undefined && needs.store.shards > 1) this.#group = new ProcessGroup(needs, processes);
-    this.#calls = exchange && new CallLinks({ ...needs, exchange, owners: this.#owners });
+    const { exchange, canisters } = needs;
+    if (exchange === undefined) return;
+    const owners = this.#owners;
+    const links = new CallLinks({ ...needs, exchange, owners, asked: (...asked) => this.#asked(...asked) });
+    this.#calls = links;
+    if (canisters !== undefined)
+      this.#mover = new Mover({ ...needs, owners, links, canisters, isLeaving: () => this.isLeaving });
+  }
+
+  async #asked(...asked: Parameters<Mover['asked']>): Promise<string> {
+    return (await this.#mover?.asked(...asked)) ?? 'it moves no actors';
   }
 
   get shards(): number {
@@ -105,7 +129,10 @@ export class LinkedCluster implements OpenableCluster {
   }
 
   get numbers(): readonly ShownNumber[] {
-    return clusterNumbers(this, () => this.#listener?.refused ?? 0);
+    const help = 'Actors that this server has given to other shards.';
+    const read = (): number => this.#mover?.moves ?? 0;
+    const moves: ShownNumber = { name: 'svc_cluster_moves_total', type: 'counter', help, read };
+    return [...clusterNumbers(this, () => this.#listener?.refused ?? 0), moves];
   }
 
   /** Says which group this process belongs to. */
@@ -145,6 +172,7 @@ export class LinkedCluster implements OpenableCluster {
     await store.announce(address);
     await this.#owners.start();
     this.#calls?.start();
+    this.#mover?.start();
     log.info(`shard ${store.shard} of ${store.shards}: other servers of this service reach it at ${address}`);
   }
 
@@ -189,7 +217,20 @@ export class LinkedCluster implements OpenableCluster {
 
   async forget(reference: string): Promise<void> {
     this.#names.forget(reference);
-    await this.#owners.hurry();
+    await Promise.all([this.#owners.hurry(), this.#mover?.look()]);
+  }
+
+  get moving(): readonly MovingActor[] {
+    return this.#mover?.going ?? [];
+  }
+
+  enter(actor: Pick<Canister, 'id'>, request: OpenRequest): Promise<void> | undefined {
+    return this.#mover?.gate.enter(actor, request);
+  }
+
+  async move(canister: Canister, shard: number): Promise<void> {
+    if (this.#mover === undefined) throw new ServerError('invalid', 'cluster-none', 'this server moves no actors');
+    await this.#mover.move(canister, shard);
   }
 
   /**
@@ -204,6 +245,7 @@ export class LinkedCluster implements OpenableCluster {
   #end(): void {
     this.#listener?.close();
     this.#calls?.close();
+    this.#mover?.close();
   }
 
   close(): void {
@@ -211,8 +253,11 @@ export class LinkedCluster implements OpenableCluster {
     this.#owners.close();
   }
 
-  #placeOfId(id: Uint8Array | undefined): Place {
-    const shard = id === undefined ? undefined : shardOf(id);
+  #placeOfId(id: Uint8Array | undefined): Place | Promise<Place> {
+    // An actor that is about to come.
+    const coming = id && this.#mover?.gate.waitFor(id);
+    if (coming !== undefined) return coming.then(() => this.#placeOfId(id));
+    const shard = id === undefined ? undefined : this.#needs.store.moved.shardOf(id);
     return shard === undefined || shard >= this.#needs.store.shards ? HERE : this.#placeOfShard(shard);
   }
 

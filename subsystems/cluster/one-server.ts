@@ -15,6 +15,7 @@ export class OneServer implements OpenableCluster {
   readonly waiting = [];
   readonly group = '';
   readonly processes = undefined;
+  readonly moving = [];
   readonly #store: Pick<ServiceStore, 'shards'> | undefined;
 
   /** `store`: the storage, which has to say that the service has no other server. */
@@ -62,6 +63,15 @@ export class OneServer implements OpenableCluster {
   leave(): void {
     const text = 'this server is a service by itself, and nobody would go on: stop it with SIGTERM';
     throw new ServerError('invalid', 'cluster-none', text);
+  }
+
+  enter(): undefined {
+    return undefined;
+  }
+
+  move(): Promise<never> {
+    const text = 'this server is a service by itself: there is no other shard';
+    return Promise.reject(new ServerError('invalid', 'cluster-none', text));
   }
 
   serve(): void {

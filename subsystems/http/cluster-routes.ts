@@ -22,4 +22,14 @@ export const CLUSTER_ROUTES = [
     request: '`seconds`: how long it goes on serving, 0 to 3600, 10 without it',
     answer: '`draining`: `/health/ready` is 503 from now on; then the server hands its shard over and ends',
   },
+  {
+    method: 'POST',
+    path: '/x/cluster/move/:actor',
+    isAudited: true,
+    access: 'token',
+    scope: 'move',
+    job: 'move',
+    request: '`{"shard": K}`',
+    answer: '`moved`: the shard has the actor (`docs/several-machines.md`)',
+  },
 ] as const satisfies readonly RouteSpec[];

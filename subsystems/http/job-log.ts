@@ -40,6 +40,7 @@ export type JobKind =
   | 'profile'
   | 'cluster'
   | 'drain'
+  | 'move'
   | 'read-state';
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */

@@ -90,13 +90,13 @@ export interface PastServices {
 /** The part of the cluster that `GET /x/cluster` shows. */
 export type ShownCluster = Pick<
   Cluster,
-  'node' | 'group' | 'shard' | 'shards' | 'owners' | 'waiting' | 'isLeaving' | 'processes'
+  'node' | 'group' | 'shard' | 'shards' | 'owners' | 'waiting' | 'isLeaving' | 'processes' | 'moving'
 >;
 
 /** Services that routes work with. */
 export interface RouteHost extends PastServices {
   readonly canisters: ServedCanisters;
-  readonly cluster: ShownCluster & Pick<Cluster, 'leave' | 'peerOf'>;
+  readonly cluster: ShownCluster & Pick<Cluster, 'leave' | 'peerOf' | 'move'>;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup' | 'figures'>;
   readonly metering: Metering;

@@ -232,6 +232,13 @@ export interface ManagementHooks {
    */
   restore(): Promise<ReadonlyMap<HostedCanister, ServerError>>;
   /**
+   * Reads the records of one canister that has come to this server, before any other request for it. Resolves with what
+   * is damaged, as `restore` does. One that lacks this and `left` keeps nothing.
+   */
+  arrived?(canister: HostedCanister): Promise<ServerError | undefined>;
+  /** Drops everything kept of a canister in memory: what is on disk is another server's. */
+  left?(canister: HostedCanister): void;
+  /**
    * Drops everything kept of a canister, in memory and on disk. Called when the canister is gone, whatever removed it.
    */
   forget(canister: HostedCanister): void;

@@ -168,6 +168,24 @@ export class CanisterRecords {
     return damaged;
   }
 
+  /** The same for one canister. Resolves with what is damaged. */
+  async restoreOne(canister: HostedCanister): Promise<ServerError | undefined> {
+    try {
+      for (const prefix of [recordsOf(canister.id), historyOf(canister.id)])
+        for (const entry of await this.#store.range('meta', prefix)) this.#restoreEntry(canister, entry);
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      this.#drop(canister);
+      return error;
+    }
+    return undefined;
+  }
+
+  /** Drops what is in memory of a canister that another server has. */
+  left(canister: HostedCanister): void {
+    this.#drop(canister);
+  }
+
   #restoreEntry(canister: HostedCanister, entry: Entry): void {
     const [key, bytes] = entry;
     const about = parseRecordKey(key);

@@ -186,6 +186,14 @@ export class ManagementCanister implements Management {
     return await records.restore((id) => host.find(id));
   }
 
+  async arrived(canister: HostedCanister): Promise<ServerError | undefined> {
+    return this.#storage.isKept ? await this.#context.records.restoreOne(canister) : undefined;
+  }
+
+  left(canister: HostedCanister): void {
+    this.#context.records.left(canister);
+  }
+
   record(canister: HostedCanister, change: Change): void {
     this.#context.record(canister, change);
   }

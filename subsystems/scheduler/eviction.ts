@@ -33,7 +33,7 @@ import { Relief } from './relief.ts';
 import type { StateChanges } from './tasks.ts';
 import { TickCrowd } from './tick-crowd.ts';
 import { TickGate } from './tick-gate.ts';
-import { type Lane, LANES, WakingLine } from './waking-line.ts';
+import { type Lane, LANES, WAITING_FOR, WakingLine } from './waking-line.ts';
 import { Waking } from './waking.ts';
 import type { Execution } from '../execution/index.ts';
 import { LARGE_HEAP_BYTES } from '../ic/index.ts';
@@ -61,14 +61,6 @@ const TICK_PATIENCE_MS = 1_000;
 const LOST_WAKES_MAX = 3;
 /** After a failure, what must not be refused is tried again; heartbeats and timers wait as long. */
 const RETRY_MS = 5_000;
-
-/** Who waits for the same, and is not tried where the first of them has to wait. */
-const WAITING_FOR: Readonly<Record<Lack, readonly Lane[]>> = {
-  place: LANES,
-  bytes: ['small', 'large'],
-  oversizedPlace: ['oversized'],
-  memory: ['large', 'oversized'],
-};
 
 /** Who gives way, and what is lacking all the same. */
 interface Plan {
@@ -188,8 +180,17 @@ export class Eviction {
     this.wants(canister, needOfAll(canister.work));
   }
 
+  /** Puts a canister to sleep that is about to leave. Resolves when its executor has dropped it. */
+  async sleepNow(canister: ScheduledCanister): Promise<void> {
+    if (canister.state.kind !== 'live') return await this.#falling.settled(canister);
+    this.evictions++;
+    this.#fallAsleep(canister);
+    await this.#falling.begin(canister, () => this.#advance()).finally(() => this.#advance());
+  }
+
   /** Notes that the canister has something to do. */
   wants(canister: ScheduledCanister, need: Need): void {
+    if (canister.workIfAny?.isLeaving === true) return;
     if (need === 'tick') this.#crowd.saw(canister);
     else this.#uses++;
     if (canister.state.kind === 'live' && need !== 'tick') this.keep(canister);

@@ -12,7 +12,7 @@ import type { ScheduledCanister } from './scheduled-canister.ts';
 export class Falling {
   readonly #port: Pick<CanisterPort, 'loader'>;
   readonly #relief: Pick<Relief, 'trim'> | undefined;
-  readonly #falling = new Set<ScheduledCanister>();
+  readonly #falling = new Map<ScheduledCanister, Promise<void>>();
   /** Bytes of large heaps that are not given back yet. */
   bytes = 0;
 
@@ -25,12 +25,17 @@ export class Falling {
     return this.#falling.has(canister);
   }
 
+  /** Resolves when the canister is not falling asleep, or not any more. */
+  async settled(canister: ScheduledCanister): Promise<void> {
+    await this.#falling.get(canister);
+  }
+
   /** Resolves when the canister's executor has dropped it; calls `freed` when a large heap is given back as well. */
   begin(canister: ScheduledCanister, freed: () => void): Promise<void> {
     const { handle } = canister;
     const { loader } = this.#port;
-    this.#falling.add(canister);
     const fallen = Promise.resolve(loader.sleep(handle));
+    this.#falling.set(canister, fallen);
     void fallen.then(() => this.#falling.delete(canister));
     const bytes = this.#relief === undefined ? 0 : loader.heapBytesOf(handle);
     if (bytes >= LARGE_HEAP_BYTES) {

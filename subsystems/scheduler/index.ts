@@ -17,7 +17,7 @@ import type { AsScheduled, Listener, Loader } from './canister-port.ts';
 import type { CallExchange } from './elsewhere/exchange.ts';
 
 export type { AsScheduled, Listener, Loader, StepCount } from './canister-port.ts';
-export type { CallExchange, CallName, Conversation, LinkMessage, WayNumber } from './elsewhere/exchange.ts';
+export type { CallExchange, CallName, CallPlaces, Conversation, LinkMessage, WayNumber } from './elsewhere/exchange.ts';
 export type { ScheduledExecution } from './scheduled-execution.ts';
 export { TextIndex } from './text-index.ts';
 
@@ -308,6 +308,35 @@ export interface Scheduler extends Messages, Admission, CodeLocks {
 }
 export const Scheduler = defineCapability<Scheduler>('scheduler');
 
+/** A canister that is locked and at rest, and about to go to another shard. */
+export interface Departure {
+  /** Puts it to sleep. Resolves when its executor has dropped it. */
+  sleep(): Promise<void>;
+  /** Lets it go on here: it stays. */
+  stay(): void;
+  /** Gives it up to that shard, which has it since that move: calls that waited for it here are sent there. */
+  leave(shard: number, version: number): void;
+}
+
+/** Canisters that go to another shard, and come from one. */
+export interface ActorMoves {
+  /** Has calls of other shards to that canister wait until what is returned is called. */
+  hold(id: Uint8Array): () => void;
+  /** Returns true if no call of the canister is open, and none that another shard has made to it. */
+  mayRest(handle: number): boolean;
+  /** Locks the canister when nothing of it executes; undefined, and not locked: something of it has begun. */
+  depart(handle: number): Promise<Departure | undefined>;
+  /**
+   * Returns true if nothing that is known here of calls of that canister, which is another shard's, could be taken for
+   * its own.
+   */
+  owesNothing(id: Uint8Array): boolean;
+  /** Takes over what is stored of a canister that was admitted, asleep. Rejects with ServerError `state-corrupt`. */
+  arriving(handle: number): Promise<void>;
+  /** Notes that it is here since that move: calls that waited to be sent to it come to it. */
+  arrived(handle: number, version: number): void;
+}
+
 /** For whoever has the canisters: connects the scheduler with them, and hands over what another process has left. */
 export interface SchedulerSetup {
   /** Once, before anything starts. */
@@ -327,5 +356,7 @@ export interface SchedulerSetup {
   restoreAnswers(): Promise<void>;
   /** Calls between shards; without it, canisters of other shards are not found. */
   readonly exchange?: CallExchange | undefined;
+  /** Canisters that move between shards; without it, none do. */
+  readonly moves?: ActorMoves | undefined;
 }
 export const SchedulerSetup = defineCapability<SchedulerSetup>('scheduler-setup');

@@ -20,6 +20,7 @@ import type { CallExchange } from './elsewhere/exchange.ts';
 import { EVICTED, LIVE, UNUSABLE } from './canister-state.ts';
 import { LOW_MEMORY } from './executions.ts';
 import type {
+  ActorMoves,
   AdmitOptions,
   ChangedCode,
   IdempotencyFigures,
@@ -76,6 +77,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   get exchange(): CallExchange {
     return this.#parts.elsewhere;
+  }
+
+  get moves(): ActorMoves {
+    return this.#parts.moving;
   }
 
   /** Begins with heartbeats and timers. */

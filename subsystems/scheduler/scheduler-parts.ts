@@ -14,6 +14,7 @@ import { CanisterTable } from './canister-table.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import { DrainReport } from './drain-report.ts';
 import { Elsewhere } from './elsewhere/elsewhere.ts';
+import { Moving } from './elsewhere/moving.ts';
 import type { ShardOfService } from './elsewhere/stubs.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Executions } from './executions.ts';
@@ -65,6 +66,7 @@ export class SchedulerParts {
   readonly queues: ExecutorQueues;
   readonly notBegun: NotBegun;
   readonly codeChangeLock: CodeChangeLock;
+  readonly moving: Moving;
   readonly report: DrainReport;
 
   constructor({ execution, clock, storage, service, log }: SchedulerGrants, options: RoundSchedulerOptions) {
@@ -86,6 +88,7 @@ export class SchedulerParts {
     this.queues = new ExecutorQueues(execution, this.executions);
     this.notBegun = new NotBegun(this);
     this.codeChangeLock = new CodeChangeLock(this);
+    this.moving = new Moving(this);
     this.report = new DrainReport(this);
   }
 }

@@ -6,6 +6,7 @@
  * Main thread; lists.
  */
 import { Queue } from './queue.ts';
+import type { Lack } from './live-places.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
 /** Small ones do not wait for memory; oversized ones have a place of their own (live-places.ts). */
@@ -18,6 +19,14 @@ interface Waiter {
   readonly ticket: number;
   readonly sinceMs: number;
 }
+
+/** Who waits for the same, and is not tried where the first of them has to wait. */
+export const WAITING_FOR: Readonly<Record<Lack, readonly Lane[]>> = {
+  place: LANES,
+  bytes: ['small', 'large'],
+  oversizedPlace: ['oversized'],
+  memory: ['large', 'oversized'],
+};
 
 export class WakingLine {
   readonly #lanes: Readonly<Record<Lane, Queue<Waiter>>> = {

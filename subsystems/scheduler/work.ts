@@ -42,6 +42,8 @@ export class Work<Task extends object, Context extends Member<Context>, Call ext
   pins = 0;
   /** Who is about to delete it with its calls. */
   deletions = 0;
+  /** True while it is locked and about to go to another shard: nothing wakes it. */
+  isLeaving = false;
   /** Suspended composite queries in the executor. */
   frames = 0;
   /** Changes when the executor dies, and with it every suspended query. */

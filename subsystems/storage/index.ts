@@ -5,7 +5,18 @@ import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
-export { answersKey, answersOf, eraseCanister, logKey, memoryId, META, metaKey, STATE_ROWS } from './keyspace.ts';
+export {
+  answersKey,
+  answersOf,
+  eraseCanister,
+  logKey,
+  memoryId,
+  META,
+  metaKey,
+  type MovedRows,
+  rowsOfCanister,
+  STATE_ROWS,
+} from './keyspace.ts';
 export {
   ANSWER_INDEX,
   contextNumberOf,

@@ -6,6 +6,7 @@
  */
 import { numberAt } from '../../kernel/index.ts';
 import { NO_BYTES } from '../bytes/index.ts';
+import type { Family } from './tables.ts';
 import type { WriteBatch } from './write-batch.ts';
 
 export const META = {
@@ -114,4 +115,29 @@ export function eraseCanister(unit: Pick<WriteBatch, 'delete' | 'clear'>, id: Ui
   for (const family of ['heap', 'stable'] as const) {
     for (const copy of [0, 1]) unit.clear(family, memoryId(id, copy));
   }
+}
+
+/** Keys of a canister, which begin so, and the module of its identity. */
+export interface MovedRows {
+  readonly id: Uint8Array;
+  /** Key of the module; undefined: it has none. */
+  readonly moduleHash: Uint8Array | undefined;
+  readonly prefixes: readonly { readonly family: Family; readonly prefix: Uint8Array }[];
+}
+
+/** Returns where all is that anybody keeps of a canister. */
+export function rowsOfCanister(id: Uint8Array, moduleHash: Uint8Array | undefined): MovedRows {
+  const letters = [...STATE_ROWS, META.answers, META.settings, META.history];
+  return {
+    id,
+    moduleHash,
+    prefixes: [
+      ...letters.map((letter) => ({ family: 'meta', prefix: metaKey(letter, id) }) as const),
+      { family: 'log', prefix: id },
+      { family: 'blob', prefix: id },
+      ...(['heap', 'stable'] as const).flatMap((family) =>
+        [0, 1].map((copy) => ({ family, prefix: memoryId(id, copy) })),
+      ),
+    ],
+  };
 }

@@ -58,6 +58,11 @@ export class RecordingJournal<State> extends CommitQueue {
     this.#port.tell();
   }
 
+  /** Changes the state that is durable, and with it that of each unit that is not: somebody else has written to it. */
+  amend(change: (state: State) => void): void {
+    this.#port.amend(change);
+  }
+
   /** Returns the state found after a crash in which so many units were written that nobody was told of. */
   crash(units: number): { readonly entries: readonly Entry[]; readonly state: State } {
     this.#port.commit(units);
@@ -121,6 +126,10 @@ class HeldPort<State> implements StoragePort {
       this.durableState = state;
       this.#durable++;
     }
+  }
+
+  amend(change: (state: State) => void): void {
+    for (const state of new Set([this.durableState, ...this.units.map((unit) => unit.state)])) change(state);
   }
 
   tell(): void {

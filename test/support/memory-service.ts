@@ -1,4 +1,4 @@
-import type { ServiceStore, ShardOwner } from '../../subsystems/cluster/index.ts';
+import { type MovedActor, MovedActors, type ServiceStore, type ShardOwner } from '../../subsystems/cluster/index.ts';
 
 /** Facts that servers of one service share, in memory: each server has a store of its own over it. */
 export class MemoryService {
@@ -6,6 +6,8 @@ export class MemoryService {
   readonly #owners: (ShardOwner | undefined)[];
   readonly names = new Map<string, Uint8Array>();
   readonly #secrets = new Map<string, Uint8Array>();
+  /** Moves, in order. */
+  readonly moves: MovedActor[] = [];
   #epoch = 0;
   /** Set to have the service not answer. */
   failure: Error | undefined;
@@ -25,7 +27,20 @@ export class MemoryService {
       if (this.failure !== undefined) throw this.failure;
       return value;
     };
+    let told = 0;
     return {
+      moved: new MovedActors(),
+      newMoves: async () => {
+        const moves = await answer(this.moves.slice(told));
+        told += moves.length;
+        return moves;
+      },
+      settleTables: () => answer(undefined),
+      move: ({ id }, to) => {
+        const move = { id, shard: to.shard, version: this.moves.length + 1 };
+        this.moves.push(move);
+        return answer(move);
+      },
       shards: this.shards,
       shard,
       node,

@@ -8,16 +8,15 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Host } from '../e2e/semantics/host.ts';
+import type { Host } from '../e2e/semantics/host.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
 import { seeded } from '../support/seeded.ts';
-import { startServer } from '../support/server.ts';
+import { ShardedService } from '../support/sharded-service.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const SHARDS = 2;
-const LEASE_MS = 1000;
 const BALANCE = 1_000_000;
 const KILL_MS_MAX = 600;
 const CLIENTS = 6;
@@ -62,64 +61,12 @@ interface State {
   readonly disorder: number;
 }
 
-/** Two servers with a shard each, and a standby. */
-class Service {
-  readonly #t: TestContext;
-  readonly #args: readonly string[];
-  readonly #manifestFile: string;
-  owners: Host[] = [];
-  #standby: Host | undefined;
-
-  constructor(t: TestContext, url: string, manifestFile: string) {
-    this.#t = t;
-    this.#manifestFile = manifestFile;
-    const given = [`storage.url=${url}`, `storage.shards=${SHARDS}`, `storage.lease-ms=${LEASE_MS}`];
-    this.#args = [
-      '--plugin',
-      'storage=svc/storage-postgres',
-      ...given.flatMap((each) => ['--plugin-option', each]),
-      '--cluster-listen',
-      '127.0.0.1:0',
-      '--cluster-processes',
-      '1',
-    ];
-  }
-
-  async start(): Promise<void> {
-    const hosts = await Promise.all([this.#start('ready'), this.#start('ready')]);
-    this.owners = hosts.toSorted((one, other) => shardOf(one) - shardOf(other));
-    this.#standby = await this.#start('listening');
-  }
-
-  async #start(until: 'ready' | 'listening'): Promise<Host> {
-    const env = { SVC_CLUSTER_KEY: 'a key of thirty-two characters or more' };
-    return new Host(await startServer(this.#t, { manifestFile: this.#manifestFile, args: this.#args, env, until }));
-  }
-
-  /** Kills the owner of a shard; resolves when the standby has taken over and there is another one. */
-  async kill(shard: number): Promise<void> {
-    const [owner, standby] = [this.owners[shard], this.#standby];
-    assert.ok(owner !== undefined && standby !== undefined);
-    await owner.server.kill();
-    await standby.ready();
-    assert.equal(shardOf(standby), shard);
-    this.owners[shard] = standby;
-    this.#standby = await this.#start('listening');
-  }
-
-  async state(name: string): Promise<State> {
-    const [owner] = this.owners;
-    const { status, body } = (await owner?.server.post(`/query-json/${name}/state`, '[]')) ?? assert.fail();
-    assert.equal(status, 200, body);
-    const [numbers = []] = JSON.parse(body) as (string | number)[][];
-    const [balance = 0, sent = 0, answered = 0, taken = 0, disorder = 0] = numbers.map(Number);
-    return { balance, sent, answered, taken, disorder };
-  }
-}
-
-function shardOf({ server }: Host): number {
-  const [, shard] = /this server owns shard (\d) of 2/.exec(server.output.stderr) ?? [];
-  return Number(shard ?? assert.fail(server.output.stderr));
+async function stateOf({ owners: [owner] }: ShardedService, name: string): Promise<State> {
+  const { status, body } = (await owner?.server.post(`/query-json/${name}/state`, '[]')) ?? assert.fail();
+  assert.equal(status, 200, body);
+  const [numbers = []] = JSON.parse(body) as (string | number)[][];
+  const [balance = 0, sent = 0, answered = 0, taken = 0, disorder = 0] = numbers.map(Number);
+  return { balance, sent, answered, taken, disorder };
 }
 
 test('actors of two shards that pay each other lose and double nothing, however often a server is killed', async (t) => {
@@ -130,7 +77,7 @@ test('actors of two shards that pay each other lose and double nothing, however 
   await writeFile(join(directory, 'payer.wasm'), wasm);
   const manifest = join(directory, 'actors.json');
   await writeFile(manifest, JSON.stringify({ actors: { a: { wasm: 'payer.wasm' }, b: { wasm: 'payer.wasm' } } }));
-  const service = new Service(t, postgres.url, manifest);
+  const service = new ShardedService(t, { url: postgres.url, manifestFile: manifest, shards: SHARDS });
   await service.start();
   const [first] = service.owners;
   assert.ok(first !== undefined);
@@ -177,9 +124,9 @@ test('actors of two shards that pay each other lose and double nothing, however 
 });
 
 /** Waits until a look at the state is right; at the end, until nothing is open. */
-async function checked(until: Host['until'], service: Service, isEnd: boolean): Promise<void> {
+async function checked(until: Host['until'], service: ShardedService, isEnd: boolean): Promise<void> {
   await until(async () => {
-    const [a, b] = [await service.state('a'), await service.state('b')];
+    const [a, b] = [await stateOf(service, 'a'), await stateOf(service, 'b')];
     const text = JSON.stringify({ a, b });
     assert.deepEqual([a.disorder, b.disorder], [0, 0], text);
     if (!isEnd) return;

@@ -10,11 +10,17 @@ import type { CallExchange, Conversation } from '../../scheduler/index.ts';
 import type { ServiceStore } from '../index.ts';
 import type { OwnerTable } from '../owner-table.ts';
 import { CallStream, type CallStreamOptions } from './call-stream.ts';
-import type { Frame } from './frames.ts';
+import type { Frame, MoveAsk } from './frames.ts';
 
 const LOOK_MS = 250;
 /** Milliseconds between two lines of the log about streams of others that have ended. */
 const LOGGED_MS = 10_000;
+
+/** Another server that asks. */
+export interface Asking {
+  readonly shard: number;
+  readonly node: string;
+}
 
 interface CallLinksNeeds {
   readonly store: Pick<ServiceStore, 'shards' | 'shard' | 'node'>;
@@ -22,12 +28,14 @@ interface CallLinksNeeds {
   readonly exchange: CallExchange;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info'>;
+  /** Answers what other servers ask about actors that move; undefined: none do. */
+  readonly asked?: ((what: MoveAsk, id: Uint8Array, from: Asking) => Promise<string>) | undefined;
 }
 
 export class CallLinks {
   readonly #needs: CallLinksNeeds;
-  /** Shards that a stream is open to, or being opened. */
-  readonly #out = new Set<number>();
+  /** Shards that a stream is open to, or being opened: undefined then. */
+  readonly #out = new Map<number, CallStream | undefined>();
   readonly #streams = new Set<CallStream>();
   /** Shards whose owners did not let this server in the last time: that is told once. */
   readonly #unreached = new Set<number>();
@@ -54,8 +62,13 @@ export class CallLinks {
     const { clock, log } = this.#needs;
     const name = socket.remoteAddress ?? 'another server';
     const wake = (): void => stream.wake();
+    let shard = 0;
     const stream: CallStream = this.#stream(socket, {
-      begun: (frame) => this.#begun(frame, node, wake),
+      begun: (frame) => {
+        ({ shard } = frame);
+        return this.#begun(frame, node, wake);
+      },
+      asked: async (what, id) => (await this.#needs.asked?.(what, id, { shard, node })) ?? 'it moves no actors',
       ended: (reason) => {
         const nowMs = clock.nowMs();
         if (reason === undefined || nowMs - this.#loggedMs < LOGGED_MS) return;
@@ -87,7 +100,7 @@ export class CallLinks {
     // Calls wait: the next owner is asked for now, and not at the next look.
     if (peer === undefined) void owners.hurry();
     if (peer === undefined || own?.node !== store.node) return;
-    this.#out.add(shard);
+    this.#out.set(shard, undefined);
     let socket: Socket;
     try {
       socket = await peer.open();
@@ -107,8 +120,14 @@ export class CallLinks {
       ended: (reason = 'its owner has closed the connection') => this.#closed(shard, reason),
     });
     const way = { epoch: own.epoch, number: ++this.#numbers };
+    this.#out.set(shard, stream);
     const conversation = exchange.callTo(shard, () => stream.wake());
     stream.begin({ kind: 'begin', shard: store.shard, way }, conversation);
+  }
+
+  /** Asks a shard's owner about an actor that moves. Resolves with why not, or with an empty text. */
+  async ask(shard: number, what: MoveAsk, id: Uint8Array): Promise<string> {
+    return (await this.#out.get(shard)?.ask(what, id)) ?? 'there is no connection to it now';
   }
 
   #closed(shard: number, reason: string): void {

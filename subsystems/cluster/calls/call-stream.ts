@@ -7,7 +7,7 @@
 import type { Socket } from 'node:net';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Conversation } from '../../scheduler/index.ts';
-import { type Frame, FrameReader, FrameWriter } from './frames.ts';
+import { type Frame, FrameReader, FrameWriter, type MoveAsk } from './frames.ts';
 
 /** Milliseconds between two signs of life, and without one until the connection is given up. */
 const PING_MS = 5_000;
@@ -17,6 +17,8 @@ export interface CallStreamOptions {
   readonly clock: { nowMs(): number };
   /** The other side begins a way: resolves with its conversation. Undefined: this side has begun it. */
   readonly begun?: ((frame: Frame & { readonly kind: 'begin' }) => Promise<Conversation>) | undefined;
+  /** The other side asks about an actor that moves: resolves with why not, or with an empty text. */
+  readonly asked?: ((what: MoveAsk, id: Uint8Array) => Promise<string>) | undefined;
   /** The other side has said something for the first time. */
   readonly heard?: (() => void) | undefined;
   /** Told once, with the reason; no reason: the other side has closed it. */
@@ -35,6 +37,9 @@ export class CallStream {
   #hasHeard = false;
   #heardMs: number;
   #saidMs: number;
+  /** Who waits for what the other side tells, by the numbers of the questions. */
+  readonly #asking = new Map<number, (problem: string) => void>();
+  #asks = 0;
 
   constructor(socket: Socket, options: CallStreamOptions) {
     this.#socket = socket;
@@ -65,6 +70,14 @@ export class CallStream {
     });
   }
 
+  /** Asks the other side about an actor that moves. Resolves with why not, or with an empty text. */
+  ask(what: MoveAsk, id: Uint8Array): Promise<string> {
+    if (this.#isOver) return Promise.resolve(CUT);
+    const number = ++this.#asks;
+    this.#say({ kind: 'ask', number, what, id });
+    return new Promise((resolve) => this.#asking.set(number, resolve));
+  }
+
   /** Looks after the connection, now and then. */
   tick(): void {
     const nowMs = this.#options.clock.nowMs();
@@ -76,6 +89,7 @@ export class CallStream {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#socket.destroy();
+    for (const told of this.#asking.values()) told(CUT);
     this.#options.ended(reason);
   }
 
@@ -111,8 +125,22 @@ export class CallStream {
     this.#hasHeard = true;
     if (frame.kind === 'ping') return;
     if (frame.kind === 'begin') void this.#begun(frame);
-    else if (this.#conversation === undefined) throw misplaced(frame);
+    else if (frame.kind === 'ask') void this.#asked(frame);
+    else if (frame.kind === 'told') {
+      this.#asking.get(frame.number)?.(frame.problem);
+      this.#asking.delete(frame.number);
+    } else if (this.#conversation === undefined) throw misplaced(frame);
     else this.#conversation.took(frame);
+  }
+
+  async #asked(frame: Frame & { readonly kind: 'ask' }): Promise<void> {
+    const { asked } = this.#options;
+    if (asked === undefined || this.#conversation === undefined) {
+      this.end(misplaced(frame).message);
+      return;
+    }
+    const problem = await asked(frame.what, frame.id);
+    if (!this.#isOver) this.#say({ kind: 'told', number: frame.number, problem });
   }
 
   async #begun(frame: Frame & { readonly kind: 'begin' }): Promise<void> {
@@ -151,6 +179,8 @@ export class CallStream {
     this.#socket.write(this.#writer.write(frame));
   }
 }
+
+const CUT = 'the connection to the other server was cut';
 
 function misplaced({ kind }: Frame): ServerError {
   return new ServerError('unavailable', 'link-refused', `a frame is not expected there: ${kind}`);

@@ -7,6 +7,10 @@
  *     4 response   name · refund · 0 and data, or reject code and message
  *     5 done       name
  *     6 ping       nothing: a sign of life
+ *     7 called     numbers of the newest moves of sender and callee · as call: one of them has moved
+ *     8 moved      name · shard · number of the move
+ *     9 ask        number · what: 1 prepare, 2 take, 3 forget, 4 moving · actor
+ *    10 told       number · why not, or nothing
  *
  * A name is sender · node · u48 number. What is read may be anything: every length is checked.
  *
@@ -14,17 +18,26 @@
  */
 import { NO_BYTES, RecordReader, RecordWriter } from '../../bytes/index.ts';
 import type { RejectCode, Response } from '../../ic/index.ts';
-import type { CallName, LinkMessage, WayNumber } from '../../scheduler/index.ts';
+import type { CallName, CallPlaces, LinkMessage, WayNumber } from '../../scheduler/index.ts';
 
 export type Frame =
   | LinkMessage
   | { readonly kind: 'begin'; readonly shard: number; readonly way: WayNumber }
-  | { readonly kind: 'ping' };
+  | { readonly kind: 'ping' }
+  | MoveFrame;
+
+/** Frames between the two servers of a move; `number` belongs to the connection. */
+type MoveFrame =
+  | { readonly kind: 'ask'; readonly number: number; readonly what: MoveAsk; readonly id: Uint8Array }
+  | { readonly kind: 'told'; readonly number: number; readonly problem: string };
 
 const LENGTH_BYTES = 4;
 /** More than any call has: 10 MiB of method and payload, and a name. */
 const FRAME_BYTES_MAX = 11 * 2 ** 20;
-const KINDS = ['', 'begin', 'call', 'accepted', 'response', 'done', 'ping'] as const;
+const KINDS = ['', 'begin', 'call', 'accepted', 'response', 'done', 'ping', 'called', 'moved', 'ask', 'told'] as const;
+const ASKS = ['', 'prepare', 'take', 'forget', 'moving'] as const;
+/** Requests of an actor's old owner to its new one; `moving`, the other way round, asks whether it still comes. */
+export type MoveAsk = 'prepare' | 'take' | 'forget' | 'moving';
 const REJECT_CODE_MAX = 6;
 
 export class FrameWriter {
@@ -33,7 +46,12 @@ export class FrameWriter {
   /** Returns the bytes of a frame with its length. */
   write(frame: Frame): Uint8Array {
     const out = this.#out.begin();
-    out.u8(KINDS.indexOf(frame.kind));
+    const places = frame.kind === 'call' ? frame.places : undefined;
+    out.u8(KINDS.indexOf(places === undefined ? frame.kind : 'called'));
+    if (places !== undefined) {
+      out.u48(places.sender);
+      out.u48(places.callee);
+    }
     if ('name' in frame) this.#name(frame.name);
     switch (frame.kind) {
       case 'begin':
@@ -51,6 +69,19 @@ export class FrameWriter {
       case 'response':
         out.leb128(frame.refunded);
         this.#response(frame.response);
+        break;
+      case 'moved':
+        out.count(frame.shard);
+        out.u48(frame.version);
+        break;
+      case 'ask':
+        out.u48(frame.number);
+        out.u8(ASKS.indexOf(frame.what));
+        out.data(frame.id);
+        break;
+      case 'told':
+        out.u48(frame.number);
+        out.text(frame.problem);
         break;
       case 'accepted':
       case 'done':
@@ -120,15 +151,19 @@ function readFrame(reader: RecordReader): Frame {
     case 'begin':
       return { kind, shard: reader.count(), way: { epoch: reader.u48(), number: reader.u48() } };
     case 'call':
-      return {
-        kind,
-        name: readName(reader),
-        callee: reader.data().slice(),
-        method: Buffer.from(reader.data()).toString(),
-        argument: reader.data().slice(),
-        cycles: reader.leb128(),
-        leftMs: reader.optional(() => reader.limit()),
-      };
+      return readCall(reader);
+    case 'called':
+      return readMovedCall(reader);
+    case 'moved':
+      return { kind, name: readName(reader), shard: reader.count(), version: reader.u48() };
+    case 'ask': {
+      const number = reader.u48();
+      const what = reader.oneOf(ASKS);
+      if (what === '') throw reader.malformed('it asks for nothing');
+      return { kind, number, what, id: reader.data().slice() };
+    }
+    case 'told':
+      return { kind, number: reader.u48(), problem: reader.text() };
     case 'response':
       return { kind, name: readName(reader), refunded: reader.leb128(), response: readResponse(reader) };
     case 'accepted':
@@ -139,6 +174,23 @@ function readFrame(reader: RecordReader): Frame {
     case '':
       throw reader.malformed('it is of no kind');
   }
+}
+
+function readMovedCall(reader: RecordReader): Frame {
+  const places: CallPlaces = { sender: reader.u48(), callee: reader.u48() };
+  return { ...readCall(reader), places };
+}
+
+function readCall(reader: RecordReader): LinkMessage & { readonly kind: 'call' } {
+  return {
+    kind: 'call',
+    name: readName(reader),
+    callee: reader.data().slice(),
+    method: Buffer.from(reader.data()).toString(),
+    argument: reader.data().slice(),
+    cycles: reader.leb128(),
+    leftMs: reader.optional(() => reader.limit()),
+  };
 }
 
 function readName(reader: RecordReader): CallName {

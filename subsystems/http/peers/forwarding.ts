@@ -34,7 +34,7 @@ const EVENTS = 'text/event-stream';
 const STOPPING_STATUS = 503;
 
 interface ForwardingNeeds {
-  readonly line: Pick<OwnerLine, 'next' | 'forget'>;
+  readonly line: Pick<OwnerLine, 'next' | 'forget' | 'own'>;
   readonly responder: Pick<Responder, 'error' | 'errorAsText'>;
   readonly clock: { nowMs(): number };
 }
@@ -172,7 +172,9 @@ export class Forwarding implements PeerAnswer {
     try {
       const place = await this.#needs.line.next(named.reference, () => response.destroyed, this.#peer);
       if (response.destroyed) return;
-      if (place.kind === 'elsewhere' && place.peer !== this.#peer) this.#send(place.peer);
+      // An actor that has come here meanwhile is reached as any other server's: the request was handed on already.
+      const next = place.kind === 'elsewhere' ? place.peer : place.kind === 'here' ? this.#needs.line.own : undefined;
+      if (next !== undefined && next !== this.#peer) this.#send(next);
       else this.#fail(refusal());
     } catch (error) {
       this.#fail(error);

@@ -8,6 +8,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Clock, messageOf, type Readiness, ServerError, sleep } from '../../../kernel/index.ts';
+import type { Canister } from '../../canisters/index.ts';
 import { type Cluster, LEAVING, LINK_NOTE, MISDIRECTED, type Place, TURNED_AWAY } from '../../cluster/index.ts';
 import type { Gateway } from '../../gateway/index.ts';
 import type { RequestTally } from '../../metrics/index.ts';
@@ -41,6 +42,7 @@ interface HopNeeds {
 const MISDIRECTED_STATUS = 421;
 const READY_LOOK_MS = 20;
 const LISTS = /^\/(?:actors|inspect)(?:\?|$)/;
+const MOVES = /^\/x\/cluster\/move\//;
 const EVENTS = 'text/event-stream';
 
 /** Where the actor of a request is, or why nobody knows. */
@@ -103,8 +105,18 @@ export class Hop {
 
   #locate(request: IncomingMessage, response: ServedResponse, target: Target | undefined, located: () => void): void {
     const named = target === undefined ? undefined : namedBy(request, target);
-    if (named === undefined || this.#isOwn(named.reference)) {
-      located();
+    if (named === undefined) located();
+    else this.#locateActor(named, request, response, located);
+  }
+
+  #locateActor(named: NamedActor, request: IncomingMessage, response: ServedResponse, located: () => void): void {
+    const own = this.#own(named.reference);
+    if (own !== undefined) {
+      // The request for a move waits for the move, which must not wait for that.
+      const isWaiting = own === 'rejected' || MOVES.test(request.url ?? '');
+      const opened = isWaiting ? undefined : this.#needs.cluster.enter(own, response);
+      if (opened === undefined) located();
+      else void opened.then(() => this.#locateActor(named, request, response, located));
       return;
     }
     const note = (found: Found): void => {
@@ -192,12 +204,12 @@ export class Hop {
     };
   }
 
-  #isOwn(reference: string): boolean {
+  #own(reference: string): Canister | 'rejected' | undefined {
     try {
-      return this.#needs.canisters.resolveIfAny(reference) !== undefined;
+      return this.#needs.canisters.resolveIfAny(reference);
     } catch (error) {
       // A rejected actor is this server's, too.
-      if (error instanceof ServerError) return true;
+      if (error instanceof ServerError) return 'rejected';
       throw error;
     }
   }

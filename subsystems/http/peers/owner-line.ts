@@ -10,7 +10,7 @@ const WAITING_MAX = 1_000;
 export const OWNER_WAIT_MS = 5_000;
 
 interface OwnerLineNeeds {
-  readonly cluster: Pick<Cluster, 'placeOf' | 'forget'>;
+  readonly cluster: Pick<Cluster, 'placeOf' | 'forget' | 'peerOf' | 'shard'>;
   readonly clock: Pick<Clock, 'nowMs'>;
   /** Milliseconds that a request waits. */
   readonly waitMs: number;
@@ -22,6 +22,12 @@ export class OwnerLine {
 
   constructor(needs: OwnerLineNeeds) {
     this.#needs = needs;
+  }
+
+  /** The way to this server itself, as another server has it. */
+  get own(): Peer | undefined {
+    const { cluster } = this.#needs;
+    return cluster.peerOf(cluster.shard);
   }
 
   /** Forgets the place of an actor, which turned out to be wrong. */

@@ -1,20 +1,25 @@
 import { ServerError } from '../../../kernel/index.ts';
 import type { Handlers, RouteHost, ShownCluster } from '../route.ts';
+import { operatedHandler } from './operated.ts';
 
 const DRAIN_SECONDS = 10;
 const SECONDS = /^(?:0|[1-9][0-9]{0,3})$/;
 const SECONDS_MAX = 3600;
 
 /**
- * `GET /x/cluster`: this server among the servers of its service, and who owns which shard. `POST /x/cluster/drain`:
- * balancers are told to go elsewhere, and some seconds later the server stops.
+ * `GET /x/cluster`: this server among the servers of its service, who owns which shard, and what moves. `POST
+ * /x/cluster/drain`: balancers are told to go elsewhere, and some seconds later the server stops. `POST
+ * /x/cluster/move/<ACTOR>`: the actor goes to another shard.
  */
-export function clusterHandlers({
-  cluster,
-  jobs,
-  responder,
-}: RouteHost): Pick<Handlers, 'GET /x/cluster' | 'POST /x/cluster/drain'> {
+export function clusterHandlers(
+  host: RouteHost,
+): Pick<Handlers, 'GET /x/cluster' | 'POST /x/cluster/drain' | 'POST /x/cluster/move/:actor'> {
+  const { cluster, jobs, responder } = host;
   return {
+    'POST /x/cluster/move/:actor': operatedHandler(host, 'move', async ({ canister, body }) => {
+      await cluster.move(canister, shardIn(body));
+      return 'moved';
+    }),
     'GET /x/cluster'(_request, response) {
       const startedMs = jobs.nowMs();
       responder.json(response, 200, describe(cluster));
@@ -35,7 +40,17 @@ export function clusterHandlers({
 }
 
 /** Returns the nodes of the service with their processes, and its shards with their owners, as this server sees. */
-function describe({ shard, shards, node, group, owners, waiting, isLeaving, processes }: ShownCluster): unknown {
+function describe({
+  shard,
+  shards,
+  node,
+  group,
+  owners,
+  waiting,
+  isLeaving,
+  processes,
+  moving,
+}: ShownCluster): unknown {
   const rows = Array.from({ length: shards }, (_none, at) => {
     const { node: id = null, group: its = null, holder = null, address = null } = owners[at] ?? {};
     const { epoch = null, silentMs = null } = owners[at] ?? {};
@@ -52,5 +67,18 @@ function describe({ shard, shards, node, group, owners, waiting, isLeaving, proc
   const nodes = [...Map.groupBy(all, ({ of }) => of)]
     .toSorted(([a], [b]) => Number(a > b) - Number(a < b))
     .map(([of, its]) => ({ group: of, processes: its.map(({ of: _of, ...rest }) => rest) }));
-  return { node, group, shard, isLeaving, own: processes ?? null, nodes, shards: rows };
+  return { node, group, shard, isLeaving, own: processes ?? null, nodes, shards: rows, moving };
+}
+
+/** Returns the shard of a body. Throws ServerError `bad-move`. */
+function shardIn(body: Uint8Array): number {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch {
+    value = undefined;
+  }
+  const shard = typeof value === 'object' && value !== null && 'shard' in value ? value.shard : undefined;
+  if (typeof shard === 'number' && Number.isSafeInteger(shard)) return shard;
+  throw new ServerError('invalid', 'bad-move', 'the body does not name a shard: send {"shard": 1}, with its number');
 }

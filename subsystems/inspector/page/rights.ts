@@ -45,6 +45,7 @@ const ACTOR_WORDS = {
   upgrade: 'replace the code of',
   stop: 'stop and start',
   delete: 'delete',
+  move: 'move to another shard of the service',
 } as const;
 
 type HostScope = keyof typeof HOST_WORDS;

@@ -13,11 +13,18 @@
  */
 import { type Clock, ServerError } from '../../../kernel/index.ts';
 import { NO_BYTES } from '../../bytes/index.ts';
-import { idToText, type OutgoingCall, principalToText, REJECT_CODE, type Response } from '../../ic/index.ts';
+import { idToText, type OutgoingCall, principalToText, REJECT_CODE, type Response, sameBytes } from '../../ic/index.ts';
 import type { CallJournal } from '../call-journal.ts';
-import { CallContext, OpenCall, type QueuedTask, type ScheduledCanister } from '../scheduled-canister.ts';
+import {
+  CallContext,
+  OpenCall,
+  type QueuedCall,
+  type QueuedTask,
+  type ScheduledCanister,
+} from '../scheduled-canister.ts';
 import type { Tasks } from '../tasks.ts';
-import type { CallExchange, CallName, Conversation, LinkMessage, WayNumber } from './exchange.ts';
+import { Early } from './early.ts';
+import type { CallExchange, CallName, CallPlaces, Conversation, LinkMessage, WayNumber } from './exchange.ts';
 import { Outbox } from './outbox.ts';
 import { type ShardOfService, Stubs } from './stubs.ts';
 import { Talk } from './talk.ts';
@@ -58,30 +65,42 @@ export class Elsewhere implements CallExchange {
   readonly #open = new Map<string, OpenCall>();
   /** Calls of other shards' canisters, until their servers have the responses. */
   readonly #taken = new Map<string, OpenCall>();
+  /** Calls of other shards' canisters that cannot be taken yet. */
+  readonly #early = new Early((shard, message, talk) => this.#tookCall(shard, message, talk));
 
   constructor(needs: ElsewhereNeeds, service: ShardOfService | undefined) {
     this.#needs = needs;
     this.#service = service;
     this.stubs = new Stubs(service);
+    service?.moved?.attend((id) => {
+      this.#reroute(id);
+      this.#early.again(id);
+    });
   }
 
   // ---- from the other parts of the scheduler
 
   /** Makes a call of a canister here to a stand-in. */
   call(call: OpenCall, { method, payload, storedAs, cycles }: OutgoingCall, stub: ScheduledCanister): void {
-    const { journal, calls, tasks } = this.#needs;
+    const { calls, tasks } = this.#needs;
     if (call.context.evaluation !== undefined) {
       const message = `Canister ${principalToText(stub.id)} is in another shard: a composite query cannot call it`;
       calls.respond(call, { kind: 'reject', code: REJECT_CODE.DESTINATION_INVALID, message }, cycles);
       this.stubs.dropIfDone(stub);
       return;
     }
-    journal.number(call);
-    call.madeAs = { node: this.#service?.node ?? '', number: call.number };
+    this.#name(call);
     const context = new CallContext(stub, { kind: 'canister', call }, { caller: call.context.canister.id, cycles });
     context.storedAs = storedAs;
     stub.work.contexts.add(context);
     tasks.enqueue(stub, { kind: 'start', context, call: 'update', method, argument: payload, order: 0 });
+  }
+
+  #name(call: OpenCall): void {
+    const { journal } = this.#needs;
+    journal.number(call);
+    call.madeAs ??= { node: this.#service?.node ?? '', number: call.number };
+    journal.callChanged(call);
   }
 
   /** Something has come to wait for a stand-in. */
@@ -91,18 +110,22 @@ export class Elsewhere implements CallExchange {
   }
 
   #send(stub: ScheduledCanister, waiting: QueuedTask): void {
-    const other = this.#shardOf(stub);
     if (waiting.kind === 'start') {
       const { context } = waiting;
       const call = callOf(context);
       // The caller was deleted before this process began.
-      if (call?.madeAs === undefined) {
+      if (call === undefined || (call.madeAs === undefined && call.isEnded)) {
         this.#handedOver(context);
         return;
       }
+      // The call waited here for a canister that another process has let go.
+      if (call.madeAs === undefined) this.#name(call);
       const key = keyOf(call);
       this.#open.set(key, call);
       this.#needs.journal.whenDurable(() => {
+        // The canister may have come here meanwhile.
+        if (!stub.work.contexts.has(context)) return;
+        const other = this.#shardOf(stub);
         other.calls.add(key, context);
         if (call.isAnswered) this.expired(call);
         else other.callsTalk?.wake();
@@ -112,6 +135,7 @@ export class Elsewhere implements CallExchange {
       const key = keyOf(call);
       this.#taken.set(key, call);
       this.#needs.journal.whenDurable(() => {
+        const other = this.#shardOf(stub);
         other.answers.add(key, call);
         other.answersTalk?.wake();
       });
@@ -121,6 +145,8 @@ export class Elsewhere implements CallExchange {
   /** Takes over a call that had no response yet when another process left it. */
   resume(call: OpenCall): void {
     const isOwn = call.context.canister.state.kind !== 'elsewhere';
+    // The callee has come here since the call got its name.
+    if (isOwn && this.stubs.shardOf(call.callee) === undefined) return;
     (isOwn ? this.#open : this.#taken).set(keyOf(call), call);
   }
 
@@ -141,6 +167,80 @@ export class Elsewhere implements CallExchange {
     if (context === undefined) return;
     this.#open.delete(key);
     this.#handedOver(context);
+  }
+
+  // ---- canisters that move
+
+  /** Takes no call to that canister until what is returned is called: calls that come wait. */
+  close(id: Uint8Array): () => void {
+    return this.#early.close(id);
+  }
+
+  /** Returns true if calls of other shards' canisters to that one are here, or their answers. */
+  hasTaken(id: Uint8Array): boolean {
+    for (const { callee } of this.#taken.values()) if (sameBytes(callee, id)) return true;
+    return false;
+  }
+
+  /** Returns true if calls of that canister of another shard are here, or their answers. */
+  hasCallsOf(id: Uint8Array): boolean {
+    for (const { origin } of this.stubs.ifAny(id)?.work.contexts ?? []) if (origin.kind === 'system') return true;
+    return false;
+  }
+
+  /** A canister of this server is in another shard from now on. */
+  left(id: Uint8Array, shard: number, version: number): void {
+    this.#service?.moved?.moved({ id, shard, version });
+  }
+
+  /** Sends a call on that has waited for a canister which is in another shard now. */
+  handOn(id: Uint8Array, { context, method, argument }: QueuedCall): void {
+    const call = callOf(context);
+    const stub = this.stubs.of(id);
+    if (call === undefined || stub === undefined) return;
+    this.#replaced(context, { method, argument }, (outgoing) => this.call(call, outgoing, stub));
+  }
+
+  /** A canister of another shard is here from now on: what waits for its stand-in comes to it, in order. */
+  arrived(id: Uint8Array, version: number): void {
+    const stub = this.stubs.ifAny(id);
+    this.#service?.moved?.moved({ id, shard: this.#service.shard, version });
+    for (const context of stub?.work.contexts ?? []) {
+      const call = callOf(context);
+      const { pending } = context;
+      if (call === undefined || pending === undefined) continue;
+      this.#open.delete(keyOf(call));
+      if (call.isAnswered) this.#handedOver(context);
+      else this.#replaced(context, pending, (outgoing) => this.#needs.calls.deliver(call, outgoing));
+    }
+    if (stub !== undefined) this.stubs.dropIfDone(stub);
+  }
+
+  /** Has another context take the place of one that has not begun, in the same unit. */
+  #replaced(
+    context: CallContext,
+    { method, argument: payload }: Pick<QueuedCall, 'method' | 'argument'>,
+    replace: (outgoing: OutgoingCall) => void,
+  ): void {
+    const { storedAs, canister, cyclesAvailable: cycles } = context;
+    context.storedAs = undefined;
+    const rest = { timeoutSeconds: undefined, callbacks: NO_BYTES };
+    replace({ callee: canister.id, method, payload, storedAs, cycles, ...rest });
+    this.#handedOver(context);
+  }
+
+  /** Calls that wait for a canister which is in another shard than was known are sent there, in their order. */
+  #reroute(id: Uint8Array): void {
+    const shard = this.stubs.shardOf(id);
+    const known = [...this.#shards.values()];
+    for (const { calls } of known) {
+      const its = [...calls].filter(({ item }) => sameBytes(item.canister.id, id));
+      for (const { key, item } of its) {
+        calls.take(key);
+        if (shard !== undefined) this.#shard(shard).calls.add(key, item);
+      }
+    }
+    if (shard !== undefined) this.#shard(shard).callsTalk?.wake();
   }
 
   // ---- from the ways
@@ -182,12 +282,26 @@ export class Elsewhere implements CallExchange {
       const { callee, deadlineMs } = call;
       const leftMs = Number.isFinite(deadlineMs) ? Math.max(0, deadlineMs - this.#needs.clock.nowMs()) : undefined;
       const { method, argument } = pending;
-      return { kind: 'call', name: nameOf(call), callee, method, argument, cycles: context.cyclesAvailable, leftMs };
+      const name = nameOf(call);
+      const said = { kind: 'call', name, callee, method, argument, cycles: context.cyclesAvailable, leftMs } as const;
+      const places = this.#placesOf(name.sender, callee);
+      return places === undefined ? said : { ...said, places };
     }
     return undefined;
   }
 
+  #placesOf(sender: Uint8Array, callee: Uint8Array): CallPlaces | undefined {
+    const moved = this.#service?.moved;
+    const places = { sender: moved?.versionOf(sender) ?? 0, callee: moved?.versionOf(callee) ?? 0 };
+    return places.sender + places.callee === 0 ? undefined : places;
+  }
+
   #tookAnswer(other: OtherShard, message: LinkMessage, talk: Talk): void {
+    if (message.kind === 'moved') {
+      const callee = other.calls.find(keyOfName(message.name))?.canister.id;
+      if (callee !== undefined) this.#heard({ ...message, id: callee });
+      return;
+    }
     if (message.kind !== 'accepted' && message.kind !== 'response') throw unexpected(message);
     const { name } = message;
     const key = keyOfName(name);
@@ -208,10 +322,38 @@ export class Elsewhere implements CallExchange {
       return;
     }
     if (message.kind !== 'call') throw unexpected(message);
-    if (this.stubs.shardOf(name.sender) !== shard || this.stubs.shardOf(message.callee) !== undefined)
-      throw unexpected(message);
-    if (!this.#taken.has(keyOfName(name))) this.#accept(message);
+    // A repeat may come when its sender has moved on: what confirms it is behind it.
+    if (!this.#taken.has(keyOfName(name)) && !this.#mayAccept(shard, message, talk)) return;
     talk.sayWhenDurable({ kind: 'accepted', name }, message.argument);
+  }
+
+  /** Accepts a call that was not here before, unless its callee is about to move, or has moved. */
+  #mayAccept(shard: number, message: LinkMessage & { readonly kind: 'call' }, talk: Talk): boolean {
+    const { name, callee, places = NEVER_MOVED } = message;
+    this.#heard({ id: name.sender, shard, version: places.sender });
+    const { moved } = this.#service ?? {};
+    const version = moved?.versionOf(callee) ?? 0;
+    // A sender that is about to come may have left calls on the way.
+    if (this.#early.isClosed(callee) || this.#early.isClosed(name.sender) || places.callee > version) {
+      this.#early.add(shard, message, talk);
+      return false;
+    }
+    // Nobody waits for it: a canister leaves when none of its calls is open, and this one was given up.
+    if (places.sender < (moved?.versionOf(name.sender) ?? 0)) return false;
+    if (this.stubs.shardOf(name.sender) !== shard) throw unexpected(message);
+    const elsewhere = this.stubs.shardOf(callee);
+    if (places.callee < version) {
+      talk.say({ kind: 'moved', name, shard: elsewhere ?? this.#service?.shard ?? 0, version });
+      return false;
+    }
+    if (elsewhere !== undefined) throw unexpected(message);
+    this.#accept(message);
+    return true;
+  }
+
+  /** Another server says where a canister is: not here, that this server knows by itself. */
+  #heard(moved: { readonly id: Uint8Array; readonly shard: number; readonly version: number }): void {
+    if (moved.shard !== this.#service?.shard) this.#service?.moved?.moved(moved);
   }
 
   /** A call has come that was not here before. */
@@ -272,6 +414,8 @@ export class Elsewhere implements CallExchange {
     return other;
   }
 }
+
+const NEVER_MOVED: CallPlaces = { sender: 0, callee: 0 };
 
 /** The context in which all calls of a stand-in are made: there while one of them is open. */
 function callerOf(stub: ScheduledCanister): CallContext {

@@ -8,6 +8,10 @@
  *            ◄─ response ──            stored by the callee; sent when that is durable
  *            ── done ──────►           the sender has stored it, and it is durable: the callee forgets the call
  *
+ * A call to an actor that is in another shard by now is not accepted, but answered:
+ *
+ *            ◄─ moved ──────           nothing of the call is here: the actor is in that shard
+ *
  * Main thread; types.
  */
 import type { Response } from '../../ic/index.ts';
@@ -22,6 +26,12 @@ export interface CallName {
   readonly number: number;
 }
 
+/** Numbers of the newest moves of a call's caller and callee; 0: it has never moved. */
+export interface CallPlaces {
+  readonly sender: number;
+  readonly callee: number;
+}
+
 export type LinkMessage =
   | {
       readonly kind: 'call';
@@ -32,10 +42,13 @@ export type LinkMessage =
       readonly cycles: bigint;
       /** Milliseconds for which the caller waits yet; undefined: for ever. */
       readonly leftMs: number | undefined;
+      /** Left out: neither has moved. */
+      readonly places?: CallPlaces;
     }
   | { readonly kind: 'accepted'; readonly name: CallName }
   | { readonly kind: 'response'; readonly name: CallName; readonly response: Response; readonly refunded: bigint }
-  | { readonly kind: 'done'; readonly name: CallName };
+  | { readonly kind: 'done'; readonly name: CallName }
+  | { readonly kind: 'moved'; readonly name: CallName; readonly shard: number; readonly version: number };
 
 /** One end of a way. */
 export interface Conversation {

@@ -2,6 +2,7 @@
  * Stand-ins for canisters of other shards: each is there while a call between it and a canister of this server is open.
  * Main thread; a map.
  */
+import type { MovedActors } from '../../cluster/index.ts';
 import { idToText, shardOf } from '../../ic/index.ts';
 import { ELSEWHERE } from '../canister-state.ts';
 import { ScheduledCanister } from '../scheduled-canister.ts';
@@ -13,6 +14,8 @@ export interface ShardOfService {
   readonly shard: number;
   /** Id of this process: another one for each start. */
   readonly node: string;
+  /** Actors that are not in the shard that their id tells; undefined: there are none. */
+  readonly moved?: MovedActors | undefined;
 }
 
 export class Stubs implements Iterable<ScheduledCanister> {
@@ -26,7 +29,8 @@ export class Stubs implements Iterable<ScheduledCanister> {
   /** Returns the shard of another server that the id belongs to; undefined: there is none. */
   shardOf(id: Uint8Array): number | undefined {
     if (this.#service === undefined || this.#service.shards === 1) return undefined;
-    const shard = shardOf(id);
+    const { moved } = this.#service;
+    const shard = moved === undefined ? shardOf(id) : moved.shardOf(id);
     return shard === undefined || shard >= this.#service.shards || shard === this.#service.shard ? undefined : shard;
   }
 
@@ -42,9 +46,16 @@ export class Stubs implements Iterable<ScheduledCanister> {
     return stub;
   }
 
+  /** Returns the stand-in that is there; undefined: nothing is open with that canister. */
+  ifAny(id: Uint8Array): ScheduledCanister | undefined {
+    return this.#byId.size === 0 ? undefined : this.#byId.get(idToText(id));
+  }
+
   /** Forgets a stand-in of which nothing is open. */
   dropIfDone(stub: ScheduledCanister): void {
     const { contexts, input } = stub.work;
+    // A canister that has left has the id of its stand-in.
+    if (this.#byId.get(stub.idText) !== stub) return;
     if (contexts.size === 0 && input.length === 0) this.#byId.delete(stub.idText);
   }
 

@@ -45,6 +45,22 @@ export class Talk implements Conversation {
     if (!this.isOver) this.#options.wake();
   }
 
+  /** Says something that need not be durable, and need not arrive. */
+  say(message: LinkMessage): void {
+    this.#prompt.push(message);
+    this.wake();
+  }
+
+  /** Keeps a message that cannot be taken yet. Returns what is to be called when it is kept no longer. */
+  keep(payload: Uint8Array): () => void {
+    const bytes = MESSAGE_BYTES + payload.length;
+    this.#heldBytes += bytes;
+    return () => {
+      this.#heldBytes -= bytes;
+      this.wake();
+    };
+  }
+
   /** Says something when all that was changed so far is durable. `payload`: what was taken. */
   sayWhenDurable(message: LinkMessage, payload: Uint8Array | undefined): void {
     const bytes = MESSAGE_BYTES + (payload?.length ?? 0);

@@ -447,6 +447,16 @@ export class Idempotency {
     if (this.#all.keys > 0) this.#sweepFromNow();
   }
 
+  /** Takes over what is stored of one canister, which has come here. Rejects with ServerError `state-corrupt`. */
+  async restoreOne(canister: KeyOwner): Promise<void> {
+    const { clock } = this.#needs;
+    const rows = this.#rows;
+    if (!(rows instanceof StoredRows)) return;
+    const packed = await rows.rowsOf(canister);
+    await this.#readRows(this.#keysOf(canister), packed, clock.nowMs(), new TimeSlices(() => clock.nowMs()));
+    if (this.#all.keys > 0) this.#sweepFromNow();
+  }
+
   async #readRows(
     keys: CanisterKeys,
     { bytes, ends }: PackedRecords,

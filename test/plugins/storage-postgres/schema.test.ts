@@ -6,9 +6,9 @@ import { FORMAT } from '../../../subsystems/storage/format-steps.ts';
 
 /**
  * Formats of the state for each version of the schema; the database has no other note of them. Format 3 changed nothing
- * but the step log, which a database has not; versions 2 and 3 of the schema added tables.
+ * but the step log, which a database has not; versions 2 to 4 of the schema added tables.
  */
-const FORMATS: Readonly<Record<number, readonly number[]>> = { 1: [2, 3], 2: [3], 3: [3] };
+const FORMATS: Readonly<Record<number, readonly number[]>> = { 1: [2, 3], 2: [3], 3: [3], 4: [3] };
 
 test('a new format of the state has a version of the schema', () => {
   const formats = FORMATS[SCHEMA_VERSION] ?? [];

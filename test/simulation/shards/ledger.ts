@@ -165,6 +165,7 @@ function callOf(ledger: Ledger, sent: Sent, payload: Uint8Array): OutgoingCall {
 }
 
 function called(ledger: Ledger, { callbacks, response, refunded }: Task & { readonly kind: 'callback' }): Step {
+  assert.equal(callbacks.length, CALLBACK_BYTES, 'a callback that the canister has not made');
   const number = new DataView(callbacks.buffer, callbacks.byteOffset).getUint32(0);
   const sent = ledger.open[number];
   assert.ok(sent !== undefined, `call ${number} is answered again`);

@@ -30,7 +30,7 @@ test('calls between shards are executed and answered once, in the order of each 
     for (const [what, count] of Object.entries(counts)) all[what] = (all[what] ?? 0) + count;
   }
   seeds.saw(all);
-  for (const what of ['crashes', 'stops', 'late', 'doubled', 'notes', 'trapped'])
+  for (const what of ['crashes', 'stops', 'late', 'doubled', 'notes', 'trapped', 'moves', 'brokenOff'])
     assert.ok((all[what] ?? 0) > 10, what);
 });
 

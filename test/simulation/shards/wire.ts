@@ -2,6 +2,8 @@
  * A connection between two servers that the simulation delays, cuts and repeats. What was sent before a cut may arrive
  * long after it, or never; and mistakes can be planted, which the simulation has to find.
  */
+import assert from 'node:assert/strict';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { FrameReader, FrameWriter, type Frame } from '../../../subsystems/cluster/calls/frames.ts';
 import type { Conversation, LinkMessage } from '../../../subsystems/scheduler/index.ts';
 import type { ShardHost } from './shard-host.ts';
@@ -11,6 +13,10 @@ export const MISTAKES = [
   'a call is accepted before it is durable',
   'a response is forgotten before its caller has it',
   'an old way goes on',
+  'a call is taken whatever its number says',
+  'rows move although the new owner is not ready',
+  'rows move without the fence of the new owner',
+  'calls that waited are left behind',
 ] as const;
 export type Mistake = (typeof MISTAKES)[number];
 
@@ -82,9 +88,14 @@ export class Wire {
     reader.add(bytes);
     const frame = reader.next();
     if (frame === undefined) throw new Error('a frame is not whole');
-    if (!isCallee) this.#callers?.took(frame as LinkMessage);
-    else if (frame.kind === 'begin') this.#begin(frame);
-    else if (this.#callees !== undefined) this.#takeAtCallee(frame as LinkMessage, this.#callees);
+    try {
+      if (!isCallee) this.#callers?.took(frame as LinkMessage);
+      else if (frame.kind === 'begin') this.#begin(frame);
+      else if (this.#callees !== undefined) this.#takeAtCallee(frame as LinkMessage, this.#callees);
+    } catch (error) {
+      assert.ok(!(error instanceof ServerError), `a message is refused: ${messageOf(error)}`);
+      throw error;
+    }
     return true;
   }
 
@@ -107,7 +118,10 @@ export class Wire {
       return;
     }
     arrived.add(key);
-    callees.took(message);
+    if (message.kind === 'call' && mistake === 'a call is taken whatever its number says') {
+      const places = { sender: message.places?.sender ?? 0, callee: this.callee.versionOf(message.callee) };
+      callees.took({ ...message, places });
+    } else callees.took(message);
   }
 
   #send(queue: Uint8Array[], frame: Frame): void {

@@ -5,9 +5,11 @@
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { idInShard } from '../../../subsystems/ic/index.ts';
+import type { MovedActor } from '../../../subsystems/cluster/index.ts';
+import { hexOf, idInShard } from '../../../subsystems/ic/index.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import { BEHAVIOURS, type Ledger, newLedger } from './ledger.ts';
+import { Relocation } from './relocation.ts';
 import { CANISTERS, ShardHost, SHARDS } from './shard-host.ts';
 import { type Mistake, Wire, type Wires } from './wire.ts';
 
@@ -27,6 +29,8 @@ interface Counts {
   late: number;
   notes: number;
   trapped: number;
+  moves: number;
+  brokenOff: number;
 }
 
 export async function simulate(seed: number, mistake?: Mistake): Promise<Readonly<Counts>> {
@@ -43,9 +47,10 @@ class World {
     cuts: 0,
     doubled: 0,
     late: 0,
-
     notes: 0,
     trapped: 0,
+    moves: 0,
+    brokenOff: 0,
   };
   readonly #seeded: Seeded;
   readonly #wires: Wires;
@@ -56,13 +61,22 @@ class World {
   /** Seeds differ in how often a server crashes, and a connection ends. */
   readonly #crashIn: number;
   readonly #cutIn: number;
+  readonly #moveIn: number;
+  /** Moves that were committed, as the table has them. */
+  readonly #moves: MovedActor[] = [];
+  readonly #relocations = new Set<Relocation>();
 
   constructor(random: Seeded, mistake: Mistake | undefined) {
     this.#seeded = random;
     this.#wires = { mistake, arrived: new Set(), ways: 0 };
-    this.#hosts = Array.from({ length: SHARDS }, (_none, shard) => new ShardHost(shard, 1, START_MS));
+    this.#hosts = Array.from({ length: SHARDS }, (_none, shard) => this.#hostOf({ shard, epoch: 1 }));
     this.#crashIn = random.pick([20, 60, 200]);
     this.#cutIn = random.pick([5, 20, 100]);
+    this.#moveIn = random.pick([5, 20, 1_000_000]);
+  }
+
+  #hostOf(life: Pick<ConstructorParameters<typeof ShardHost>[0], 'shard' | 'epoch' | 'left'>): ShardHost {
+    return new ShardHost({ ...life, nowMs: this.#nowMs, moves: this.#moves, mistake: this.#wires.mistake });
   }
 
   async run(): Promise<void> {
@@ -85,6 +99,9 @@ class World {
     if (random.oneIn(this.#cutIn)) this.#cut();
     if (random.oneIn(40)) this.#pass(random.below(400));
     if (random.oneIn(3)) this.#connect();
+    if (random.oneIn(this.#moveIn)) this.#move();
+    for (const relocation of this.#relocations) if (random.oneIn(2)) this.#relocate(relocation);
+    if (random.oneIn(20)) this.#host().look(this.#moves);
     for (let steps = random.below(12); steps > 0; steps--) this.#step(random.below(4), this.#host());
     await nextTurn();
   }
@@ -100,8 +117,11 @@ class World {
 
   #order(host: ShardHost): void {
     const random = this.#seeded;
+    // Clients of a canister that is about to move wait.
+    const id = this.#canisterOf(host);
+    if (id === undefined) return;
     this.counts.orders++;
-    host.order(random.below(CANISTERS), {
+    host.order(id, {
       callee: idInShard(random.below(SHARDS), BigInt(random.below(CANISTERS))),
       amount: random.below(10),
       cycles: random.below(1000),
@@ -111,11 +131,48 @@ class World {
     });
   }
 
+  /** Returns a canister of that server which is not about to move; undefined: there is none. */
+  #canisterOf(host: ShardHost): string | undefined {
+    const moving = new Set([...this.#relocations].map((relocation) => relocation.id));
+    const ids = Object.keys(host.ledgers).filter((id) => host.handleOf(id) !== undefined && !moving.has(id));
+    return ids[this.#seeded.below(Math.max(1, ids.length))];
+  }
+
+  /** Begins to move a canister. */
+  #move(): void {
+    const [from, to] = [this.#host(), this.#host()];
+    const id = this.#canisterOf(from);
+    if (from === to || from.isStopping || to.isStopping || id === undefined) return;
+    this.#relocations.add(new Relocation(id, from, to, this.#wires.mistake));
+  }
+
+  #relocate(relocation: Relocation): void {
+    const random = this.#seeded;
+    if (!relocation.isCommitted && (relocation.isOver || random.oneIn(80))) {
+      this.counts.brokenOff++;
+      relocation.breakOff();
+      this.#relocations.delete(relocation);
+      return;
+    }
+    relocation.step(random.oneIn(2), (id) => this.#commit(id, relocation));
+    if (relocation.isOver) this.#relocations.delete(relocation);
+  }
+
+  /** The transaction of a move. */
+  #commit(id: string, { from, to: { shard } }: Relocation): MovedActor {
+    this.counts.moves++;
+    const to = this.#hosts[shard] ?? assert.fail();
+    to.given(id, from.taken(id));
+    const move = { id: new Uint8Array(Buffer.from(id, 'hex')), shard, version: this.#moves.length + 1 };
+    this.#moves.push(move);
+    return move;
+  }
+
   #crash(host: ShardHost, units = this.#seeded.below(host.journal.pending + 1)): void {
     this.counts.crashes++;
     const { shard, epoch } = host;
     const left = host.crash(units);
-    this.#hosts[shard] = new ShardHost(shard, epoch + 1, this.#nowMs, left);
+    this.#hosts[shard] = this.#hostOf({ shard, epoch: epoch + 1, left });
     // Frames that this one has sent may arrive yet; those that were sent to it never do.
     for (const wire of this.#connections) {
       if (wire.caller === host) wire.isCut = true;
@@ -172,7 +229,10 @@ class World {
     for (let turns = 0; idle < 3; turns++) {
       assert.ok(turns < TURNS_MAX, 'the servers do not come to rest');
       this.#connect();
-      let isBusy = false;
+      let isBusy = this.#relocations.size > 0;
+      for (const relocation of this.#relocations)
+        for (let steps = relocation.isCommitted ? 10 : 1; steps > 0; steps--) this.#relocate(relocation);
+      for (const host of this.#hosts) host.look(this.#moves);
       for (const host of this.#hosts) {
         while (host.canExecute) {
           host.execute();
@@ -197,7 +257,12 @@ class World {
   }
 
   #check(): void {
-    const ledgers = this.#hosts.flatMap((host) => host.ledgers);
+    const ids = this.#hosts.flatMap((host) => Object.keys(host.ledgers));
+    const names = Array.from({ length: SHARDS * CANISTERS }, (_none, at) =>
+      hexOf(idInShard(Math.floor(at / CANISTERS), BigInt(at % CANISTERS))),
+    );
+    assert.deepEqual(ids.toSorted(), names, 'every canister is in one place');
+    const ledgers = this.#hosts.flatMap((host) => Object.values(host.ledgers));
     const sum = (of: (ledger: Ledger) => number): number => ledgers.reduce((all, ledger) => all + of(ledger), 0);
     const before = newLedger();
     assert.deepEqual(

@@ -31,6 +31,24 @@ const frame = fc.oneof(
   fc.record({ kind: fc.constantFrom('accepted' as const, 'done' as const), name }),
   fc.record({ kind: fc.constant('response' as const), name, response, refunded: cycles }),
   fc.record({ kind: fc.constant('ping' as const) }),
+  fc.record({
+    kind: fc.constant('call' as const),
+    name,
+    callee: bytes,
+    method: text,
+    argument: bytes,
+    cycles,
+    leftMs: fc.constant(undefined),
+    places: fc.record({ sender: u48, callee: u48 }),
+  }),
+  fc.record({ kind: fc.constant('moved' as const), name, shard: fc.nat(255), version: u48 }),
+  fc.record({
+    kind: fc.constant('ask' as const),
+    number: u48,
+    what: fc.constantFrom('prepare' as const, 'take' as const, 'forget' as const, 'moving' as const),
+    id: bytes,
+  }),
+  fc.record({ kind: fc.constant('told' as const), number: u48, problem: text }),
 ) as fc.Arbitrary<Frame>;
 
 function framesIn(reader: FrameReader): Frame[] {
@@ -85,7 +103,7 @@ suite('frames', () => {
       assert.throws(() => reader.next(), expected);
     };
     refused('0100000000', /no kind/);
-    refused('0100000007', /no choice 7/);
+    refused('010000000b', /no choice 11/);
     refused('020000000600', /1 bytes are left over/);
     refused('00000000', /cut off/);
     refused('0200000003ff', /cut off/);

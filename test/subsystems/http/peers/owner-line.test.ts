@@ -35,6 +35,8 @@ suite('requests for a shard whose owner changes', () => {
     const clock = new FakeClock();
     let asked = 0;
     const cluster = {
+      shard: 0,
+      peerOf: (): undefined => undefined,
       placeOf: (): Place => ({ kind: 'ownerless', shard: 1 }),
       forget: async () => {
         asked++;
