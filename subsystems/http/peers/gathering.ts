@@ -111,15 +111,16 @@ export async function wholeOf(part: Part): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-/** Returns one array with the first elements of all. */
+/** Returns one array with the first elements of all, by their ids: an actor may have moved away from its neighbours. */
 async function cut(parts: readonly Part[], limit: number): Promise<Uint8Array> {
-  const elements: unknown[] = [];
-  for (const part of parts) {
-    const text = (await wholeOf(part)).toString();
-    elements.push(...(JSON.parse(text) as unknown[]));
-    if (elements.length >= limit) break;
-  }
-  return Buffer.from(JSON.stringify(elements.slice(0, limit)));
+  const lists = await Promise.all(parts.map(async (part) => JSON.parse((await wholeOf(part)).toString()) as Listed[]));
+  const sorted = lists.flat().toSorted(({ id: one }, { id: other }) => (one < other ? -1 : 1));
+  return Buffer.from(JSON.stringify(sorted.slice(0, limit)));
+}
+
+/** An actor in a list; its other facts are handed on as they are. */
+interface Listed {
+  readonly id: string;
 }
 
 /** The answer of one server, which waits for its turn. */

@@ -157,6 +157,26 @@ suite('requests for actors of other servers', () => {
     }
   });
 
+  test('pages of lists are in the order of ids, wherever the actors are', async (t) => {
+    const { service, a, b } = await startTwo(t);
+    addCounter(a, service, 'first');
+    const second = addCounter(a, service, 'second');
+    addCounter(a, service, 'third');
+    // As after a move: its id is that of another shard.
+    a.canisters.canisters.splice(a.canisters.canisters.indexOf(second), 1);
+    b.canisters.canisters.push(second);
+    for (const [query, names] of [
+      ['limit=2', ['first', 'second']],
+      [`limit=2&after=${second.idHex}`, ['third']],
+    ] as const) {
+      const page = await send(a.origin, 'GET', `/inspect?${query}`);
+      assert.deepEqual(
+        (page.json() as { name: string }[]).map(({ name }) => name),
+        names,
+      );
+    }
+  });
+
   test('an actor that was installed through a server answers through that server at once', async (t) => {
     const { a } = await startTwo(t);
     const names = Array.from({ length: 10 }, (_none, number) => `new-${number}`);
