@@ -35,7 +35,15 @@ await printSitting(`${moves} moves, ${chunks} chunks of 4 MB`);
 const { wasm } = await compileMotoko(await readFile(new URL('../fixtures/large.mo', import.meta.url), 'utf8'));
 const manifest = await manifestOf(scratch.path, 'large', wasm, 1);
 const given = [`storage.url=${postgres.url}`, 'storage.shards=2'].flatMap((each) => ['--plugin-option', each]);
-const args = ['--plugin', 'storage=svc/storage-postgres', ...given, '--cluster-listen', '127.0.0.1:0'];
+const args = [
+  '--plugin',
+  'storage=svc/storage-postgres',
+  ...given,
+  '--cluster-listen',
+  '127.0.0.1:0',
+  '--cluster-processes',
+  '1',
+];
 const environment = { SVC_CLUSTER_KEY: 'a key of thirty-two characters or more' };
 const started = await Promise.all([0, 1].map(() => startSvc({ manifest, args, environment })));
 const origins = started.map((server) => servers.use(server).origin);
