@@ -1,5 +1,6 @@
 /** A client of the agent interface that sends what it is told to, right or wrong. */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
+import type { Agent } from 'node:http';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import {
   type CborMap,
@@ -10,6 +11,7 @@ import {
   principalOfKey,
   separated,
 } from '../../../subsystems/certification/index.ts';
+import { send as sendRequest } from '../../support/http-client.ts';
 import { type Found, lookup, reconstruct, treeOf } from '../certification/specified-tree.ts';
 
 const DOMAIN = 'BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_';
@@ -149,15 +151,26 @@ export async function send(
     body: new Uint8Array(bytes),
   };
   const response = await server.fetch(path, init);
-  const answer = Buffer.from(await response.arrayBuffer());
   const type = response.headers.get('content-type') ?? '';
-  const isCbor = type === 'application/cbor' && answer.length > 0;
-  return {
-    status: response.status,
-    type,
-    text: answer.toString(),
-    cbor: isCbor ? (decodeCbor(answer) as CborMap) : undefined,
-  };
+  return rawAnswer(response.status, type, Buffer.from(await response.arrayBuffer()));
+}
+
+/** Sends an envelope by a connection that the HTTP agent keeps, which takes less processor time than `fetch`. */
+export async function sendKept(
+  { origin }: { readonly origin: string },
+  agent: Agent,
+  path: string,
+  content: Content,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<RawAnswer> {
+  const all = { 'content-type': 'application/cbor', ...headers };
+  const answer = await sendRequest(origin, 'POST', path, { headers: all, body: cborOf(content), agent });
+  return rawAnswer(answer.status, answer.headers['content-type'] ?? '', answer.body);
+}
+
+function rawAnswer(status: number, type: string, body: Buffer): RawAnswer {
+  const isCbor = type === 'application/cbor' && body.length > 0;
+  return { status, type, text: body.toString(), cbor: isCbor ? (decodeCbor(body) as CborMap) : undefined };
 }
 
 export async function rootKeyOf(server: Fetching, headers: Readonly<Record<string, string>> = {}): Promise<Uint8Array> {
