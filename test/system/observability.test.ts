@@ -214,7 +214,11 @@ test('every expression of the dashboard has an answer, and asks only for what th
   const others = all.filter(({ expr }) => OF_SEVERAL_SERVERS.test(expr));
   assert.deepEqual(
     [...new Set(others.map(({ title }) => title))],
-    ['Shards without an owner', 'Requests for other servers, links refused', 'Shards and processes of each node'],
+    [
+      'Shards without an owner',
+      'Requests for other servers, links refused, actors moved',
+      'Shards and processes of each node',
+    ],
   );
   for (const { expr } of others) await query(expr.replaceAll('$__rate_interval', '30s').replaceAll('$instance', '.*'));
   for (const { title, expr } of all.filter((each) => !others.includes(each))) {

@@ -314,10 +314,10 @@ suite('the number of shards', { concurrency: 3 }, () => {
     await fold(storage);
     await storage.close();
     const database = url.slice(url.lastIndexOf('/') + 1);
-    for (const table of ['svc_nodes', 'svc_names', 'svc_processes'])
+    for (const table of ['svc_nodes', 'svc_names', 'svc_processes', 'svc_moved'])
       assert.deepEqual(await postgres.query(`SELECT * FROM ${table}`, database), [], table);
     assert.deepEqual(await postgres.query('SELECT * FROM svc_service', database), [
-      { namespace: 'alone', shards: 1, reserved: '0' },
+      { namespace: 'alone', shards: 1, reserved: '0', moves: '0' },
     ]);
   });
 
@@ -337,6 +337,6 @@ suite('the number of shards', { concurrency: 3 }, () => {
     );
     put(storage, 'new');
     await storage.settled();
-    assert.deepEqual(await postgres.query('SELECT version FROM svc_schema', database), [{ version: 3 }]);
+    assert.deepEqual(await postgres.query('SELECT version FROM svc_schema', database), [{ version: 4 }]);
   });
 });

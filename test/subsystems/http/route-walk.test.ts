@@ -163,21 +163,47 @@ function targetOf(spec: RouteSpec, actor = 'counter'): string {
     .replace('*', 'src/main.mo');
 }
 
+type Host = Awaited<ReturnType<typeof startHttpHost>>;
+type Visit = (spec: RouteSpec, ask: (target: string, asked?: Asked, method?: string) => Promise<Seen>) => Promise<void>;
+
+interface Walk {
+  /** Called with each host before it is asked. */
+  readonly prepare?: (host: Host) => void;
+  readonly clients?: typeof CLIENTS;
+}
+
 /** Walks each route with each client, on hosts of their own, so that one request does not affect the next. */
 async function walk(
   t: TestContext,
   specs: readonly RouteSpec[],
-  visit: (spec: RouteSpec, ask: (target: string, asked?: Asked, method?: string) => Promise<Seen>) => Promise<void>,
-  prepare: (host: Awaited<ReturnType<typeof startHttpHost>>) => void = () => undefined,
-  clients = CLIENTS,
+  visit: Visit,
+  { prepare, clients = CLIENTS }: Walk = {},
 ): Promise<void> {
   for (const [client, ask] of clients) {
     for (const spec of specs) {
       await t.test(`${routeKeyOf(spec)}, ${client}`, async (inner) => {
         const host = await startHttpHost(inner, { token: TOKEN });
-        prepare(host);
+        prepare?.(host);
         await visit(spec, (target, asked, method = spec.method) => ask(host.origin, method, target, asked));
       });
+    }
+  }
+}
+
+/** Walks each route with each client, with requests that are refused all of them: they share a host. */
+async function walkRefused(
+  t: TestContext,
+  specs: readonly RouteSpec[],
+  visit: Visit,
+  { prepare }: Walk = {},
+): Promise<void> {
+  const host = await startHttpHost(t, { token: TOKEN });
+  prepare?.(host);
+  for (const [client, ask] of CLIENTS) {
+    for (const spec of specs) {
+      await t.test(`${routeKeyOf(spec)}, ${client}`, () =>
+        visit(spec, (target, asked, method = spec.method) => ask(host.origin, method, target, asked)),
+      );
     }
   }
 }
@@ -210,7 +236,7 @@ suite('each route of the table', () => {
 
   test('in another case, with a slash more, or percent-encoded: another path, which is nobody’s', async (t) => {
     const named = SPECS.filter(({ path }) => path !== '/');
-    await walk(t, named, async (spec, ask) => {
+    await walkRefused(t, named, async (spec, ask) => {
       const target = targetOf(spec);
       const [first = ''] = target.slice(1).split('/');
       const others = [
@@ -234,7 +260,7 @@ suite('each route of the table', () => {
   });
 
   test('with a query that it does not take: 401 without the token, 404 with it', async (t) => {
-    await walk(t, SPECS, async (spec, ask) => {
+    await walkRefused(t, SPECS, async (spec, ask) => {
       const known = Object.keys(spec.query ?? {});
       const queries = [
         '?unexpected=1',
@@ -252,7 +278,7 @@ suite('each route of the table', () => {
   });
 
   test('with a method that its path does not have: 401 without the token, 404 with it', async (t) => {
-    await walk(t, SPECS, async (spec, ask) => {
+    await walkRefused(t, SPECS, async (spec, ask) => {
       const has = new Set<string>(SPECS.filter(({ path }) => path === spec.path).map(({ method }) => method));
       const others = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'PROPFIND'].filter((method) => !has.has(method));
       for (const method of others) {
@@ -267,7 +293,7 @@ suite('each route of the table', () => {
   });
 
   test('with a length over its cap: 413 before anything of the body is read, but 401 without the token', async (t) => {
-    await walk(t, SPECS, async (spec, ask) => {
+    await walkRefused(t, SPECS, async (spec, ask) => {
       const contentLength = (spec.bodyBytesMax ?? GUARDED_BYTES_MAX) + 1;
       const refused = await ask(targetOf(spec), { contentLength });
       assert.equal(refused.status, spec.access === 'token' ? 401 : 413);
@@ -288,12 +314,12 @@ suite('each route of the table', () => {
     // Half a gigabyte in all: each route with one of the clients.
     for (const [at, client] of CLIENTS.entries()) {
       const its = readers.filter((_spec, index) => index % CLIENTS.length === at);
-      await walk(t, its, visit, undefined, [client]);
+      await walk(t, its, visit, { clients: [client] });
     }
   });
 
   test('while the server starts: 503 with the note, behind the token; probes answer', async (t) => {
-    const starting = (host: Awaited<ReturnType<typeof startHttpHost>>): void => {
+    const starting = (host: Host): void => {
       host.readiness.isReady = false;
       host.readiness.note = 'recovering counter';
     };
@@ -303,12 +329,12 @@ suite('each route of the table', () => {
       else assert.deepEqual([seen.status, seen.text], [503, 'starting: recovering counter']);
       if (spec.access === 'token') assert.deepEqual(await ask(targetOf(spec)), REFUSAL);
     };
-    await walk(t, SPECS, visit, starting);
+    await walkRefused(t, SPECS, visit, { prepare: starting });
   });
 
   test('of an actor that is not there: 404', async (t) => {
     const ofActors = SPECS.filter(({ path }) => path.includes(':actor'));
-    await walk(t, ofActors, async (spec, ask) => {
+    await walkRefused(t, ofActors, async (spec, ask) => {
       for (const actor of ['nobody', '80000000001000ff0101', '%00', 'COUNTER']) {
         const seen = await ask(targetOf(spec, actor), { headers: RIGHT });
         assert.equal(seen.status, 404, `${actor}: ${seen.text}`);
