@@ -172,7 +172,7 @@ export class Forwarding implements PeerAnswer {
     try {
       const place = await this.#needs.line.next(named.reference, () => response.destroyed, this.#peer);
       if (response.destroyed) return;
-      // An actor that has come here meanwhile is reached as any other server's: the request was handed on already.
+      // An actor that has come here meanwhile is reached over a link, too: the request was handed on already.
       const next = place.kind === 'elsewhere' ? place.peer : place.kind === 'here' ? this.#needs.line.own : undefined;
       if (next !== undefined && next !== this.#peer) this.#send(next);
       else this.#fail(refusal());
