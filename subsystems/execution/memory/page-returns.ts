@@ -1,8 +1,8 @@
 /**
  * Gives the pages of large memories back to the machine, some MiB at a time, once nobody uses the memory any more.
  *
- * V8 unmaps a memory in one go when it collects it, in the thread that had it. That takes 0.3 s a GiB, and more on a
- * busy machine, and everybody on that executor waits. JavaScript has no way to give pages back, so `madvise` of the C
+ * V8 unmaps a memory in one go when it collects it, in the thread that had it: more than a second for 3 GiB on a busy
+ * machine, while everybody on that executor waits. JavaScript has no way to give pages back, so `madvise` of the C
  * library does it, reached through `node:ffi`, which is experimental: where that is missing (Node 24, another system,
  * `--permission`), memories are left to the collector as they are.
  *
