@@ -77,7 +77,10 @@ const PARTS: readonly Part[] = [
     claims: 'a host that crashes at any write loses nothing that was acknowledged, and does nothing twice',
     unit: 'seeds',
     count: 20_000,
-    runs: [{ file: new URL('./crashes.ts', import.meta.url), label: '' }],
+    runs: [
+      { file: new URL('./crashes.ts', import.meta.url), label: '' },
+      { file: new URL('../subsystems/storage/state-store.test.ts', import.meta.url), label: 'the store by itself' },
+    ],
   },
   {
     name: 'schedules',

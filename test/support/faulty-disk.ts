@@ -235,53 +235,79 @@ interface Write {
 class StoredFile {
   /** Set after a failed sync: later syncs succeed and do nothing. */
   isLying = false;
-  #written = new Uint8Array();
-  #onDisk = new Uint8Array();
+  #written = new Content();
+  #onDisk = new Content();
   #unsynced: Write[] = [];
 
   get bytes(): Uint8Array {
-    return this.#written;
+    return this.#written.bytes;
   }
 
   write(at: number, bytes: Uint8Array): void {
     const write = { at, bytes: new Uint8Array(bytes) };
-    this.#written = put(this.#written, write);
+    this.#written.put(write);
     this.#unsynced.push(write);
   }
 
   sync(): void {
     if (this.isLying) return;
-    for (const write of this.#unsynced) this.#onDisk = put(this.#onDisk, write);
+    for (const write of this.#unsynced) this.#onDisk.put(write);
     this.#unsynced = [];
   }
 
   truncate(length: number): void {
-    this.#written = this.#written.slice(0, length);
-    this.#onDisk = this.#onDisk.slice(0, length);
+    this.#written = new Content(this.#written.bytes.slice(0, length));
+    this.#onDisk = new Content(this.#onDisk.bytes.slice(0, length));
     this.#unsynced = [];
   }
 
   copy(): StoredFile {
     const copy = new StoredFile();
     copy.isLying = this.isLying;
-    copy.#written = this.#written.slice();
-    copy.#onDisk = this.#onDisk.slice();
+    copy.#written = new Content(this.#written.bytes.slice());
+    copy.#onDisk = new Content(this.#onDisk.bytes.slice());
     copy.#unsynced = [...this.#unsynced];
     return copy;
   }
 
   survivor(random: Seeded): StoredFile {
     const file = new StoredFile();
-    let bytes = this.#onDisk.slice();
+    const survived = new Content(this.#onDisk.bytes.slice());
     // All, none, or each sector by itself.
     const lot = random.below(4);
     for (const versions of lot === 1 ? [] : sectorsOf(this.#unsynced)) {
       const last = lot === 0 ? versions.length : random.below(versions.length + 1);
-      for (const write of versions.slice(0, last)) bytes = put(bytes, write);
+      for (const write of versions.slice(0, last)) survived.put(write);
     }
-    file.#onDisk = bytes;
-    file.#written = bytes.slice();
+    file.#onDisk = survived;
+    file.#written = new Content(survived.bytes.slice());
     return file;
+  }
+}
+
+/** Bytes that writes change and extend; there is room behind them, because most writes append. */
+class Content {
+  #room: Uint8Array;
+  #length: number;
+
+  constructor(bytes: Uint8Array = new Uint8Array()) {
+    this.#room = bytes;
+    this.#length = bytes.length;
+  }
+
+  get bytes(): Uint8Array {
+    return this.#room.subarray(0, this.#length);
+  }
+
+  put({ at, bytes }: Write): void {
+    const end = at + bytes.length;
+    if (end > this.#room.length) {
+      const { bytes: before } = this;
+      this.#room = new Uint8Array(end + before.length);
+      this.#room.set(before);
+    }
+    this.#length = Math.max(this.#length, end);
+    this.#room.set(bytes, at);
   }
 }
 
@@ -299,15 +325,4 @@ function sectorsOf(writes: readonly Write[]): Iterable<readonly Write[]> {
     }
   }
   return sectors.values();
-}
-
-/** Returns the same array unless it has to grow. */
-function put(into: Uint8Array<ArrayBuffer>, { at, bytes }: Write): Uint8Array<ArrayBuffer> {
-  let target = into;
-  if (at + bytes.length > target.length) {
-    target = new Uint8Array(at + bytes.length);
-    target.set(into);
-  }
-  target.set(bytes, at);
-  return target;
 }
