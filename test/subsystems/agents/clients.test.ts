@@ -1,10 +1,9 @@
 /** Clients of the Internet Computer, as they come from npm, call an actor of this host. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import type * as agent6 from 'icp-core-6/agent';
 import type * as candid6 from 'icp-core-6/candid';
-import type { InProcessServer } from '../../support/in-process-server.ts';
 import { FIRST_TEXT, startWithActor } from './actor.ts';
 import { type Core, CORES, rejection } from './cores.ts';
 
@@ -47,8 +46,10 @@ async function identities({ identity, secp }: Core): Promise<Readonly<Record<str
   return { p256, ed25519, secp256k1, 'a chain of three': identity.DelegationIdentity.fromDelegation(session, chain) };
 }
 
-test('the program of the documents calls an actor', async (t) => {
-  const server = await startWithActor(t);
+/** All clients call one actor: what they find is compared with what it was. */
+const server = await startWithActor({ after });
+
+test('the program of the documents calls an actor', async () => {
   const document = await readFile(new URL('../../../docs/agents.md', import.meta.url), 'utf8');
   const [, program = ''] = /```ts\n([^]*?)```/.exec(document) ?? [];
   assert.match(program, /console\.log\(await counter\.inc\(\)\)/);
@@ -67,16 +68,15 @@ test('each of the clients is installed', () => {
 
 for (const [name, core] of Object.entries(CORES)) {
   suite(name, () => {
-    const agentOf = ({ origin }: InProcessServer, more: object = {}): Promise<agent6.HttpAgent> =>
-      core.agent.HttpAgent.create({ host: origin, shouldFetchRootKey: true, ...more });
+    const agentOf = (more: object = {}): Promise<agent6.HttpAgent> =>
+      core.agent.HttpAgent.create({ host: server.origin, shouldFetchRootKey: true, ...more });
 
-    test('calls and queries of every kind of identity, at once and by polling', async (t) => {
-      const server = await startWithActor(t);
-      const anonymous = actorOf(core, await agentOf(server));
+    test('calls and queries of every kind of identity, at once and by polling', async () => {
+      const anonymous = actorOf(core, await agentOf());
       assert.equal((await anonymous.who()).toText(), '2vxsx-fae');
       for (const [kind, identity] of Object.entries(await identities(core)))
         for (const callSync of [true, false]) {
-          const actor = actorOf(core, await agentOf(server, { identity, callOptions: { callSync } }));
+          const actor = actorOf(core, await agentOf({ identity, callOptions: { callSync } }));
           const before = await actor.get();
           assert.equal(await actor.inc(), before + 1n, kind);
           assert.equal((await actor.who()).toText(), identity.getPrincipal().toText(), kind);
@@ -84,10 +84,9 @@ for (const [name, core] of Object.entries(CORES)) {
         }
     });
 
-    test('rejections carry their codes, certified or not', async (t) => {
-      const server = await startWithActor(t);
+    test('rejections carry their codes, certified or not', async () => {
       for (const callSync of [true, false]) {
-        const actor = actorOf(core, await agentOf(server, { callOptions: { callSync } }));
+        const actor = actorOf(core, await agentOf({ callOptions: { callSync } }));
         await assert.rejects(actor.fail(), rejection(4, 'IC0406', 'as it was asked to'));
         await assert.rejects(actor.boom(), rejection(5, 'IC0502', 'boom'));
         await assert.rejects(actor.missing(), rejection(5, 'IC0536', 'no update method .*missing'));
@@ -95,9 +94,8 @@ for (const [name, core] of Object.entries(CORES)) {
       }
     });
 
-    test('the state: interface, subnet and time', async (t) => {
-      const server = await startWithActor(t);
-      const agent = await agentOf(server);
+    test('the state: interface, subnet and time', async () => {
+      const agent = await agentOf();
       const canisterId = core.principal.Principal.fromText(FIRST_TEXT);
       assert.match((await core.agent.fetchCandid(FIRST_TEXT, agent)) ?? '', /inc: \(\) -> \(nat\)/);
       await agent.syncTime();
