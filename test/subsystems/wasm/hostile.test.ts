@@ -11,7 +11,7 @@ import { corpus } from '../../fixtures/hostile/corpus.ts';
 import type { HostileModule } from '../../fixtures/hostile/entry.ts';
 import { type Measured, PROGRAM, readReport } from '../../fixtures/hostile/report.ts';
 
-/** `npm run prove` requires 2 s on an otherwise idle machine; here other tests run at the same time. */
+/** `npm run prove` requires 2 s; here other tests run at the same time, and what waits for a core does not count. */
 const MS_MAX = 10_000;
 const PEAK_BYTES_MAX = 512 * 2 ** 20;
 const MESSAGE_LENGTH_MAX = 500;
@@ -51,7 +51,7 @@ function check({ name, expected }: HostileModule): void {
       JSON.stringify(measured),
     );
   }
-  assert.ok(measured.ms < MS_MAX, `${Math.round(measured.ms)} ms`);
+  assert.ok(measured.ownMs < MS_MAX, `${Math.round(measured.ownMs)} ms`);
   assert.ok(measured.peakBytes < PEAK_BYTES_MAX, `${measured.peakBytes >> 20} MiB`);
 }
 
