@@ -45,7 +45,9 @@ else {
 
 async function packServer(name: string, directory: string): Promise<void> {
   run(process.execPath, [join(import.meta.dirname, 'build.ts')], ROOT);
-  const isWanted = (path: string): boolean => path !== join(ROOT, 'config/examples/build');
+  // The last is only for `npm run build`.
+  const left = ['config/examples/build', 'dist/.built-from'].map((path) => join(ROOT, path));
+  const isWanted = (path: string): boolean => !left.includes(path);
   await pack(directory, async (folder) => {
     for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true, filter: isWanted });
     for (const file of globSync('docs/*.md', { cwd: ROOT })) cpSync(join(ROOT, file), join(folder, file));
