@@ -25,6 +25,8 @@ interface SharedWork {
   compile(order: CompilationOrder): Promise<null>;
   /** Packs the server; returns the tarball's path. */
   packServer(order: null): Promise<string>;
+  /** Makes the files of an empty PostgreSQL; returns their directory, which may be copied. */
+  makePostgres(order: null): Promise<string>;
 }
 
 /** Offers the work to all processes that are started from now on; the returned function ends that. */
