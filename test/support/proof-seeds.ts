@@ -13,16 +13,26 @@ const LONG_MIN = 200;
 const PROGRESS_EVERY_MS = 10_000;
 
 export class ProofSeeds implements Iterable<number> {
-  /** Seeds are 1 … count. */
   readonly count: number;
+  /** Seeds of the short form that are not 1 … count. */
+  readonly #chosen: readonly number[] | undefined;
 
-  /** `share` is the part of the cases for a test that is one of several in a proof. */
-  constructor(short: number, share = 1) {
-    this.count = LONG === undefined ? short : Math.ceil(Number(LONG) * share);
+  /**
+   * `short` is the number of cases in the short form, or their seeds. `share` is the part of the cases for a test that
+   * is one of several in a proof.
+   */
+  constructor(short: number | readonly number[], share = 1) {
+    const shortCount = typeof short === 'number' ? short : short.length;
+    this.#chosen = typeof short === 'number' || LONG !== undefined ? undefined : short;
+    this.count = LONG === undefined ? shortCount : Math.ceil(Number(LONG) * share);
     if (!Number.isSafeInteger(this.count) || this.count < 1) throw new RangeError(`PROOF_SEEDS is ${LONG}`);
   }
 
   *[Symbol.iterator](): Generator<number> {
+    if (this.#chosen !== undefined) {
+      yield* this.#chosen;
+      return;
+    }
     const start = performance.now();
     let nextMs = start + PROGRESS_EVERY_MS;
     for (let seed = 1; seed <= this.count; seed++) {
