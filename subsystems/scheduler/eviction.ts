@@ -33,6 +33,7 @@ import { Relief } from './relief.ts';
 import type { StateChanges } from './tasks.ts';
 import { TickCrowd } from './tick-crowd.ts';
 import { TickGate } from './tick-gate.ts';
+import { isFree, PATIENCE_MS, Turns } from './turns.ts';
 import { type Lane, LANES, WAITING_FOR, WakingLine } from './waking-line.ts';
 import { Waking } from './waking.ts';
 import type { Execution } from '../execution/index.ts';
@@ -47,11 +48,6 @@ interface EvictionNeeds {
   readonly log: Pick<Logger, 'warn'> | undefined;
 }
 
-/**
- * The time that a canister waits for a place before a busy one gives way, and that the busy one has had its own place
- * at least.
- */
-const PATIENCE_MS = 100;
 /** The time that heartbeats and timers wait for an idle canister before they stand in line with others. */
 const TICK_PATIENCE_MS = 1_000;
 /**
@@ -84,6 +80,7 @@ export class Eviction {
   readonly #clock: Clock;
   readonly #changes: EvictionNeeds['changes'];
   readonly #places: LivePlaces;
+  readonly #turns: Turns;
   /** In the order they were woken. */
   readonly #awake = new Set<ScheduledCanister>();
   /** In the order in which somebody used them; heartbeats and timers of them may be under way. */
@@ -112,6 +109,7 @@ export class Eviction {
     const { cap, bytesMax } = this.#places;
     this.isBounded = cap > 0 || bytesMax > 0 || execution !== undefined;
     this.#clock = clock;
+    this.#turns = new Turns(clock);
     this.#changes = changes;
     this.#crowd = new TickCrowd(this.#places, clock, log);
     const newGate = (): TickGate =>
@@ -320,7 +318,9 @@ export class Eviction {
 
   /** Who has to give way to one more; nobody if `mayEvict` is false. */
   #planFor(next: ScheduledCanister, mayEvict = true): Plan {
-    return this.#plan(next, new Freed(), mayEvict ? () => this.#idle.fromColdest() : () => [], isIdle);
+    return this.#plan(next, new Freed(), mayEvict ? () => this.#idle.fromColdest() : () => [], (each) =>
+      this.#turns.isIdle(each),
+    );
   }
 
   /** Some of the candidates, in their order, that help with what is lacking, until nothing is. */
@@ -390,14 +390,15 @@ export class Eviction {
     canister.enter({ kind: 'loading', isStatusNew: false, lostWakes });
     this.#places.take(canister);
     this.#gated.get(canister)?.gate.started();
+    const sinceMs = this.#clock.nowMs();
     this.#waking.begin(canister, (problem) => {
       this.#places.release(canister);
-      if (problem === undefined) this.#woken(canister);
+      if (problem === undefined) this.#woken(canister, sinceMs);
       else this.#failed(canister, problem);
     });
   }
 
-  #woken(canister: ScheduledCanister): void {
+  #woken(canister: ScheduledCanister, sinceMs: number): void {
     // The canister may have been deleted meanwhile.
     const state = canister.expect('be awake', 'loading', 'deleted');
     if (state.kind === 'loading') {
@@ -405,9 +406,7 @@ export class Eviction {
       canister.enter(LIVE);
       this.#awake.add(canister);
       this.#places.take(canister);
-      const node = lruNodeOf(canister);
-      node.sinceMs = this.#clock.nowMs();
-      node.isUsed = !isFree(canister);
+      this.#turns.begin(canister, sinceMs);
       this.#changes.awake(canister, state.isStatusNew);
       this.stepEnded(canister);
     }
@@ -470,9 +469,8 @@ export class Eviction {
     if (!this.#wanted.has(next)) return;
     const freed = new Freed();
     for (const canister of this.#awake) if (canister.isGivingWay) this.#free(canister, freed);
-    const sinceMs = this.#clock.nowMs() - PATIENCE_MS;
     const mayGo = (canister: ScheduledCanister, isSoon = false): boolean =>
-      (canister.lruNode?.sinceMs ?? 0) <= sinceMs && !canister.isGivingWay && isFree(canister, isSoon);
+      this.#turns.isOver(canister) && !canister.isGivingWay && isFree(canister, isSoon);
     const { victims, lack: left } = this.#plan(
       next,
       freed,
@@ -488,13 +486,4 @@ export class Eviction {
     // There may be garbage that nobody has seen to.
     if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.heapBytesOf(next)).then(() => this.#advance());
   }
-}
-
-function isIdle(canister: ScheduledCanister): boolean {
-  return canister.isIdle;
-}
-
-/** Nobody needs it to stay awake; `isSoon`: nobody will, when the composite queries that have begun have ended. */
-function isFree({ workIfAny: work }: ScheduledCanister, isSoon = false): boolean {
-  return work === undefined || (work.changes === 0 && work.pins === 0 && (isSoon || work.frames === 0));
 }

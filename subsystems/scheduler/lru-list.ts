@@ -13,8 +13,9 @@ export class LruNode<T> {
   bytes = 0;
   /** Somebody has used the value since it was put in its place, not only its own heartbeats and timers. */
   isUsed = false;
-  /** When the value was woken, ms since 1970. */
+  /** When the value was woken, ms since 1970; and until when it keeps its place even if it is idle. */
   sinceMs = 0;
+  turnEndMs = 0;
   /** The neighbours; undefined: the node is not in the list. */
   colder: LruNode<T> | undefined = undefined;
   warmer: LruNode<T> | undefined = undefined;
