@@ -209,11 +209,10 @@ async function checkFiles({ config, restore }: ServeRequest): Promise<readonly F
     recordFile,
     async (file) => `recorded behind ${await checkRecording(file)} answer(s) in ${file}`,
   );
-  await look(
-    'outcalls',
-    replayFile,
-    async (file) => `answered by ${(await readRecording(file)).size} request(s) in ${file}`,
-  );
+  await look('outcalls', replayFile, async (file) => {
+    const { answers, warning } = await readRecording(file);
+    return `answered by ${answers.size} request(s) in ${file}${warning === undefined ? '' : `; ${warning}`}`;
+  });
   await look('access log', accessLog, async (file) => AccessLog.check(file).then(() => file));
   await look('audit', audit?.file, async (file) => AuditFile.check(file).then(() => file));
   await look('project', project, async (folder) => ProjectClosures.check(folder).then(() => folder));

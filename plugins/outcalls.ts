@@ -1,4 +1,4 @@
-import { definePlugin } from '../kernel/index.ts';
+import { definePlugin, type Logger } from '../kernel/index.ts';
 import { Outcalls } from '../subsystems/outcalls/index.ts';
 import { HostOutcalls, type HostOutcallsOptions } from '../subsystems/outcalls/host-outcalls.ts';
 import { NoOutcalls } from '../subsystems/outcalls/no-outcalls.ts';
@@ -7,7 +7,8 @@ export const outcallsPlugin = definePlugin({
   name: 'outcalls',
   provides: Outcalls,
   requires: {},
-  create: (_granted, { config }: { readonly config: HostOutcallsOptions }) => new HostOutcalls(config),
+  create: (_granted, { config, log }: { readonly config: HostOutcallsOptions; readonly log: Logger }) =>
+    new HostOutcalls(config, log),
   disabled: () => new NoOutcalls(),
   open: (outcalls) => outcalls.open(),
   stop: (outcalls) => outcalls.close(),

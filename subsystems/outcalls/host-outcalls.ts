@@ -1,3 +1,4 @@
+import type { Logger } from '../../kernel/index.ts';
 import type { OutcallRequest, OutcallResponse, Outcalls } from './index.ts';
 import { RecordingOutcalls } from './recording-outcalls.ts';
 import { ReplayedOutcalls } from './replayed-outcalls.ts';
@@ -19,7 +20,10 @@ export class HostOutcalls implements Outcalls {
   readonly #replayed: ReplayedOutcalls | undefined;
   readonly #way: Outcalls;
 
-  constructor({ denyPrivate, recordFile, replayFile }: HostOutcallsOptions) {
+  readonly #log: Pick<Logger, 'warn'> | undefined;
+
+  constructor({ denyPrivate, recordFile, replayFile }: HostOutcallsOptions, log?: Pick<Logger, 'warn'>) {
+    this.#log = log;
     this.#network = new UndiciOutcalls({ denyPrivate });
     this.#recording = recordFile === undefined ? undefined : new RecordingOutcalls(this.#network, recordFile);
     this.#replayed = replayFile === undefined ? undefined : new ReplayedOutcalls(replayFile);
@@ -29,7 +33,8 @@ export class HostOutcalls implements Outcalls {
   /** Opens the recordings. Rejects with ServerError `outcalls-file-bad`. */
   async open(): Promise<void> {
     await this.#recording?.open();
-    await this.#replayed?.open();
+    const warning = await this.#replayed?.open();
+    if (warning !== undefined) this.#log?.warn(warning);
   }
 
   send(request: OutcallRequest, options: { readonly signal: AbortSignal }): Promise<OutcallResponse> {

@@ -105,11 +105,19 @@ async function wholeLines(
   handle: FileHandle,
   size: number,
 ): Promise<{ readonly start: number; readonly isTorn: boolean; readonly answers: number }> {
-  const start = await lastLineOf(handle, size);
-  const isTorn = start > 0 && start < size && !(await isJson(handle, start, size));
+  const { start, isTorn } = await lastLineIn(handle, size);
   let answers = 0;
   for await (const _good of parsedLines(file, handle, isTorn ? start : size)) answers++;
   return { start, isTorn, answers };
+}
+
+/** Tells whether the last line was cut off when the writing process died; it begins at `start`. */
+async function lastLineIn(
+  handle: FileHandle,
+  size: number,
+): Promise<{ readonly start: number; readonly isTorn: boolean }> {
+  const start = await lastLineOf(handle, size);
+  return { start, isTorn: start > 0 && start < size && !(await isJson(handle, start, size)) };
 }
 
 /** Makes sure that the next line begins on a new line. Returns the size of the file. */
@@ -167,26 +175,34 @@ async function* parsedLines(
   }
 }
 
-/**
- * Returns all answers of a recording, in order, by `keyOf`. Rejects with ServerError `outcalls-file-bad`, which names
- * the line.
- */
-export async function readRecording(file: string): Promise<Map<string, RecordedAnswer[]>> {
+/** A recording that was read. */
+interface Recording {
+  /** All answers, in order, by `keyOf`. */
+  readonly answers: ReadonlyMap<string, RecordedAnswer[]>;
+  /** Tells of the last line where that was cut off when the writing process died, and is left out. */
+  readonly warning: string | undefined;
+}
+
+/** Reads the whole lines of a recording. Rejects with ServerError `outcalls-file-bad`, which names the line. */
+export async function readRecording(file: string): Promise<Recording> {
   const answers = new Map<string, RecordedAnswer[]>();
   let handle: FileHandle | undefined;
   try {
     handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
-    for await (const { key, answer } of parsedLines(file, handle, await sizeOf(file, handle))) {
+    const size = await sizeOf(file, handle);
+    const { start, isTorn } = await lastLineIn(handle, size);
+    for await (const { key, answer } of parsedLines(file, handle, isTorn ? start : size)) {
       const others = answers.get(key);
       if (others === undefined) answers.set(key, [answer]);
       else others.push(answer);
     }
+    const warning = `the last line of ${file} was cut off when it was recorded: its outcall has no answer`;
+    return { answers, warning: isTorn ? warning : undefined };
   } catch (error) {
     throw unusable(file, error);
   } finally {
     await handle?.close().catch(() => undefined);
   }
-  return answers;
 }
 
 /** Yields the bytes of each line, without the newline at its end. */

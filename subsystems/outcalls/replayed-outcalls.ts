@@ -16,12 +16,13 @@ export class ReplayedOutcalls implements Outcalls {
     this.#file = file;
   }
 
-  /** Reads the recording. Rejects with ServerError `outcalls-file-bad`. */
-  async open(): Promise<void> {
-    const answers = await readRecording(this.#file);
+  /** Reads the recording. Returns what is to be told of it. Rejects with ServerError `outcalls-file-bad`. */
+  async open(): Promise<string | undefined> {
+    const { answers, warning } = await readRecording(this.#file);
     // Reversed, because removing from the end costs nothing.
     for (const list of answers.values()) list.reverse();
     this.#answers = answers;
+    return warning;
   }
 
   async send(request: OutcallRequest, { signal }: { readonly signal: AbortSignal }): Promise<OutcallResponse> {

@@ -19,6 +19,7 @@ interface ResponseParser {
     llhttp_get_http_major(parser: number): number;
     llhttp_get_http_minor(parser: number): number;
     llhttp_set_lenient_keep_alive(parser: number, on: 0 | 1): void;
+    llhttp_set_lenient_version(parser: number, on: 0 | 1): void;
   };
   readonly ptr: number;
   /** -1: none. */
@@ -72,6 +73,8 @@ export function mendParser(socket: Socket, announced: (bytes: number) => void): 
   const headersComplete = parser.onHeadersComplete.bind(parser);
   const messageComplete = parser.onMessageComplete.bind(parser);
   const finish = parser.finish.bind(parser);
+  // RFC 9110, 2.5: an answer of HTTP/1.2 or later is read as one of HTTP/1.1.
+  parser.llhttp.llhttp_set_lenient_version(parser.ptr, 1);
   const feed = (bytes: Buffer): boolean => {
     execute(bytes);
     return !socket.destroyed;
@@ -88,7 +91,7 @@ export function mendParser(socket: Socket, announced: (bytes: number) => void): 
   };
   parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
     const { llhttp, ptr, headers } = parser;
-    // The parser also knows HTTP/0.9 and HTTP/2.0, which look otherwise.
+    // HTTP/0.9 and HTTP/2.0 look otherwise.
     if (llhttp.llhttp_get_http_major(ptr) !== 1) throw malformed('its version is not HTTP/1');
     expectStatus(status);
     const isInterim = status < 200;

@@ -140,6 +140,10 @@ test('what servers send that is odd and right is taken', async (t) => {
     'control characters in the reason': ['HTTP/1.1 200 O\u0001\0K\r\ncontent-length: 2\r\n\r\nhi'],
     // RFC 9110, 2.4, allows it; servers that count a body's line end wrongly send one.
     'an empty line before it': [`\r\n\r\n${HI}`],
+    // RFC 9110, 2.5: a later minor version is read as the latest that is known.
+    'HTTP/1.2': ['HTTP/1.2 200 OK\r\ncontent-length: 2\r\n\r\nhi'],
+    'HTTP/1.9 in chunks': ['HTTP/1.9 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n'],
+    'HTTP/1.2 behind an interim answer of its own': ['HTTP/1.2 103 x\r\n\r\n', HI.replace('1.1', '1.2')],
     'HTTP/1.0 until the end': ['HTTP/1.0 200 OK\r\n\r\nhi', 'END'],
     'HTTP/1.0 with a length': ['HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi'],
     'byte by byte': HI.split(''),
@@ -215,7 +219,9 @@ test('what is no answer is refused in words for who asked', async (t) => {
     ['a negative status', [status('-20 x')], /three digits/],
     ['a version of other bytes', ['HTTP/2.0 200 OK\r\ncontent-length: 2\r\n\r\nhi'], /version is not HTTP\/1/],
     ['a version without headers', ['HTTP/0.9 200 OK\r\n\r\nhi', 'END'], /version is not HTTP\/1/],
-    ['another version', ['HTTP/1.7 200 OK\r\n\r\n'], /version/],
+    ['a later version', ['HTTP/3.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'], /version is not HTTP\/1/],
+    ['a version without a number', ['HTTP/1.x 200 OK\r\n\r\n'], /version/],
+    ['a version of two digits', ['HTTP/1.10 200 OK\r\n\r\n'], /./],
     ['another protocol', ['ICY 200 OK\r\n\r\n'], /begin with HTTP/],
     ['HTTP/0.9', ['<html>', 'END'], /begin with HTTP/],
     ['line feeds alone', ['HTTP/1.1 200 OK\ncontent-length: 2\n\nhi'], /CR LF/],

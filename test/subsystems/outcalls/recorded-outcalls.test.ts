@@ -111,6 +111,34 @@ describe('a recording', () => {
     assert.equal(await readFile(file, 'utf8'), '{"svc-outcalls":1}\n');
   });
 
+  test('whose last line was cut off answers by its whole lines, and says so', async (t) => {
+    const server = await startOutsideServer(t);
+    const file = await freshFile();
+    const recording = await recordTo(t, file);
+    for (const n of [1, 2]) await recording.send(requestOf(`${server.origin}/json/${n}`), NEVER);
+    await recording.close();
+    const whole = await readFile(file);
+    for (const [cut, warnings] of [
+      [0, 0],
+      [-1, 0],
+      [-2, 1],
+      [-40, 1],
+    ] as const) {
+      await writeFile(file, whole.subarray(0, whole.length + cut));
+      const told: string[] = [];
+      const log = { warn: (text: string): void => void told.push(text) };
+      const replayed = new HostOutcalls({ denyPrivate: false, recordFile: undefined, replayFile: file }, log);
+      await replayed.open();
+      assert.match(textOf(await replayed.send(requestOf(`${server.origin}/json/1`), NEVER)), /"n":1/);
+      const second = replayed.send(requestOf(`${server.origin}/json/2`), NEVER);
+      if (warnings === 0) assert.match(textOf(await second), /"n":2/);
+      else assert.equal((await failureOf(second)).code, 'outcall-not-recorded');
+      assert.equal(told.length, warnings, told.join());
+      for (const text of told) assert.match(text, /the last line of .* was cut off/);
+      assert.equal((await readFile(file)).length, whole.length + cut, 'a replay changes nothing');
+    }
+  });
+
   test('has what failed, and not that the server stopped', async () => {
     const file = await freshFile();
     const failures = ['outcall-timeout', 'outcalls-stopping'] as const;
@@ -166,7 +194,7 @@ describe('a recording', () => {
       ['', /it is empty/],
       ['{"svc-outcalls":2}\n', /does not begin with the line/],
       ['hello\n', /does not begin with the line/],
-      [`${heading}{`, /line 2: it is no JSON/],
+      [`${heading}{\n`, /line 2: it is no JSON/],
       [`${heading}\n{"method":1}`, /line 3: it needs method, url and body/],
       [`${heading}{${asked}}`, /line 2: it needs a failure, or a response/],
       [`${heading}{${asked},"response":{"status":200,"headers":[["a"]],"body":""}}`, /a header is/],
