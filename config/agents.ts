@@ -96,7 +96,7 @@ export function warningsOfAgents(
       (name) => `--${name} has no effect without --agents guarded or --agents open`,
     );
   const named = listOf(flags['agent-creators']);
-  if (mode === 'open' || named.length === 0 || named.includes(NOBODY)) return [];
+  if (mode === 'open' || named.every((each) => each === NOBODY)) return [];
   return ['--agent-creators names principals, who may create canisters with --agents open alone'];
 }
 

@@ -9,13 +9,15 @@ interface Circumstances {
   /** True if what actors are is stored. */
   readonly isKept: boolean;
   readonly agentMode: AgentsSection['mode'];
+  /** True if requests need a token. */
+  readonly hasToken: boolean;
 }
 
 /**
  * Warns of flags that have no effect beside others. They are not refused: neither flag's documentation says that it
  * needs another.
  */
-export function flagWarnings(parsed: ParsedFlags, { isKept, agentMode }: Circumstances): readonly string[] {
+export function flagWarnings(parsed: ParsedFlags, { isKept, agentMode, hasToken }: Circumstances): readonly string[] {
   const { flags, given, disabled } = parsed;
   const warnings: string[] = [];
   const warnOf = (name: keyof typeof flags, isIdle: boolean, why: string): void => {
@@ -27,6 +29,8 @@ export function flagWarnings(parsed: ParsedFlags, { isKept, agentMode }: Circums
     warnOf(name, flags.archive === undefined, 'without --archive DIR');
   warnOf('timeline-bytes', flags.timeline === 0, 'without --timeline SECONDS');
   warnOf('outcall-timeout-secs', disabled.has('outcalls'), 'beside --no-outcalls: every outcall is refused');
+  warnOf('outcalls-deny-private', flags['outcalls-replay'] !== undefined, 'beside --outcalls-replay: nothing is sent');
+  warnOf('browser-guard', hasToken, 'where requests need a token: no page of another site has it');
   return [...warnings, ...warningsOfAgents(parsed, agentMode)];
 }
 

@@ -158,6 +158,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
       ...flagWarnings(parsed, {
         isKept: parsed.flags.state !== undefined || durableStorage(loaded) !== undefined,
         agentMode: agentModeOf(parsed),
+        hasToken,
       }),
       ...checkerWarnings(checkerPlaces(parsed, options)),
       ...variableSlips(options.environment, variablesOf(loaded)),

@@ -234,6 +234,7 @@ test('principals of --agent-creators are warned of where no agent creates anythi
   assert.deepEqual(await warnings('--agents', 'guarded', '--agent-creators', principal), [told]);
   assert.deepEqual(await warnings('--agents', 'open', '--auth-token', 't', '--agent-creators', principal), []);
   assert.deepEqual(await warnings('--agents', 'guarded', '--agent-creators', 'anonymous'), []);
+  assert.deepEqual(await warnings('--agents', 'guarded', '--agent-creators', `anonymous,${principal}`), [told]);
 });
 
 test('beside a storage that is not durable a refused flag names the plugin', async () => {
@@ -261,6 +262,15 @@ test('a flag of the contract that has no effect beside the others is warned of, 
   ]);
   assert.deepEqual(await warned(['--state=kept', '--replay-budget-secs=9']), []);
   assert.deepEqual(await warned(['--no-outcalls']), []);
+  assert.deepEqual(await warned(['--outcalls-deny-private', '--outcalls-replay=calls.jsonl']), [
+    '--outcalls-deny-private has no effect beside --outcalls-replay: nothing is sent',
+  ]);
+  assert.deepEqual(await warned(['--outcalls-deny-private', '--outcalls-record=calls.jsonl']), []);
+  for (const token of ['--auth-token=t', '--tokens=tokens.json'])
+    assert.deepEqual(await warned(['--browser-guard', token]), [
+      '--browser-guard has no effect where requests need a token: no page of another site has it',
+    ]);
+  assert.deepEqual(await warned(['--browser-guard']), []);
   assert.match(await refused(['--no-outcalls', '--outcalls-deny-private'], options), /contradict/);
 });
 
