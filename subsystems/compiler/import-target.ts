@@ -20,6 +20,10 @@ export type ImportTarget =
 const ACTOR_SCHEME = 'canister:';
 const PRINCIPAL_SCHEME = 'ic:';
 const BLOB_SCHEME = 'blob:file:';
+const NEEDS_NEWER_COMPILER =
+  '"idl:" needs a newer Motoko compiler than the one that comes with this server; ' +
+  'name a folder by args = ["--actor-idl=idl"] below [moc] in mops.toml, ' +
+  'put the interface into it as <principal>.did, and import "ic:<principal>"';
 const PACKAGE_SCHEME = 'mo:';
 const BUILT_IN: readonly string[] = ['mo:⛔', 'mo:prim'];
 
@@ -83,6 +87,7 @@ function refusalOf(url: string): string | undefined {
       : undefined;
   }
   if (url.startsWith('blob:')) return 'the only blobs are files ("blob:file:data.txt")';
+  if (url.startsWith('idl:')) return NEEDS_NEWER_COMPILER;
   if (/^[A-Za-z][\w+.-]*:/u.test(url)) {
     return 'unknown kind of import (known are "./path", "mo:package/Module", "canister:name", "ic:principal" and "blob:file:path")';
   }

@@ -54,7 +54,7 @@ export function absoluteFormOf(target: string): { readonly host: string; readonl
 
 /**
  * Returns the query parameters of a target, names and values decoded, all of them among those that the route takes.
- * Throws ServerError `missing` for an unknown or empty parameter, or one
+ * Throws ServerError `missing` for an unknown parameter, an empty query, or a parameter
  * that is repeated and must not be, which makes the target one that does not
  * exist, and for a value other than those that a parameter takes. Throws ServerError `invalid` for any other value
  * that cannot be decoded.
@@ -66,7 +66,10 @@ export function queryOf(
   const start = target.indexOf('?');
   if (start < 0) return NO_QUERY;
   const parameters = new Map<string, string>();
-  for (const part of target.slice(start + 1).split('&')) {
+  const query = target.slice(start + 1);
+  for (const part of query.split('&')) {
+    // Forms read over what is empty between two parameters.
+    if (part === '' && query !== '') continue;
     const equals = part.indexOf('=');
     const written = equals < 0 ? part : part.slice(0, equals);
     const name = formDecoded(written) ?? written;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, test } from 'node:test';
 import { messageOf } from '../../../kernel/index.ts';
 import { readCorePackage } from '../../../subsystems/compiler/core-package.ts';
 import { importedActors, NO_ACTORS } from '../../../subsystems/compiler/imported-actors.ts';
@@ -27,6 +27,15 @@ function collect(files: Files, args: readonly string[] = []): Promise<SourceClos
 }
 const problemsOf = ({ problems }: SourceClosure): readonly string[] => problems.first.map(({ message }) => message);
 const NUL = Uint8Array.of(0, 255, 10);
+
+test('an interface that is imported as a file is refused with what is needed, and what does instead', async () => {
+  const closure = await collect({ '/p/src/Main.mo': 'import I "idl:x.did"; actor {}', '/p/src/x.did': 'service : {}' });
+  assert.deepEqual(problemsOf(closure), [
+    '"idl:" needs a newer Motoko compiler than the one that comes with this server; name a folder by ' +
+      'args = ["--actor-idl=idl"] below [moc] in mops.toml, put the interface into it as <principal>.did, and import ' +
+      '"ic:<principal>": import "idl:x.did" in Main.mo:1',
+  ]);
+});
 
 describe('blobs', () => {
   it('are files beside the importing one, of the closure and of its root, in packages too', async () => {

@@ -39,6 +39,8 @@ suite('query parameters', () => {
           new URLSearchParams([[name, text]]).toString(),
           `${name}=${encodeURIComponent(text)}`,
           `${escaped(name)}=${escaped(text).toUpperCase()}`,
+          `&${name}=${encodeURIComponent(text)}`,
+          `&&${name}=${encodeURIComponent(text)}&`,
         ];
         for (const each of written)
           assert.deepEqual([...queryOf(`${path}?${each}`, { query })], [[name, text]], `${path}?${each}`);

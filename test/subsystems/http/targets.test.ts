@@ -32,7 +32,7 @@ suite('request targets are matched exactly', () => {
       ['POST', '/call-json/counter/inc?lossless'],
       ['POST', '/call-json/counter/inc?lossless=0'],
       ['POST', '/call-json/counter/inc?lossless=1&lossless=1'],
-      ['POST', '/call-json/counter/inc?lossless=1&'],
+      ['POST', '/call-json/counter/inc?lossless=1&='],
       ['POST', '/call-json/counter/inc?LOSSLESS=1'],
       ['POST', '/call-json/counter/inc?lossless=1&x=2'],
       ['POST', '/install/fresh?arg=0x&arg=0x'],
