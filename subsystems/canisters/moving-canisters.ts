@@ -55,6 +55,19 @@ export class MovingCanisters implements CanisterMoves {
     return this.#needs.directory.find(id) !== undefined;
   }
 
+  async storeAhead(canister: Canister): Promise<void> {
+    const { execution, scheduler, storage } = this.#needs;
+    const record = recordOf(canister);
+    if (!record.isLive) return;
+    const release = await scheduler.pin(record.handle);
+    try {
+      await execution.checkpoint(record.handle);
+      await storage.settled();
+    } finally {
+      release();
+    }
+  }
+
   async depart(
     canister: Canister,
     isQuiet: () => boolean,

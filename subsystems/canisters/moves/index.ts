@@ -7,6 +7,11 @@ import type { Canister } from '../index.ts';
 export interface CanisterMoves {
   has(id: Uint8Array): boolean;
   /**
+   * Stores what a live actor has changed, while its messages go on: little is left to store when it departs. Rejects
+   * with the ServerError why it cannot be stored.
+   */
+  storeAhead(canister: Canister): Promise<void>;
+  /**
    * Brings an actor to rest, once `isQuiet` says that no request for it is under way, stores all of it, and has
    * `transfer` give its rows to the other shard; it is gone from here then. Where that rejects it stays and goes on.
    * Rejects with ServerError `actor-busy`, too, and with what `transfer` rejects with.

@@ -46,6 +46,8 @@ const READY_MS = 1_000;
 const READY_LOOK_MS = 5;
 /** Milliseconds that the old owner waits for an answer. */
 const ANSWER_MS = 5_000;
+/** Times that what has changed is stored while clients are served: what changes meanwhile is less each time. */
+const STORED_AHEAD = 2;
 /** Moves that wait for their turn at one server. */
 const WAITING_MAX = 100;
 const NO_MOVE = 'this server does not move it';
@@ -133,7 +135,10 @@ export class Mover {
         `shard ${shard} has no owner now; nothing was moved: try again`,
       );
     // Most of what the tables lack gets there before anybody waits.
-    await store.settleTables();
+    for (let times = 0; times < STORED_AHEAD; times++) {
+      await canisters.storeAhead(canister);
+      await store.settleTables();
+    }
     const { id } = canister;
     const open = this.gate.close(id);
     const startedMs = clock.nowMs();
