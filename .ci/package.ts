@@ -27,6 +27,8 @@ const FILES = [
   'CHANGELOG.md',
   'LICENSE',
 ];
+/** Compiled examples: below `dist`, the server looks for them there. */
+const EXAMPLES_BUILD = 'config/examples/build';
 /** Name that npm accepts for a new package, as its own check has it. */
 const NAME = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/;
 
@@ -46,10 +48,12 @@ else {
 async function packServer(name: string, directory: string): Promise<void> {
   run(process.execPath, [join(import.meta.dirname, 'build.ts')], ROOT);
   // The last is only for `npm run build`.
-  const left = ['config/examples/build', 'dist/.built-from'].map((path) => join(ROOT, path));
+  const left = [EXAMPLES_BUILD, 'dist/.built-from'].map((path) => join(ROOT, path));
   const isWanted = (path: string): boolean => !left.includes(path);
   await pack(directory, async (folder) => {
     for (const file of FILES) cpSync(join(ROOT, file), join(folder, file), { recursive: true, filter: isWanted });
+    // Projects of create-svc begin with the examples' sources, and --capacity measures the counter.
+    cpSync(join(ROOT, EXAMPLES_BUILD), join(folder, 'dist', EXAMPLES_BUILD), { recursive: true });
     for (const file of globSync('docs/*.md', { cwd: ROOT })) cpSync(join(ROOT, file), join(folder, file));
     const { shellFiles } = await import('./shell-files.ts');
     for (const [path, text] of shellFiles(packageJson.version)) {

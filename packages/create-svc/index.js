@@ -3,7 +3,7 @@
  * `npm create svc my-app`: writes a project for svc into a new folder. Nothing is asked and nothing is installed; the
  * last lines say which two commands run the project and its test.
  */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -13,6 +13,9 @@ const TEMPLATES = readdirSync(join(HOME, 'templates')).sort();
 const USAGE = `usage: npm create svc FOLDER [-- --template ${TEMPLATES.join('|')}] [--server PACKAGE]`;
 /** Files that npm would leave out of this package under their own names. */
 const RENAMED = { gitignore: '.gitignore', dockerignore: '.dockerignore' };
+
+/** Name in a project of a server that came as a file; its Dockerfile copies it, too. */
+const TARBALL = 'svc.tgz';
 
 /** A mistake in the command line. */
 class Mistake extends Error {}
@@ -47,6 +50,18 @@ function packageNameOf(folder) {
 }
 
 /**
+ * Returns what the project's package.json asks for. A tarball goes into the project, so that its image has it, too.
+ * @param {string} folder
+ * @param {string} server a package as npm names it, or the path of a tarball or of a folder
+ */
+function serverFor(folder, server) {
+  if (!existsSync(server)) return server;
+  if (statSync(server).isDirectory()) return resolve(server);
+  cpSync(server, join(folder, TARBALL));
+  return `file:${TARBALL}`;
+}
+
+/**
  * @param {string} folder
  * @param {string} template
  * @param {string | undefined} server
@@ -57,8 +72,7 @@ function write(folder, template, server) {
   for (const [from, to] of Object.entries(RENAMED)) renameSync(join(folder, from), join(folder, to));
   const { config } = /** @type {Manifest} */ (JSON.parse(readFileSync(join(HOME, 'package.json'), 'utf8')));
   const name = packageNameOf(folder);
-  // A tarball is named from here; the project asks for it from its own folder.
-  const wanted = server !== undefined && existsSync(server) ? resolve(server) : (server ?? config.server);
+  const wanted = server === undefined ? config.server : serverFor(folder, server);
   for (const file of ['package.json', 'README.md', 'compose.yaml']) {
     const path = join(folder, file);
     const text = readFileSync(path, 'utf8').replaceAll('__NAME__', name);

@@ -146,6 +146,18 @@ test('Restoring', { timeout: 120_000 }, async () => {
   assert.ok(Number(await machine.succeed('stat -c %u /var/lib/private/svc/tables')) > 61_000);
 });
 
+test('Restoring what is damaged starts no service with an empty state', { timeout: 120_000 }, async () => {
+  const kept = await call('get', 'query-json');
+  const [listing] = PAGE.get('Restoring') ?? [];
+  assert.ok(listing !== undefined);
+  await machine.succeed('echo damaged > /var/lib/svc-backup/svc-9999.backup');
+  assert.notEqual((await machine.run(listing.text)).code, 0);
+  assert.notEqual((await machine.run('curl -fsS http://127.0.0.1:7000/health/live')).code, 0);
+  await machine.succeed('rm /var/lib/svc-backup/svc-9999.backup');
+  await machine.succeed(listing.text);
+  assert.equal(await call('get', 'query-json'), kept);
+});
+
 test('Archive', { timeout: 120_000 }, async () => {
   const script = PAGE.get('Archive')?.map(({ text }) => text) ?? [];
   assert.equal(script.length, 2);

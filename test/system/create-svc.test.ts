@@ -78,12 +78,20 @@ test('each template is served and passes its own test, with two commands', { tim
     const { stdout } = await run('npm', ['test'], { cwd: folder, env: plainEnvironment({ FORCE_COLOR: '0' }) });
     assert.match(stdout, /pass 1\n.*fail 0\n/);
     if (template !== 'counter') continue;
-    const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as {
+    const { scripts, dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as {
       readonly scripts: { readonly start: string };
+      readonly dependencies: Readonly<Record<string, string>>;
     };
+    // The project has the server's file itself, so its image is made anywhere.
+    assert.deepEqual(dependencies, { svc: 'file:svc.tgz' });
+    assert.deepEqual(await readFile(join(folder, 'svc.tgz')), await readFile(server));
+    assert.match(await readFile(join(folder, 'Dockerfile'), 'utf8'), /^COPY package.json .* svc\.tgz\* \.\/$/m);
     const words = scripts.start.replace('exec svc', './node_modules/.bin/svc').split(' ');
     const [command = '', ...args] = words;
-    const started = await startServer(t, { command: [command], args, directory: folder });
+    // No cache of this user has the actor: the package brings it compiled.
+    const env = { XDG_CACHE_HOME: join(work, 'no-cache') };
+    const started = await startServer(t, { command: [command], args, directory: folder, env });
+    assert.match(started.output.stderr, / compiled counter in .*\(cached\)/);
     assert.equal((await started.post('/call-json/counter/inc')).body, '[1]');
     assert.equal(await started.stop(), 0);
     assert.ok((await readdir(folder)).includes('state'));
