@@ -114,7 +114,7 @@ async function configuration(target: string): Promise<string> {
     .replace('127.0.0.1:7000', target.slice('http://'.length))
     .replaceAll('_interval: 15s', '_interval: 1s');
   await writeFile(file, text);
-  await writeFile(join(directory, 'svc-token'), TOKEN, { mode: 0o600 });
+  await writeFile(join(directory, 'svc-token'), `${TOKEN}\n`, { mode: 0o600 });
   return directory;
 }
 
