@@ -1,4 +1,4 @@
-/** What a server gives away and is given, between a store, a link and actors that are played. */
+/** Tests the mover of a server, between a store, a link and actors that are played. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -22,7 +22,7 @@ const hash = new Uint8Array(32).fill(7);
 /** A server of shard `shard`, whose neighbours do what a test says. */
 class Played {
   readonly clock = new FakeClock();
-  /** What happened, in order; with `·` while requests for the actor wait. */
+  /** Steps in their order; with `·` while requests for the actor wait. */
   readonly steps: string[] = [];
   readonly lines: string[] = [];
   readonly moved = new MovedActors();
