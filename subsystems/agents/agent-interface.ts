@@ -8,7 +8,6 @@
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Canister, Canisters } from '../canisters/index.ts';
-import { separated } from '../certification/index.ts';
 import { type Outcome, parsePrincipal, principalToText, sameBytes, shownCaller } from '../ic/index.ts';
 import { openKey, requestKey } from '../scheduler/index.ts';
 import { callerOf } from './anonymous-senders.ts';
@@ -32,7 +31,6 @@ import { CborWriter, type Fact } from '../certification/index.ts';
 import { NO_BYTES } from '../bytes/index.ts';
 
 const API_VERSION = '0.18.0';
-const RESPONSE = separated('ic-response');
 const NANOSECONDS_PER_MS = 1_000_000n;
 const INSPECT = 'canister_inspect_message';
 /** Milliseconds for which a certificate of everybody's is given again. */
@@ -267,13 +265,13 @@ export class AgentInterface {
     return this.#queried(envelope, isStopped ? refusalOf(outcome, canister) : rejectionOf(outcome), called);
   }
 
-  #queried({ requestId }: CallEnvelope, result: Uint8Array | Rejection, called: Called): AgentAnswer {
-    const { signer, identity } = this.#certifier;
-    const body = queryAnswer(result, {
+  async #queried({ requestId }: CallEnvelope, result: Uint8Array | Rejection, called: Called): Promise<AgentAnswer> {
+    const { queries, identity } = this.#certifier;
+    const body = await queryAnswer(result, {
       requestId,
       timestamp: BigInt(Math.floor(this.#needs.clock.nowMs())) * NANOSECONDS_PER_MS,
       nodeId: identity.nodeId,
-      sign: (hash) => signer.signAsNode(Buffer.concat([RESPONSE, hash])),
+      sign: (hash) => queries.sign(hash),
     });
     return { status: 200, body, called, failure: failureOf(result) };
   }

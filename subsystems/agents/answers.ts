@@ -54,11 +54,11 @@ interface SignedQuery {
   readonly timestamp: bigint;
   readonly nodeId: Uint8Array;
   /** Signs the hash of the answer. */
-  readonly sign: (hash: Uint8Array) => Uint8Array;
+  readonly sign: (hash: Uint8Array) => Promise<Uint8Array>;
 }
 
-/** Returns a query's answer with the node's signature. */
-export function queryAnswer(result: Uint8Array | Rejection, signing: SignedQuery): Uint8Array {
+/** Resolves with a query's answer with the node's signature. */
+export async function queryAnswer(result: Uint8Array | Rejection, signing: SignedQuery): Promise<Uint8Array> {
   const { requestId, timestamp, nodeId, sign } = signing;
   const common = [
     ['timestamp', timestamp],
@@ -85,7 +85,7 @@ export function queryAnswer(result: Uint8Array | Rejection, signing: SignedQuery
   out.text('signatures').array(1).map(3).text('timestamp').unsigned(timestamp);
   out
     .text('signature')
-    .bytes(sign(hashOfMap(signed)))
+    .bytes(await sign(hashOfMap(signed)))
     .text('identity')
     .bytes(nodeId);
   return out.done();

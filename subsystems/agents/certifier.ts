@@ -5,6 +5,7 @@ import {
   CertificateSigner,
   type HostIdentity,
   keptSecret,
+  QuerySignatures,
   type SecretService,
   type SecretStorage,
 } from '../certification/index.ts';
@@ -22,6 +23,7 @@ export interface CertifierNeeds {
 export interface Certifier {
   readonly signer: CertificateSigner;
   readonly rounds: CertificateRounds;
+  readonly queries: QuerySignatures;
   /** Starts its thread with the first certificate that somebody shows. */
   readonly verifier: BlsVerifier;
   readonly identity: HostIdentity;
@@ -32,7 +34,8 @@ export async function startCertifier({ storage, service, clock, random }: Certif
   const signer = new CertificateSigner(await keptSecret(storage, random.bytes(SECRET_BYTES), service));
   try {
     const identity = await signer.identity();
-    return { signer, rounds: new CertificateRounds(signer, clock), verifier: new BlsVerifier(), identity };
+    const rounds = new CertificateRounds(signer, clock);
+    return { signer, rounds, queries: new QuerySignatures(signer), verifier: new BlsVerifier(), identity };
   } catch (error) {
     await signer.close();
     throw error;

@@ -6,12 +6,23 @@
 import { createHash, createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from 'node:crypto';
 import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
+import { separated } from './hash-tree.ts';
 
 /** A message to sign, or undefined for the public key of the secret. */
-export interface SigningRequest {
+interface RootKeyRequest {
   readonly secret: Uint8Array;
   readonly message: Uint8Array | undefined;
 }
+
+/** Hashes of answers to sign with the node's key, side by side; the answer has the signatures in the same way. */
+interface NodeKeyRequest {
+  /** DER of the private key. */
+  readonly nodeKey: Uint8Array;
+  readonly hashes: Uint8Array;
+}
+
+/** Work of the thread that signs. */
+export type SigningRequest = RootKeyRequest | NodeKeyRequest;
 
 /** The public side of the host's keys. */
 export interface HostIdentity {
@@ -38,15 +49,38 @@ export const BLS_KEY_PREFIX: Uint8Array = Buffer.from(
 );
 const ED25519_SECRET_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SELF_AUTHENTICATING = Uint8Array.of(2);
+const RESPONSE = separated('ic-response');
+const HASH_BYTES = 32;
+const NODE_SIGNATURE_BYTES = 64;
 
 /** Returns the principal of a public key in DER. */
 export function principalOfKey(key: Uint8Array): Uint8Array {
   return Buffer.concat([createHash('sha224').update(key).digest(), SELF_AUTHENTICATING]);
 }
 
+/** Returns the node's key that DER has. */
+export function nodeKeyOf(der: Uint8Array): KeyObject {
+  return createPrivateKey({ key: Buffer.from(der), format: 'der', type: 'pkcs8' });
+}
+
+/** Returns the node's signatures of hashes that are side by side. */
+export function nodeSignatures(key: KeyObject, hashes: Uint8Array): Uint8Array {
+  const signatures = new Uint8Array((hashes.length / HASH_BYTES) * NODE_SIGNATURE_BYTES);
+  for (let at = 0; at * HASH_BYTES < hashes.length; at++) {
+    const hash = hashes.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES);
+    signatures.set(nodeSignature(key, hash), at * NODE_SIGNATURE_BYTES);
+  }
+  return signatures;
+}
+
+function nodeSignature(key: KeyObject, hash: Uint8Array): Uint8Array {
+  return sign(null, Buffer.concat([RESPONSE, hash]), key);
+}
+
 export class CertificateSigner {
   readonly #secret: Uint8Array;
   readonly #node: KeyObject;
+  readonly #nodeKey: Uint8Array;
   readonly #thread: JobThread<SigningRequest, Uint8Array>;
 
   /** `secret` has 32 random bytes; the same secret gives the same keys. */
@@ -55,11 +89,8 @@ export class CertificateSigner {
     const scalar = 1n + (BigInt(`0x${material.toString('hex')}`) % (ORDER - 1n));
     this.#secret = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex');
     const nodeSecret = derived(secret, 'svc certification: node key', 32);
-    this.#node = createPrivateKey({
-      key: Buffer.concat([ED25519_SECRET_PREFIX, nodeSecret]),
-      format: 'der',
-      type: 'pkcs8',
-    });
+    this.#nodeKey = Buffer.concat([ED25519_SECRET_PREFIX, nodeSecret]);
+    this.#node = nodeKeyOf(this.#nodeKey);
     this.#thread = new JobThread({
       name: 'certification',
       script: new URL('./signing-worker.ts', import.meta.url),
@@ -93,9 +124,18 @@ export class CertificateSigner {
     return this.#thread.run({ secret: this.#secret, message });
   }
 
-  /** Returns the node's signature, 64 bytes: some 25 µs. */
-  signAsNode(message: Uint8Array): Uint8Array {
-    return sign(null, message, this.#node);
+  /** Returns the node's signature of an answer's hash, 64 bytes: some 25 µs. */
+  signAsNode(hash: Uint8Array): Uint8Array {
+    return nodeSignature(this.#node, hash);
+  }
+
+  /**
+   * Resolves with the node's signatures of hashes of 32 bytes, in their order: made in the thread. Rejects with
+   * ServerError `unavailable`.
+   */
+  async signAllAsNode(hashes: readonly Uint8Array[]): Promise<readonly Uint8Array[]> {
+    const signed = await this.#thread.run({ nodeKey: this.#nodeKey, hashes: Buffer.concat(hashes) });
+    return hashes.map((_, at) => signed.subarray(at * NODE_SIGNATURE_BYTES, (at + 1) * NODE_SIGNATURE_BYTES));
   }
 
   close(): Promise<void> {

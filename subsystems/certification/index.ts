@@ -10,5 +10,6 @@ export { CertificateRounds } from './certificate-rounds.ts';
 export { CertificateSigner, type HostIdentity, principalOfKey } from './certificate-signer.ts';
 export { type Fact, type Path, separated } from './hash-tree.ts';
 export { keptSecret, type SecretService, type SecretStorage } from './kept-secret.ts';
+export { QuerySignatures } from './query-signatures.ts';
 export { hashInTurns, hashOfMap, leb128 } from './representation-hash.ts';
 export { Witness } from './witness-reader.ts';
