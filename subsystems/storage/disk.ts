@@ -23,8 +23,6 @@ export interface Disk {
 
 export interface DiskFile {
   readonly sizeBytes: number;
-  /** Bytes of the blocks that the file has: fewer than its size if some were never written. */
-  readonly blockBytes: number;
   /** Fills `into` from there, up to the file's end; returns how many bytes it read. */
   read(at: number, into: Uint8Array): number;
   /** Writes all bytes; the file grows as needed. */

@@ -3,9 +3,6 @@ import { join } from 'node:path';
 import { type Disk, type DiskFile, diskError } from './disk.ts';
 import { PRIVATE_FILE } from './private-files.ts';
 
-/** The unit in which systems count the blocks of a file, whatever their size. */
-const BLOCK_UNIT_BYTES = 512;
-
 /** A directory of the operating system; it must be there. */
 export class FileDisk implements Disk {
   readonly #directory: string;
@@ -59,10 +56,6 @@ class OpenFile implements DiskFile {
 
   get sizeBytes(): number {
     return attempt('read', this.#path, () => fs.fstatSync(this.#descriptor).size);
-  }
-
-  get blockBytes(): number {
-    return attempt('read', this.#path, () => fs.fstatSync(this.#descriptor).blocks) * BLOCK_UNIT_BYTES;
   }
 
   read(at: number, into: Uint8Array): number {

@@ -1,5 +1,4 @@
 import type { Random } from '../../kernel/index.ts';
-import type { SegmentFile } from './segment-file.ts';
 import {
   encodeHeader,
   encodePart,
@@ -11,6 +10,7 @@ import {
   type PartHeader,
   type SegmentHeader,
 } from './step-log-format.ts';
+import type { SegmentFile } from './step-log-reader.ts';
 
 const FIRST_BYTES = 2 ** 16;
 /** Bytes of the buffer that are kept for the next flush; one flush may need a lot more. */

@@ -1,4 +1,4 @@
-import type { SegmentFile } from './segment-file.ts';
+import type { DiskFile } from './disk.ts';
 import {
   corrupt,
   decodeBody,
@@ -11,6 +11,12 @@ import {
   type SegmentHeader,
 } from './step-log-format.ts';
 import { SegmentWindow } from './segment-window.ts';
+
+/** A segment's file. */
+export interface SegmentFile {
+  readonly name: string;
+  readonly file: DiskFile;
+}
 
 export interface StoredSegment {
   readonly slot: SegmentFile;

@@ -1,10 +1,10 @@
 /**
  * The step log: units of bytes in the order in which they happened, durable after one write and one flush.
  *
- * Segments are files that are filled with zeros once, ahead of the units (segment-file.ts), and then used again and
- * again: a flush of one changes no metadata of the file system. Each use has a generation, one more than the segment
- * before it, and a salt; parts of units carry a checksum that depends on both (step-log-format.ts), so that what an
- * earlier use left behind never reads as a part of this one.
+ * Segments are files that are filled with zeros once and then used again and again: a flush of one changes no
+ * metadata of the file system. Each use has a generation, one more than the segment before it, and a salt; parts of
+ * units carry a checksum that depends on both (step-log-format.ts), so that what an earlier use left behind never
+ * reads as a part of this one.
  *
  * What is guaranteed:
  * - After `flush({ isSynced: true })` everything appended before comes back, in order, whatever happens to the
@@ -28,10 +28,10 @@
 import { assert, messageOf, ServerError, systemRandom, type Random } from '../../kernel/index.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { checkLast, checkNewest, type LogFloor } from './log-floor.ts';
-import { SegmentFile, SegmentMaker, UNFINISHED } from './segment-file.ts';
+import { SegmentMaker, UNFINISHED } from './segment-maker.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { corrupt, decodeHeader, encodeHeader, HEADER_BLOCK_BYTES, SALT_BYTES } from './step-log-format.ts';
-import { StepLogReader, type StoredSegment, type UnitVisitor } from './step-log-reader.ts';
+import { StepLogReader, type SegmentFile, type StoredSegment, type UnitVisitor } from './step-log-reader.ts';
 import { bytesOf, slicesOf, type Unit } from './unit.ts';
 
 export interface StepLogOptions {
@@ -199,18 +199,15 @@ export class StepLog {
   }
 
   /**
-   * Writes zeros ahead of the units, a part of what is wanted. Behind half of the present segment there is a next one,
-   * and its beginning is filled: the commit that needs it does not wait for it.
+   * Makes a part of the segment that will be needed next, if none is free and the present one is half full. So the
+   * commit that needs that segment does not wait for it.
    */
   prepare(): void {
     this.#attempt(() => {
-      const { slot, usedBytes, roomBytes } = this.#current;
-      slot?.fillAhead(usedBytes);
-      if (roomBytes > this.#options.segmentBytes / 2) return;
-      const next = this.#free.at(-1);
-      if (next !== undefined) next.fillAhead();
-      else if (this.#coming !== undefined) this.#free.push(this.#create());
-      else (this.#coming = this.#startMaking()).sync();
+      if (this.#free.length > 0 || this.#current.roomBytes > this.#options.segmentBytes / 2) return;
+      this.#coming ??= this.#startMaking();
+      if (!this.#coming.isFilled) this.#coming.fillPart();
+      else this.#free.push(this.#create());
     });
   }
 
@@ -263,7 +260,7 @@ export class StepLog {
     for (const name of this.#disk.list()) {
       if (name.endsWith(UNFINISHED) && SEGMENT_NAME.test(name.slice(0, -UNFINISHED.length))) this.#disk.remove(name);
       if (!SEGMENT_NAME.test(name)) continue;
-      const slot = new SegmentFile(name, this.#disk.open(name, { create: false }));
+      const slot = { name, file: this.#disk.open(name, { create: false }) };
       this.#free.push(slot);
       slot.file.sync();
       const block = new Uint8Array(HEADER_BLOCK_BYTES);

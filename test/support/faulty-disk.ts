@@ -9,7 +9,6 @@ import { type Disk, type DiskFile, diskError } from '../../subsystems/storage/di
 import type { Seeded } from './seeded.ts';
 
 const SECTOR_BYTES = 512;
-const BLOCK_BYTES = 4096;
 
 /** The process is gone: code that catches this must not go on. */
 export class Crash extends Error {
@@ -133,13 +132,6 @@ export class FaultyDisk implements Disk {
     return file.bytes;
   }
 
-  /** Returns the bytes of the blocks that a file has. */
-  blockBytesOf(name: string): number {
-    const file = this.#names.get(name);
-    if (file === undefined) throw new Error(`no file ${name}`);
-    return file.blockBytes;
-  }
-
   /** Cuts a file to a length, as another program might. */
   truncate(name: string, length: number): void {
     const file = this.#names.get(name);
@@ -160,9 +152,6 @@ export class FaultyDisk implements Disk {
     return {
       get sizeBytes() {
         return size();
-      },
-      get blockBytes() {
-        return file.blockBytes;
       },
       read: (at, into) => {
         assertOpen();
@@ -249,12 +238,6 @@ class StoredFile {
   #written = new Content();
   #onDisk = new Content();
   #unsynced: Write[] = [];
-  /** Blocks that were written, by their numbers. */
-  #blocks = new Set<number>();
-
-  get blockBytes(): number {
-    return this.#blocks.size * BLOCK_BYTES;
-  }
 
   get bytes(): Uint8Array {
     return this.#written.bytes;
@@ -264,8 +247,6 @@ class StoredFile {
     const write = { at, bytes: new Uint8Array(bytes) };
     this.#written.put(write);
     this.#unsynced.push(write);
-    const end = at + bytes.length;
-    for (let block = Math.floor(at / BLOCK_BYTES); block * BLOCK_BYTES < end; block++) this.#blocks.add(block);
   }
 
   sync(): void {
@@ -286,7 +267,6 @@ class StoredFile {
     copy.#written = new Content(this.#written.bytes.slice());
     copy.#onDisk = new Content(this.#onDisk.bytes.slice());
     copy.#unsynced = [...this.#unsynced];
-    copy.#blocks = new Set(this.#blocks);
     return copy;
   }
 
@@ -301,7 +281,6 @@ class StoredFile {
     }
     file.#onDisk = survived;
     file.#written = new Content(survived.bytes.slice());
-    file.#blocks = new Set(this.#blocks);
     return file;
   }
 }

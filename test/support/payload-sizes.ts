@@ -9,7 +9,7 @@ import { REPLY_BYTES_MAX } from '../../subsystems/execution/engine/system-api/re
 import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire/ring-bytes.ts';
 import { FUEL_SLICE } from '../../subsystems/instrument/index.ts';
 import { PAGE_BYTES } from '../../subsystems/bytes/index.ts';
-import { FILL_BYTES } from '../../subsystems/storage/segment-file.ts';
+import { FILL_BYTES } from '../../subsystems/storage/segment-maker.ts';
 import { INLINE_BYTES_MAX as UNIT_BYTES } from '../../subsystems/storage/storage-wire.ts';
 import type { Seeded } from './seeded.ts';
 

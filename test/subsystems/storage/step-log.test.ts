@@ -7,7 +7,7 @@ import { crc32 } from 'node:zlib';
 import type { Random } from '../../../kernel/index.ts';
 import type { Disk } from '../../../subsystems/storage/disk.ts';
 import { FileDisk } from '../../../subsystems/storage/file-disk.ts';
-import { FILL_BYTES } from '../../../subsystems/storage/segment-file.ts';
+import { FILL_BYTES } from '../../../subsystems/storage/segment-maker.ts';
 import { StepLog, type StepLogOptions } from '../../../subsystems/storage/step-log.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { seeded, type Seeded } from '../../support/seeded.ts';
@@ -167,80 +167,25 @@ describe('a step log that is not disturbed', () => {
     second.close();
   });
 
-  test('a log that nobody writes to has few blocks; they come ahead of the units, in parts', () => {
-    const disk = new FaultyDisk();
-    const bytes = 16 * FILL_BYTES;
-    const { log } = recover(disk, { segmentBytes: bytes });
-    const blocks = (): number => disk.list().reduce((sum, name) => sum + disk.blockBytesOf(name), 0);
-    const none = blocks();
-    assert.ok(none < 3.1 * FILL_BYTES, String(none));
-    for (const parts of [1, 2, 2]) {
-      log.prepare();
-      assert.ok(Math.abs(blocks() - none - parts * 2 * FILL_BYTES) < FILL_BYTES / 10, `${parts}: ${blocks()}`);
-    }
-    let used = 0;
-    for (let unit = 0; unit < 10; unit++) {
-      log.append(new Uint8Array(FILL_BYTES).fill(unit));
-      used += FILL_BYTES;
-      const before = blocks();
-      log.flush(synced);
-      assert.equal(blocks(), before, 'the flush changes no metadata');
-      log.prepare();
-      assert.ok(blocks() >= used + 2 * FILL_BYTES);
-    }
-    const { units } = recover(disk.killed(), { segmentBytes: bytes });
-    assert.deepEqual(
-      units.map((unit) => unit[0]),
-      [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
-    );
-    assert.ok(units.every((unit) => unit.length === FILL_BYTES && unit.every((byte) => byte === unit[0])));
-  });
-
-  test('what was filled stays filled when a segment is used again, also after a start', () => {
-    const bytes = 8 * FILL_BYTES;
-    const options = { segmentBytes: bytes, segmentsKept: 1 };
-    const disk = new FaultyDisk();
-    const { log } = recover(disk, options);
-    log.append(new Uint8Array(3 * FILL_BYTES));
-    log.flush(synced);
-    for (let part = 0; part < 3; part++) log.prepare();
-    const next = disk.killed();
-    const { log: again } = recover(next, { ...options, firstUnit: 3 });
-    const wroteNothing = (why: string): void => {
-      const { writePoints } = next;
-      again.prepare();
-      assert.equal(next.writePoints, writePoints, why);
-    };
-    wroteNothing('7 of 8 MiB are there');
-    const unit = new Uint8Array(7.5 * FILL_BYTES).fill(1);
-    again.append(unit);
-    again.flush(synced);
-    again.prepare();
-    assert.equal(next.blockBytesOf('segment-0.log'), bytes);
-    const [found, ...more] = recover(next.killed(), options).units;
-    assert.ok(Buffer.from(found ?? []).equals(unit) && more.length === 0, 'zeros come behind what is used');
-  });
-
-  test('behind half of a segment the next one is made, and its beginning is filled', () => {
+  test('the next segment is made ahead, in parts, when none is free', () => {
     const disk = new FaultyDisk();
     const bytes = 8 * FILL_BYTES;
     const { log } = recover(disk, { segmentBytes: bytes, segmentsKept: 1 });
-    for (let part = 0; part < 4; part++) log.prepare();
+    const made = (): number => disk.list().filter((name) => !name.endsWith('.new')).length;
+    log.prepare();
     assert.equal(disk.list().length, 1, 'the present one is not half full');
     log.append(new Uint8Array(bytes / 2));
     log.flush(synced);
-    for (let part = 0; part < 4; part++) log.prepare();
-    const [, next = '', ...more] = disk.list();
-    assert.deepEqual([next, more], ['segment-1.log', []], 'one that is free is enough');
-    assert.ok(disk.blockBytesOf(next) >= 4 * FILL_BYTES);
-    const before = disk.blockBytesOf(next);
-    log.append(new Uint8Array(bytes / 2));
-    log.flush(synced);
-    assert.equal(disk.blockBytesOf(next), before, 'the flush that needs it changes no metadata');
-    assert.deepEqual(
-      recover(disk.killed(), { segmentBytes: bytes }).units.map(({ length }) => length),
-      [bytes / 2, bytes / 2],
-    );
+    for (let part = 0; part < 4; part++) {
+      log.prepare();
+      assert.equal(disk.list().length, 2);
+      assert.equal(made(), 1);
+    }
+    log.prepare();
+    assert.equal(made(), 2, 'finished after its last part');
+    log.prepare();
+    assert.equal(disk.list().length, 2, 'one that is free is enough');
+    assert.equal(recover(disk.killed(), { segmentBytes: bytes }).units.length, 1);
   });
 
   test('a segment that is made ahead is finished by the flush that needs it, or removed at the next start', () => {
@@ -251,7 +196,6 @@ describe('a step log that is not disturbed', () => {
     log.flush(synced);
     log.prepare();
     const killed = disk.killed();
-    assert.ok(killed.list().includes('segment-1.log.new'));
     recover(killed, { segmentBytes: bytes, segmentsKept: 1 });
     assert.ok(!killed.list().some((name) => name.endsWith('.new')));
     log.append(new Uint8Array(bytes));
