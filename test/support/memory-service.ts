@@ -63,6 +63,10 @@ export class MemoryService {
     };
   }
 
+  get owners(): readonly (ShardOwner | undefined)[] {
+    return this.#owners;
+  }
+
   /** The shard has no owner from now on. */
   leave(shard: number): void {
     this.#owners[shard] = undefined;

@@ -3,7 +3,8 @@
  * kept: a small one is, so that it can be sent again where nothing of it was executed.
  *
  * Nothing that may have been executed is sent twice. What was sent and not answered has an unknown outcome, and is
- * answered 503 `outcome-unknown`; where the client gave a key, it is sent once more, to whoever owns the actor then.
+ * answered 503 `outcome-unknown`. What changes nothing and what has a key are asked again: the same server first, since
+ * its connection alone may have broken, and then whoever owns the actor next.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -56,6 +57,8 @@ export class Forwarding implements PeerAnswer {
   #body: Uint8Array | Readable | null = null;
   /** The server that was asked last. */
   #peer: Peer | undefined;
+  /** True if the server that was asked first has been asked twice. */
+  #isAskedAgain = false;
   #isSentAgain = false;
   #isMisdirected = false;
   /** True if the server that stops may have executed something. */
@@ -155,15 +158,23 @@ export class Forwarding implements PeerAnswer {
       return;
     }
     if (!wasSent) void this.#again(() => (error instanceof ServerError ? error : unreachable(error)));
-    else if (!isSite && isRepeatable(request)) void this.#again(() => unknown(error));
-    else this.#fail(unknown(error));
+    else if (isSite || !isRepeatable(request)) this.#fail(unknown(error));
+    else if (this.#peer !== undefined && !this.#isAskedAgain && this.#isKept) {
+      this.#isAskedAgain = true;
+      this.#send(this.#peer);
+    } else void this.#again(() => unknown(error));
+  }
+
+  /** True if the whole body is there to be sent again. */
+  get #isKept(): boolean {
+    const { request } = this.#given;
+    return this.#body !== request || !request.readableDidRead;
   }
 
   /** Sends the request once more, to whoever owns the actor by now; nothing of it was executed, or it has a key. */
   async #again(refusal: () => ServerError): Promise<void> {
-    const { named, response, request } = this.#given;
-    const canBeSent = !this.#isSentAgain && (this.#body !== request || !request.readableDidRead);
-    if (!canBeSent) {
+    const { named, response } = this.#given;
+    if (this.#isSentAgain || !this.#isKept) {
       this.#needs.line.forget(named.reference);
       this.#fail(refusal());
       return;

@@ -124,6 +124,7 @@ const METHODS: Readonly<Record<string, readonly [MethodKind, Behaviour]>> = {
   garbage: ['query', () => reply('not JSON at all')],
   crash: ['update', () => Promise.reject(new Error('secret cause'))],
   slow: ['update', ({ canister }) => canister.held.then(() => reply('["done"]'))],
+  late: ['query', ({ canister }) => canister.held.then(() => reply('["done"]'))],
   hidden: ['query', () => reply('["hidden"]')],
   everything: ['composite_query', () => reply('[]')],
   moody: [

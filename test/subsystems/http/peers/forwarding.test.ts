@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MemoryService } from '../../../support/memory-service.ts';
@@ -124,6 +126,30 @@ suite('requests for actors of other servers', () => {
     assert.equal(status, 503);
     assert.match(text, /outcome unknown/);
     assert.equal(counter.messagesByName, 1);
+  });
+
+  test('a query, and a call with a key, are asked again where only the connection broke', async (t) => {
+    const { service, a, b } = await startTwo(t);
+    const counter = addCounter(b, service, 'far');
+    const sockets = new Set<Socket>();
+    const opened = (message: unknown): void => void sockets.add((message as { readonly socket: Socket }).socket);
+    subscribe('net.server.socket', opened);
+    t.after(() => unsubscribe('net.server.socket', opened));
+    const askAndCut = async (path: string, headers = {}): Promise<readonly [status: number, times: number]> => {
+      const before = counter.messagesByName;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      counter.held = promise;
+      const asked = send(a.origin, 'POST', path, { headers });
+      while (counter.messagesByName === before) await sleep(5);
+      const address = service.owners[1]?.address;
+      for (const socket of sockets) if (`${socket.localAddress}:${socket.localPort}` === address) socket.destroy();
+      while (counter.messagesByName < before + 2 && (await Promise.race([asked, sleep(5)])) === undefined);
+      resolve();
+      return [(await asked).status, counter.messagesByName - before];
+    };
+    assert.deepEqual(await askAndCut('/query/far/late'), [200, 2]);
+    assert.deepEqual(await askAndCut('/call/far/slow', { 'idempotency-key': 'k' }), [200, 2]);
+    assert.deepEqual(await askAndCut('/call/far/slow'), [503, 1], 'it may have been executed');
   });
 
   test('streams are handed on as they come, and end with their client', async (t) => {
