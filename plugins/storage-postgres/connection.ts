@@ -153,7 +153,8 @@ export class Connection {
       });
       return { rows, count: rowCount ?? 0 };
     } catch (error) {
-      throw this.#error === undefined ? error : this.#lost(error);
+      // The driver knows nothing of a connection that was given up here.
+      throw this.#error === undefined || isFromDatabase(error) ? error : new ConnectionLost(this.#error);
     } finally {
       this.#sentMs.shift();
     }
