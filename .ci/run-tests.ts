@@ -15,7 +15,7 @@ const FILES_MAX = 3;
 /** Files at once: on two cores, with two, a third of the time was spent waiting. */
 const CONCURRENCY = 3;
 /** Modules that each test file is run with; their heads say why. */
-const BEFORE_FILES = ['untracked-promises', 'bundled-threads'].map(
+const BEFORE_FILES = ['untracked-promises', 'bundled-threads', 'file-deadline'].map(
   (name) => `--import=${new URL(`../test/support/${name}.js`, import.meta.url).href}`,
 );
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -15,18 +15,21 @@ const BODIES = {
   passes: '',
   'fails at first': `assert.ok(ran > 0, 'the first time');`,
   fails: `assert.fail('each time');`,
+  'never ends': `console.log('child', spawn('sleep', ['100']).pid); setInterval(() => {}, 1000);`,
   'leaves an error behind': `void Promise.resolve().then(() => { throw new Error('nobody awaits this'); });`,
 } as const;
 
 /** Runs such files; returns how often each ran, the exit code and what was printed. */
 async function runFiles(
   bodies: readonly string[],
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly code: number | null; readonly printed: string; readonly runs: readonly number[] }> {
   const directory = await temporaryDirectory();
   const runs = join(directory, 'runs');
   await mkdir(runs);
   for (const [at, body] of bodies.entries()) {
     const source = `import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
 import test from 'node:test';
 const ran = readdirSync(${JSON.stringify(runs)}).filter((name) => name.startsWith('${at}-')).length;
@@ -38,7 +41,7 @@ test('a bystander of ${at}', () => {});
   }
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const { status, stdout } = spawnSync(process.execPath, [RUN_TESTS, `${directory}/*.test.mjs`], {
-    env,
+    env: { ...env, ...settings },
     encoding: 'utf8',
   });
   const ran = readdirSync(runs);
@@ -79,6 +82,17 @@ test('an error that nobody awaits fails its file', async () => {
 test('a file that cannot be loaded is one that fails', async () => {
   const { code, printed, runs } = await runFiles([passes, '}); throw new Error("not loaded"); (() => {']);
   assert.deepEqual([code, runs, printed.includes(TOLD)], [1, [1, 2], true]);
+});
+
+test('a file that does not end fails, its children end with it, and the others run', async () => {
+  const { code, printed } = await runFiles([BODIES['never ends'], passes], { SVC_TEST_FILE_MS_MAX: '3000' });
+  assert.equal(code, 1);
+  assert.match(printed, /file 0\.test\.mjs has not ended within 3 s; it waits for: .*Timeout/);
+  assert.match(printed, /✔ test 1 /);
+  const children = [...printed.matchAll(/child (\d+)/g)].map(([, pid]) => Number(pid));
+  assert.equal(children.length, 2);
+  // One that was killed and that nobody has waited for yet has no command line any more.
+  for (const pid of children) assert.equal(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), '');
 });
 
 test('three failed files are run again, four are not', async () => {

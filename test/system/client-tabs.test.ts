@@ -62,14 +62,13 @@ class Host {
     return Number(/^svc_http_event_streams (\d+)$/m.exec(body)?.[1]);
   }
 
-  /** Waits until the server has so many streams, also a moment later. */
+  /** Waits until the server has so many streams, also a moment later: tabs open theirs one after the other. */
   async hasStreams(count: number): Promise<void> {
+    const streams = async (): Promise<boolean> => (await this.streams()) === count;
     await until(
-      async () => (await this.streams()) === count,
+      async () => (await streams()) && (await sleep(300), await streams()),
       () => `not ${count} streams`,
     );
-    await sleep(300);
-    assert.equal(await this.streams(), count);
   }
 
   /** Returns how many messages a call of `set` causes, together with the queries that are asked again after it. */

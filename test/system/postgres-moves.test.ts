@@ -79,7 +79,7 @@ class Payers {
   answered = 0;
   /** Answers of requests that have failed. */
   readonly failed: Answer[] = [];
-  #isOver = false;
+  isOver = false;
   #clients: Promise<void>[] = [];
 
   constructor(service: ShardedService, random: Seeded) {
@@ -100,6 +100,8 @@ class Payers {
       random,
     );
     await payers.service.start();
+    // Clients of a test that has failed would keep the process alive.
+    t.after(() => payers.end());
     const [first] = payers.service.owners;
     await first?.until(async () => {
       for (const { name, principal } of await payers.#any().inspect()) payers.principals.set(name, principal);
@@ -126,13 +128,13 @@ class Payers {
   }
 
   async end(): Promise<void> {
-    this.#isOver = true;
+    this.isOver = true;
     await Promise.all(this.#clients);
   }
 
   async #pay(from: Name): Promise<void> {
     const to = this.principals.get(from === 'a' ? 'b' : 'a') ?? '';
-    while (!this.#isOver) {
+    while (!this.isOver) {
       const lost = { status: 0, body: 'the connection was cut' };
       const answer = await this.post(`/call-json/${from}/pay`, JSON.stringify([to, '7'])).catch(() => lost);
       if (answer.status === 200) this.answered++;
@@ -205,9 +207,9 @@ suite('actors that pay each other', () => {
     const random = seeded(seeds.count);
     const payers = await Payers.start(t, random);
     payers.begin();
-    let [isOver, moved, refused] = [false, 0, 0];
+    let [moved, refused] = [0, 0];
     const moving = (async (): Promise<void> => {
-      while (!isOver) {
+      while (!payers.isOver) {
         const answer = await payers.move(random.pick(NAMES), random.below(SHARDS)).catch(() => undefined);
         if (answer?.status === 200) moved++;
         else refused++;
@@ -222,9 +224,8 @@ suite('actors that pay each other', () => {
       const [a, b] = [await payers.state('a'), await payers.state('b')];
       assert.deepEqual([a.disorder, b.disorder], [0, 0], JSON.stringify({ a, b }));
     }
-    isOver = true;
-    await moving;
     await payers.end();
+    await moving;
     await payers.settled();
     seeds.saw({
       'payments answered': payers.answered,

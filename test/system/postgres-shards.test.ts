@@ -20,7 +20,10 @@ import {
   put,
 } from '../support/postgres-storage.ts';
 
-/** Lease so long that whatever waited for its end would show. */
+/**
+ * Lease so long that whatever waited for its end would show. A statement may take as long: a database that is busy with
+ * new tables is not lost.
+ */
 const LONG_LEASE_MS = 120_000;
 /** After this time nobody waits any more, on the slowest machine. */
 const PATIENCE_MS = 60_000;
@@ -280,16 +283,16 @@ suite('names of the actors of all shards', { concurrency: 3 }, () => {
 suite('the number of shards', { concurrency: 3 }, () => {
   test('is fixed at the first start', async (t) => {
     const { url } = postgres;
-    await openStorage(t, { url, namespace: 'fixed', shards: 2 });
+    await openStorage(t, { url, namespace: 'fixed', shards: 2, leaseMs: LONG_LEASE_MS });
     for (const shards of [undefined, 1, 3]) {
-      const other = makeStorage(t, { url, namespace: 'fixed', ...(shards && { shards }) });
+      const other = makeStorage(t, { url, namespace: 'fixed', leaseMs: LONG_LEASE_MS, ...(shards && { shards }) });
       await assert.rejects(other.storage.own(other.context), {
         code: 'shards-differ',
         message: new RegExp(`'fixed' has 2 shard\\(s\\) since it was made, and storage.shards says ${shards ?? 1}: `),
       });
     }
-    await openStorage(t, { url, namespace: 'one' });
-    const other = makeStorage(t, { url, namespace: 'one', shards: 2 });
+    await openStorage(t, { url, namespace: 'one', leaseMs: LONG_LEASE_MS });
+    const other = makeStorage(t, { url, namespace: 'one', shards: 2, leaseMs: LONG_LEASE_MS });
     await assert.rejects(other.storage.own(other.context), { code: 'shards-differ', message: /has 1 shard/ });
   });
 
@@ -297,9 +300,9 @@ suite('the number of shards', { concurrency: 3 }, () => {
     const { url } = postgres;
     for (const shards of [1, 2])
       assert.throws(() => makeStorage(t, { url, namespace: 'svc/shard-2', shards }), { code: 'namespace-bad' });
-    const { storage } = await openStorage(t, { url, namespace: 'svc/shard-two', shards: 2 });
+    const { storage } = await openStorage(t, { url, namespace: 'svc/shard-two', shards: 2, leaseMs: LONG_LEASE_MS });
     await assert.rejects(fold(storage), { code: 'shards-unsupported', message: /GET \/backup .* has 2: pg_dump/ });
-    const empty = makeStorage(t, { url, namespace: 'empty', shards: 2 });
+    const empty = makeStorage(t, { url, namespace: 'empty', shards: 2, leaseMs: LONG_LEASE_MS });
     await assert.rejects(empty.storage.restore(backupOf([]), empty.context), {
       code: 'shards-unsupported',
       message: /--restore .* has 2: .*pg_restore/,
@@ -308,7 +311,7 @@ suite('the number of shards', { concurrency: 3 }, () => {
 
   test('that is one leaves the tables of several empty', async (t) => {
     const url = await postgres.createDatabase();
-    const { storage } = await openStorage(t, { url, namespace: 'alone' });
+    const { storage } = await openStorage(t, { url, namespace: 'alone', leaseMs: LONG_LEASE_MS });
     assert.equal(storage.service, undefined);
     put(storage, 'a');
     await fold(storage);
@@ -327,9 +330,10 @@ suite('the number of shards', { concurrency: 3 }, () => {
     const dump = new URL('../fixtures/postgres-schema-1.sql', import.meta.url);
     await postgres.query(await readFile(dump, 'utf8'), database);
     assert.deepEqual(await postgres.query('SELECT version FROM svc_schema', database), [{ version: 1 }]);
-    const several = makeStorage(t, { url, namespace: 'old', shards: 2 });
+    // The storage waits for the lease of the owner, which is gone.
+    const several = makeStorage(t, { url, namespace: 'old', shards: 2, leaseMs: 6 * LEASE_MS });
     await assert.rejects(several.storage.own(several.context), { code: 'shards-differ' });
-    const { storage } = await openStorage(t, { url, namespace: 'old' });
+    const { storage } = await openStorage(t, { url, namespace: 'old', leaseMs: 6 * LEASE_MS });
     const found = await storage.range('blob', bytesOf(''));
     assert.deepEqual(
       found.map(([key, value]) => `${Buffer.from(key).toString()}=${Buffer.from(value).toString()}`),
