@@ -1,6 +1,7 @@
 /** One connection to the database: statements in order, and an end to those that are never answered. */
 import type { Client } from 'pg';
 import { type Clock, ServerError } from '../api/plugin.ts';
+import { BinaryRows } from './binary-rows.ts';
 import { checkedUrl } from './connection-url.ts';
 import { ConnectionLost, isFromDatabase, isTransient } from './database-errors.ts';
 
@@ -32,6 +33,8 @@ export interface ConnectionOptions {
   readonly statementMs?: number;
   /** Milliseconds for the connection to be made; default CONNECT_MS. */
   readonly connectMs?: number;
+  /** True if pages of actors' memory are read: the database is asked whether it sends them as bytes. */
+  readonly readsPages?: boolean;
 }
 
 /** Milliseconds for a connection to be made: a distant database with TLS takes a second. */
@@ -55,6 +58,7 @@ export class Connection {
   readonly #sentMs: number[] = [];
   readonly #idleTransactionMs: number;
   #hasIdleLimit = false;
+  #sendsBytes = false;
   #error: Error | undefined;
 
   /** Rejects with the driver's error: `startProblem` and `isTransient` (database-errors.ts) tell what it means. */
@@ -87,6 +91,7 @@ export class Connection {
       // One that waits for a lock notices that nobody waits for it. Engines that have no such setting do without.
       connection.#hasIdleLimit = await connection.#set(IDLE_LIMIT, options.idleTransactionMs);
       await connection.#set('client_connection_check_interval', CHECK_CLIENT_MS);
+      if (options.readsPages === true) connection.#sendsBytes = await connection.#answersBytes();
       return connection;
     } catch (error) {
       connection.destroy();
@@ -143,15 +148,39 @@ export class Connection {
     return await this.#send({ name, text, values });
   }
 
+  /** True if `bytesOf` can be asked. */
+  get sendsBytes(): boolean {
+    return this.#sendsBytes;
+  }
+
+  /** Reads the rows of a query without parameters; each column is as PostgreSQL's binary format has it. */
+  async bytesOf(query: string): Promise<readonly (readonly Buffer[])[]> {
+    return await this.#timed(() => this.#client.query(new BinaryRows(query)).rows);
+  }
+
+  /** Returns false for an engine that has no binary COPY. */
+  async #answersBytes(): Promise<boolean> {
+    try {
+      return (await this.bytesOf('SELECT 1')).length === 1;
+    } catch (error) {
+      if (this.isBroken || isTransient(error)) throw error;
+      return false;
+    }
+  }
+
   async #send(query: { readonly name?: string; readonly text: string; readonly values?: Value[] }): Promise<Outcome> {
+    const { rows, rowCount } = await this.#timed(() =>
+      this.#client.query<(string | number | Buffer | null)[]>({ ...query, rowMode: 'array' }),
+    );
+    return { rows, count: rowCount ?? 0 };
+  }
+
+  /** Rejects with ConnectionLost when nothing is answered in time. */
+  async #timed<T>(ask: () => Promise<T>): Promise<T> {
     if (this.#error !== undefined) throw this.#lost(this.#error);
     this.#sentMs.push(this.#clock.nowMs());
     try {
-      const { rows, rowCount } = await this.#client.query<(string | number | Buffer | null)[]>({
-        ...query,
-        rowMode: 'array',
-      });
-      return { rows, count: rowCount ?? 0 };
+      return await ask();
     } catch (error) {
       // The driver knows nothing of a connection that was given up here.
       throw this.#error === undefined || isFromDatabase(error) ? error : new ConnectionLost(this.#error);

@@ -84,7 +84,7 @@ export class Database {
 
   /** Opens a connection for a caller that reads for long. */
   connect(): Promise<Connection> {
-    return Connection.open({ ...this.#connectionOptions, idleTransactionMs: 0 });
+    return Connection.open({ ...this.#connectionOptions, idleTransactionMs: 0, readsPages: true });
   }
 
   /**
@@ -152,7 +152,8 @@ export class Database {
   async #open(): Promise<Session> {
     const made: Connection[] = [];
     try {
-      for (let count = 0; count < 2; count++) made.push(await Connection.open(this.#connectionOptions));
+      for (const readsPages of [false, true])
+        made.push(await Connection.open({ ...this.#connectionOptions, readsPages }));
       const [commits, entries] = made;
       assert(commits !== undefined && entries !== undefined, 'two connections');
       const { namespace } = this;
