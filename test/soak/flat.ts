@@ -14,6 +14,12 @@ export interface Series {
   readonly mayGrow: number;
   /** Growth that is allowed besides, such as that of caches that a short run still fills. */
   readonly mayGrowBy?: number;
+  /**
+   * True for what may fall far at any moment and climbs again for a while, such as the memory of a process, whose
+   * collections of garbage and idle threads give much back: the highest figures of both halves of the second half are
+   * compared, and a fall at its begin is no growth behind it.
+   */
+  readonly falls?: boolean;
 }
 
 interface Trend {
@@ -39,9 +45,18 @@ export function trendOf(points: readonly Point[]): Trend {
   return { mean, growth: (slope * (last - first)) / 2, noise };
 }
 
+/** Returns the trend of the highest figures in the second half, as if they had grown in its middle. */
+function trendOfTops(points: readonly Point[]): Trend {
+  const [first = 0, last = 0] = [points[0]?.at, points.at(-1)?.at];
+  const quarterOf = ({ at }: Point): number => Math.min(3, Math.floor((4 * (at - first)) / (last - first)));
+  const topOf = (quarter: number): number =>
+    Math.max(...points.filter((point) => quarterOf(point) === quarter).map(({ value }) => value));
+  return { mean: trendOf(points).mean, growth: 2 * (topOf(3) - topOf(2)), noise: 0 };
+}
+
 /** Returns the reason why a series is not flat, or undefined. */
-export function complaintOf({ name, unit, points, mayGrow, mayGrowBy = 0 }: Series): string | undefined {
-  const { mean, growth, noise } = trendOf(points);
+export function complaintOf({ name, unit, points, mayGrow, mayGrowBy = 0, falls = false }: Series): string | undefined {
+  const { mean, growth, noise } = falls ? trendOfTops(points) : trendOf(points);
   if (!Number.isFinite(growth)) return `${name}: there are too few figures`;
   const allowed = mayGrow * mean + mayGrowBy;
   if (growth <= allowed || growth <= NOISE_FACTOR * noise) return undefined;
