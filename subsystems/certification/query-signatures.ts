@@ -8,7 +8,7 @@
  *
  * Main thread: 25 µs for a signature of its own, 3 for one of a batch.
  */
-import { ServerError } from '../../kernel/index.ts';
+import { assert, ServerError } from '../../kernel/index.ts';
 import type { CertificateSigner } from './certificate-signer.ts';
 
 /** Signatures that the main thread makes itself: to hand over a batch takes as long as two. */
@@ -60,7 +60,11 @@ export class QuerySignatures {
       const batch = this.#waiting.splice(0, BATCH_MAX);
       try {
         const signatures = await this.#signer.signAllAsNode(batch.map(({ hash }) => hash));
-        for (const [at, { resolve }] of batch.entries()) resolve(signatures[at] ?? new Uint8Array());
+        for (const [at, { resolve }] of batch.entries()) {
+          const signature = signatures[at];
+          assert(signature !== undefined, 'each hash has its signature');
+          resolve(signature);
+        }
       } catch (error) {
         for (const { reject } of batch) reject(error);
       }

@@ -55,6 +55,16 @@ test('two of a turn are signed here, more in one batch, and what comes meanwhile
   assert.equal(here, 3, 'a lone one after a batch waits for the thread');
 });
 
+test('a hash whose signature does not come is an error, and no empty signature', async () => {
+  const signatures = new QuerySignatures({
+    signAsNode: () => new Uint8Array(64),
+    signAllAsNode: async () => [Uint8Array.of(1), Uint8Array.of(2)],
+  });
+  const asked = [1, 2, 3].map(() => signatures.sign(new Uint8Array(32)));
+  const [first, second, third] = await Promise.allSettled(asked);
+  assert.deepEqual([first?.status, second?.status, third?.status], ['fulfilled', 'fulfilled', 'rejected']);
+});
+
 test('10,000 answers may wait', async () => {
   const signatures = new QuerySignatures({
     signAsNode: () => new Uint8Array(64),
