@@ -74,10 +74,10 @@ async function newest(host: Host): Promise<number> {
   return (await listed(host)).at(-1)?.seq ?? 0;
 }
 
-/** Resolves with the number of a message that was sent last, and answered. */
+/** Resolves with the number of a call that is sent and answered; its timer may have fired since. */
 async function sent(host: Host, method: string, args: unknown): Promise<number> {
   await call(host, method, args);
-  return await newest(host);
+  return (await listed(host)).findLast((each) => each.method === method)?.seq ?? 0;
 }
 
 /** Returns a metric of the server. */
