@@ -19,7 +19,8 @@ import { bufferOf } from './database.ts';
 import type { Connection, Row } from './connection.ts';
 import { codeOf } from './database-errors.ts';
 import { bytesOf, type Layer, LayeredEntries, textOf } from './layer.ts';
-import { CHUNK_BYTES, CHUNK_PAGES, CHUNK_ROWS, familyNumber, PIECE_BYTES, readPages, SQL } from './schema.ts';
+import { CHUNK_PAGES, readPages } from './page-query.ts';
+import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** Entries of layers that are taken in one turn of the event loop: about a mebibyte of pages. */
 const TURN_ENTRIES = 256;

@@ -82,8 +82,6 @@ export const PIECE_BYTES = 2 ** 20;
 /** Rows and, roughly, bytes that one answer of the database has at most; it may have one row more. */
 export const CHUNK_ROWS = 4096;
 export const CHUNK_BYTES = 2 ** 20;
-/** Pages of actors' memory that one answer has at most: 4 MiB. */
-export const CHUNK_PAGES = 1024;
 
 const TABLES = [
   `CREATE TABLE IF NOT EXISTS svc_schema (version integer NOT NULL PRIMARY KEY)`,
@@ -202,35 +200,6 @@ function reads(name: string, bounds: string): Statement {
               ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS next) AS sized
       WHERE before < ${CHUNK_BYTES} ORDER BY key, piece`,
   };
-}
-
-interface PageRange {
-  readonly namespace: string;
-  readonly family: Family;
-  /** The first key that may come. */
-  readonly from: Uint8Array;
-  /** The first key that does not come; undefined: all. */
-  readonly to: Uint8Array | undefined;
-  /** The last key that came. */
-  readonly after: Uint8Array | undefined;
-}
-
-/** Reads keys and values of the next pages. COPY takes no parameters. A piece behind the first one is no page. */
-export function readPages({ namespace, family, from, to, after }: PageRange): string {
-  const start = after === undefined ? `key >= ${bytesLiteral(from)}` : `key > ${bytesLiteral(after)}`;
-  const end = to === undefined ? '' : ` AND key < ${bytesLiteral(to)}`;
-  return `SELECT key, value FROM svc_entries
-    WHERE namespace = ${textLiteral(namespace)} AND family = ${familyNumber(family)} AND ${start}${end}
-    ORDER BY key, piece LIMIT ${CHUNK_PAGES}`;
-}
-
-/** Returns the text as it stands in a statement, whatever the session says of backslashes. */
-function textLiteral(text: string): string {
-  return `convert_from(${bytesLiteral(Buffer.from(text))}, 'UTF8')`;
-}
-
-function bytesLiteral(bytes: Uint8Array): string {
-  return `decode('${Buffer.from(bytes).toString('hex')}', 'hex')`;
 }
 
 export const SQL = {

@@ -7,7 +7,8 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
-import { CHUNK_PAGES, familyNumber } from '../../plugins/storage-postgres/schema.ts';
+import { familyNumber } from '../../plugins/storage-postgres/schema.ts';
+import { CHUNK_PAGES, readPages } from '../../plugins/storage-postgres/page-query.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { fold, openStorage } from '../support/postgres-storage.ts';
 
@@ -106,6 +107,21 @@ suite('pages of memory', () => {
       assert.deepEqual(await pagesOf(storage, 'heap', NEXT), expectedOf([7]));
       assert.equal(engine.copies() > asked, hasCopy);
     });
+
+  test('are found by the index, whatever the namespace is called', async (t) => {
+    for (const namespace of ["o'clock", 'back\\slash', 'plain']) {
+      const { storage } = await openStorage(t, { url: postgres.url, namespace, leaseMs: 60_000 });
+      writePages(storage, 'heap', ID, upTo(2 * CHUNK_PAGES));
+      await storage.settled();
+      await fold(storage);
+      assert.deepEqual(await pagesOf(storage, 'heap', ID), expectedOf(upTo(2 * CHUNK_PAGES)), namespace);
+      const range = { namespace, family: 'heap', from: ID, to: NEXT, after: undefined } as const;
+      const plan = (await postgres.query(`EXPLAIN ${readPages(range)}`)).map((row) => row['QUERY PLAN']).join('\n');
+      // Otherwise each answer would look at all pages of the memory.
+      assert.match(plan, /Index Cond: \(\(namespace = /, plan);
+      assert.doesNotMatch(plan, /Sort/, plan);
+    }
+  });
 
   test('that are no pages are damage, whichever way they come', async (t) => {
     for (const hasCopy of [true, false]) {
