@@ -32,16 +32,37 @@ const EXAMPLES_BUILD = 'config/examples/build';
 /** Name that npm accepts for a new package, as its own check has it. */
 const NAME = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/;
 
-const { values } = parseArgs({
-  options: {
-    name: { type: 'string', default: packageJson.name },
-    to: { type: 'string', default: '.' },
-    create: { type: 'boolean', default: false },
-  },
-});
-if (NAME.test(values.name)) await (values.create ? packCreate : packServer)(values.name, resolve(values.to));
-else {
-  process.stderr.write(`--name ${values.name}: npm takes small letters, digits and - . _ ~, such as @scope/svc\n`);
+const USAGE = `npm run package -- [--name NAME] [--to FOLDER] [--create]
+  --name NAME    name of the package, such as @scope/svc; default: ${packageJson.name}
+  --to FOLDER    folder for the tarball; default: this one
+  --create       packs create-svc, whose projects ask for the server by that name
+`;
+
+await main();
+
+async function main(): Promise<void> {
+  let values;
+  try {
+    ({ values } = parseArgs({
+      options: {
+        name: { type: 'string', default: packageJson.name },
+        to: { type: 'string', default: '.' },
+        create: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    }));
+  } catch (error) {
+    refuse(`${(error as Error).message.split('. ', 1)[0]}\n${USAGE}`);
+    return;
+  }
+  const { name, to, create, help } = values;
+  if (help) process.stdout.write(USAGE);
+  else if (NAME.test(name)) await (create ? packCreate : packServer)(name, resolve(to));
+  else refuse(`--name ${name}: npm takes small letters, digits and - . _ ~, such as @scope/svc\n`);
+}
+
+function refuse(reason: string): void {
+  process.stderr.write(reason);
   process.exitCode = 2;
 }
 

@@ -98,6 +98,28 @@ test('a package that was made all the same says what it lacks', async () => {
   );
 });
 
+test('the commands of packages and of the soak tell how they are used, and refuse what they do not know', async () => {
+  const [pack, soak] = [join(ROOT, '.ci/package.ts'), join(ROOT, 'test/soak/soak.ts')];
+  for (const script of [pack, soak]) {
+    const asked = await run(ROOT, process.execPath, [script, '--help']);
+    assert.deepEqual([asked.status, asked.stderr], [0, '']);
+    assert.match(asked.stdout, /^npm run (?:package|soak) /);
+  }
+  for (const [script, ...args] of [
+    [pack, '--nme'],
+    [pack, '--name'],
+    [pack, 'x'],
+    [soak, 'x'],
+    [soak, '0'],
+    [soak, '1', 'a', 'b'],
+  ]) {
+    const { status, stderr } = await run(ROOT, process.execPath, [script ?? '', ...args]);
+    assert.equal(status, 2, args.join(' '));
+    assert.match(stderr, /^npm run (?:package|soak) /m);
+    assert.doesNotMatch(stderr, /\n {4}at /);
+  }
+});
+
 test('a name that npm would not take is refused before anything is built', async () => {
   for (const name of ['Actors', '@team', '@team/', 'a b', '../x', '']) {
     const script = join(ROOT, '.ci/package.ts');

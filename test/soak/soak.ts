@@ -229,9 +229,19 @@ async function startOutside(owner: { after(end: () => Promise<void>): void }): P
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
+const USAGE = `npm run soak [-- SECONDS [FILE]]
+  SECONDS    length of the run; default: 600
+  FILE       page for the charts; default: one in the folder for temporary files
+`;
+
 if (import.meta.main) {
-  const seconds = Number(process.argv[2] ?? 600);
-  const file = process.argv[3] ?? join(tmpdir(), 'svc-soak.html');
+  const [first = '600', file = join(tmpdir(), 'svc-soak.html'), ...more] = process.argv.slice(2);
+  const seconds = Number(first);
+  if (!(seconds > 0 && Number.isFinite(seconds)) || more.length > 0) {
+    const isAsked = first === '--help';
+    (isAsked ? process.stdout : process.stderr).write(USAGE);
+    process.exit(isAsked ? 0 : 2);
+  }
   const { series, restarts, done, complaints } = await soak({ seconds });
   await writeFile(file, pageOf(`Soak of ${seconds} s, 200 actors`, series, restarts));
   for (const [kind, count] of done) console.log(`${kind}: ${count}`);
