@@ -16,8 +16,8 @@ export interface Series {
   readonly mayGrowBy?: number;
   /**
    * True for what may fall far at any moment and climbs again for a while, such as the memory of a process, whose
-   * collections of garbage and idle threads give much back: the highest figures of both halves of the second half are
-   * compared, and a fall at its begin is no growth behind it.
+   * collections of garbage and idle threads give much back: the highest figures of the third and of the fourth quarter
+   * are compared, so that a fall at the begin of the half is no growth behind it.
    */
   readonly falls?: boolean;
 }
