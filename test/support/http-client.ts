@@ -42,6 +42,8 @@ export async function send(origin: string, method: string, target: string, optio
   const answered = once(request, 'response') as Promise<[IncomingMessage]>;
   request.end(options.body);
   const [response] = await answered;
+  // A server that has answered may end the connection while the body is still being sent.
+  request.on('error', () => undefined);
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk as Buffer);
   return answerOf(response.statusCode ?? 0, response.headers, Buffer.concat(chunks));
