@@ -15,9 +15,9 @@ export interface Series {
   /** Growth that is allowed besides, such as that of caches that a short run still fills. */
   readonly mayGrowBy?: number;
   /**
-   * True for what may fall far at any moment and climbs again for a while, such as the memory of a process, whose
-   * collections of garbage and idle threads give much back: the highest figures of the third and of the fourth quarter
-   * are compared, so that a fall at the begin of the half is no growth behind it.
+   * True for what may fall far at any moment and climbs again for a while, as the memory of a process was seen to: the
+   * highest figures of the third and of the fourth quarter are compared, so that a fall at the begin of the half is no
+   * growth behind it. A fall in the last quarter hides a leak.
    */
   readonly falls?: boolean;
 }

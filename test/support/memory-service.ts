@@ -63,6 +63,7 @@ export class MemoryService {
     };
   }
 
+  /** Owners of the shards, by the shards' numbers. */
   get owners(): readonly (ShardOwner | undefined)[] {
     return this.#owners;
   }
