@@ -14,12 +14,6 @@ export interface Series {
   readonly mayGrow: number;
   /** Growth that is allowed besides, such as that of caches that a short run still fills. */
   readonly mayGrowBy?: number;
-  /**
-   * True for what may fall far at any moment and climbs again for a while, as the memory of a process was seen to: the
-   * highest figures of the third and of the fourth quarter are compared, so that a fall at the begin of the half is no
-   * growth behind it. A fall in the last quarter hides a leak.
-   */
-  readonly falls?: boolean;
 }
 
 interface Trend {
@@ -45,18 +39,9 @@ export function trendOf(points: readonly Point[]): Trend {
   return { mean, growth: (slope * (last - first)) / 2, noise };
 }
 
-/** Returns the trend of the highest figures in the second half, as if they had grown in its middle. */
-function trendOfTops(points: readonly Point[]): Trend {
-  const [first = 0, last = 0] = [points[0]?.at, points.at(-1)?.at];
-  const quarterOf = ({ at }: Point): number => Math.min(3, Math.floor((4 * (at - first)) / (last - first)));
-  const topOf = (quarter: number): number =>
-    Math.max(...points.filter((point) => quarterOf(point) === quarter).map(({ value }) => value));
-  return { mean: trendOf(points).mean, growth: 2 * (topOf(3) - topOf(2)), noise: 0 };
-}
-
 /** Returns the reason why a series is not flat, or undefined. */
-export function complaintOf({ name, unit, points, mayGrow, mayGrowBy = 0, falls = false }: Series): string | undefined {
-  const { mean, growth, noise } = falls ? trendOfTops(points) : trendOf(points);
+export function complaintOf({ name, unit, points, mayGrow, mayGrowBy = 0 }: Series): string | undefined {
+  const { mean, growth, noise } = trendOf(points);
   if (!Number.isFinite(growth)) return `${name}: there are too few figures`;
   const allowed = mayGrow * mean + mayGrowBy;
   if (growth <= allowed || growth <= NOISE_FACTOR * noise) return undefined;

@@ -33,8 +33,6 @@ const LONG_SECONDS = 300;
 const LOG_MIB_MAX = 72;
 /** RocksDB merges the tables' files when those that are garbage take about twice as much as the rest. */
 const TABLES_MIB = 60;
-/** Highest figures of memory differ by that much from quarter to quarter. */
-const MEMORY_MIB = 30;
 /** Live actors have different sizes. */
 const ACTORS_MIB = 20;
 /** Garbage that an actor has made at the end of a message: Motoko collects it when there are tens of megabytes. */
@@ -182,15 +180,7 @@ class Samples {
     const garbage = (trendOf(this.#requests).growth * GARBAGE_BYTES) / MIB;
     const actors = { mayGrow: 0.05, mayGrowBy: ACTORS_MIB + garbage };
     return [
-      {
-        name: "Memory besides actors'",
-        unit: 'MiB',
-        points: this.#memory,
-        // A short run has no quarter in which memory climbs back.
-        falls: isLong,
-        mayGrow: 0.05,
-        mayGrowBy: isLong ? MEMORY_MIB : 250,
-      },
+      { name: "Memory besides actors'", unit: 'MiB', points: this.#memory, mayGrow: 0.05, mayGrowBy: isLong ? 0 : 250 },
       // Clients make no actor larger, but for garbage.
       { name: 'Memory of actors', unit: 'MiB', points: this.#actors, ...actors },
       { name: 'Number of descriptors', unit: 'open', points: this.#descriptors, mayGrow: isLong ? 0.05 : 0.3 },
