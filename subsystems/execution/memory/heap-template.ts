@@ -6,11 +6,12 @@
 import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import { release } from '../../storage/index.ts';
 import { PAGE } from './heap-tally.ts';
 
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 
-/** Template of a heap. Never changed once it is made. */
+/** Template of a heap. Never changed once it is made, and let go of when nothing is packed with it any more. */
 export class HeapTemplate {
   /** The template's pages of 4 KiB that are not all zeros, one behind the other. */
   readonly bytes: Uint8Array;
@@ -38,6 +39,11 @@ export class HeapTemplate {
   /** Size of the template in bytes. */
   get size(): number {
     return this.bytes.length + this.numbers.byteLength + this.#slots.byteLength;
+  }
+
+  /** Gives its memory back at once: nobody may read it afterwards. */
+  letGo(): void {
+    release(this.bytes);
   }
 
   /** Returns a page's slot in `bytes`; -1: the page is all zeros. */
@@ -129,6 +135,7 @@ export class HeapTemplates {
     this.#users.delete(template);
     this.bytes -= template.size;
     for (const [code, current] of this.#current) if (current === template) this.#current.delete(code);
+    template.letGo();
   }
 }
 

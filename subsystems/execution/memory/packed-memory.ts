@@ -4,7 +4,7 @@
  * Executor thread. Plain data, never changed.
  */
 import { readPageEntries } from '../../bytes/index.ts';
-import type { StoredMemory } from '../../storage/index.ts';
+import { release, type StoredMemory } from '../../storage/index.ts';
 import type { HeapTemplate } from './heap-template.ts';
 
 /** Page entries (bytes/page-patch.ts), in the order in which they came. */
@@ -41,4 +41,9 @@ export function readPacked(
 /** Returns the number of entries: a page has one, or none. */
 export function pagesOf(packed: PackedPages): number {
   return packed.reduce((sum, { entries }) => sum + entries, 0);
+}
+
+/** Gives the memory of packed pages back at once: nobody may read them afterwards. */
+export function letGoOf(packed: PackedPages): void {
+  for (const { bytes } of packed) release(bytes);
 }

@@ -488,6 +488,7 @@ export class ExecutorThread {
   #rouse({ call, handle, status, timerNs: hostTimerNs, instantMs, ...facts }: RouseRecord): void {
     const packed = this.#packed.take(handle);
     if (packed === undefined || !isAsPacked(packed, facts)) {
+      if (packed !== undefined) this.#packed.letGo(packed);
       this.#sendRest(call, 'notPacked');
       return;
     }
@@ -501,6 +502,7 @@ export class ExecutorThread {
       openCalls: [],
       log: undefined,
     });
+    this.#packed.letGo(packed);
   }
 
   /**

@@ -8,6 +8,7 @@
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { areSameNumbers } from '../../ic/index.ts';
 import type { HeapTemplates } from '../memory/heap-template.ts';
+import { letGoOf } from '../memory/packed-memory.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { RouseRecord } from '../wire/sleep-record.ts';
@@ -48,10 +49,11 @@ export class PackedCanisters {
 
   /** Keeps a canister, and drops others for it. Returns false if there is no room for it. */
   add(handle: number, canister: PackedCanister): boolean {
+    // Before the older one goes: a template goes with the last that is packed with it.
+    if (canister.memory.heap !== undefined) this.#templates.hold(canister.memory.heap.template);
     this.drop(handle);
     this.#packed.set(handle, canister);
     this.#bytes += canister.bytes;
-    if (canister.memory.heap !== undefined) this.#templates.hold(canister.memory.heap.template);
     while (this.#allBytes > this.#bytesMax || !this.#isPaid()) {
       const oldest = this.#packed.keys().next();
       if (oldest.done === true) break;
@@ -60,20 +62,31 @@ export class PackedCanisters {
     return this.#packed.has(handle);
   }
 
-  /** Removes and returns a packed canister; undefined: it is not kept. */
+  /**
+   * Removes and returns a packed canister, whose bytes stay readable until `letGo`; undefined: it is not kept. The
+   * bytes are not counted any more: the woken canister needs the room.
+   */
   take(handle: number): PackedCanister | undefined {
     const canister = this.#packed.get(handle);
-    this.drop(handle);
+    if (canister === undefined) return undefined;
+    this.#packed.delete(handle);
+    this.#bytes -= canister.bytes;
+    this.#isPaid();
     return canister;
   }
 
-  drop(handle: number): void {
-    const canister = this.#packed.get(handle);
-    if (canister === undefined) return;
-    this.#packed.delete(handle);
-    this.#bytes -= canister.bytes;
-    if (canister.memory.heap !== undefined) this.#templates.release(canister.memory.heap.template);
+  /** Gives back the memory of a canister that was taken. */
+  letGo({ memory: { heap, stable } }: PackedCanister): void {
+    letGoOf(stable);
+    if (heap === undefined) return;
+    letGoOf(heap.changes);
+    this.#templates.release(heap.template);
     this.#isPaid();
+  }
+
+  drop(handle: number): void {
+    const canister = this.take(handle);
+    if (canister !== undefined) this.letGo(canister);
   }
 
   /** Drops the canisters that have a module. */

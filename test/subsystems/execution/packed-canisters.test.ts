@@ -146,13 +146,34 @@ describe('the room for sleeping canisters', () => {
     for (let handle = 0; handle < 12; handle++) assert.equal(kept.add(handle, packed(templates, code, PAGE)), true);
     assert.equal(kept.count, 10);
     assert.equal(kept.take(1), undefined);
-    assert.equal(kept.take(2)?.bytes, PAGE);
+    const taken = kept.take(2) ?? assert.fail();
+    assert.equal(taken.bytes, PAGE);
     assert.equal(kept.take(2), undefined, 'what is taken is gone');
     assert.equal(kept.countedBytes, pagesOf(SIZE + 9 * PAGE));
     assert.equal(budget.bytesUsed, kept.countedBytes);
     kept.clear();
+    const { template } = taken.memory.heap ?? assert.fail();
+    assert.equal(template.bytes.length, heap.length, 'what was taken can still be read');
+    kept.letGo(taken);
+    assert.equal(template.bytes.length, 0, 'and its memory is given back, without a collection');
     assert.deepEqual([kept.count, kept.countedBytes, budget.bytesUsed, templates.bytes], [0, 0, 0, 0]);
     assert.equal(templates.of(code), undefined, 'a template goes with the last that needs it');
+  });
+
+  test('is given back at once, with all of its pages', () => {
+    const { templates, kept } = room(MIB);
+    const piece = (): Uint8Array => new Uint8Array(2 * PAGE).fill(1);
+    const [changed, stable] = [piece(), piece()];
+    const one = packed(templates, code, 4 * PAGE);
+    const template = one.memory.heap?.template ?? assert.fail();
+    const memory = {
+      ...one.memory,
+      heap: { template, changes: [{ entries: 1, bytes: changed }] },
+      stable: [{ entries: 1, bytes: stable }],
+    };
+    kept.add(1, { ...one, memory });
+    kept.drop(1);
+    assert.deepEqual([changed.length, stable.length], [0, 0]);
   });
 
   test('has no place for what is larger than all of it', () => {
@@ -221,6 +242,7 @@ describe('the room for sleeping canisters', () => {
     const { templates, kept } = room(MIB);
     kept.add(1, packed(templates, code, PAGE));
     kept.add(1, packed(templates, code, 2 * PAGE));
+    assert.equal(templates.of(code)?.bytes.length, heap.length, 'the newer one is packed with the same template');
     kept.add(2, packed(templates, other, PAGE));
     kept.forget(code);
     assert.deepEqual([kept.take(1), kept.take(2)?.bytes], [undefined, PAGE]);
