@@ -37,7 +37,7 @@ import { START_ENTRY } from '../../instrument/abi/index.ts';
 import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import { storeAhead, storeChangedAhead } from '../persistence/store-ahead.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
-import { NO_BYTES } from '../../bytes/index.ts';
+import { NO_BYTES, PAGE_BYTES } from '../../bytes/index.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 
@@ -70,6 +70,7 @@ function* install(
   const numbersBefore = numbersOf(canister);
   let instance: Instance;
   try {
+    yield* runtime.inPieces(roomFor(runtime, code));
     instance = Instance.create(code, runtime.imports, runtime.control, runtime.heaps);
   } catch (error) {
     return noRoomForHeap(error);
@@ -254,6 +255,7 @@ function* newPlace(
 ): Running<NewPlace> {
   const { imports, control, heaps } = runtime;
   if (!keepsHeap) {
+    yield* runtime.inPieces(roomFor(runtime, code));
     // If there is no room for it, the old instance's message is still open, for the caller to roll back.
     const instance = Instance.create(code, imports, control, heaps);
     yield* runtime.inPieces(old.rollbackInPieces());
@@ -274,6 +276,11 @@ function* newPlace(
   const instance = yield* runtime.inPieces(Instance.onCopy(code, imports, control, old.heap(), heaps));
   yield* runtime.inPieces(old.rollbackInPieces());
   return { instance, isShared: false };
+}
+
+/** Gives memory back that the thread does not use, until a new heap of the module has room. */
+function roomFor({ control }: EngineRuntime, { layout }: InstrumentedCode): Pieces {
+  return control.message.budget.givingBack(layout.heapPagesInitial * (WASM_PAGE_BYTES / PAGE_BYTES));
 }
 
 /** Returns the fault of an active segment that does not fit. Data is placed only in a new heap. */

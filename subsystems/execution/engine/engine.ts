@@ -96,7 +96,7 @@ export function createStores({
   return {
     environment: new Environment(new Map()),
     pool: new StablePagePool(stableBytesMax, budget),
-    heaps: new HeapPool(heaps, returns),
+    heaps: new HeapPool(heaps, returns, (pages) => budget.free(pages)),
     frames: new SuspendedFrames(frameBytesMax, budget),
     templates: new HeapTemplates(),
     budget,

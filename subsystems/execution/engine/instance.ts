@@ -168,6 +168,7 @@ export class Instance {
   ): Generator<void, Instance, void> {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
     const used = heap.length / PAGE_BYTES;
+    yield* control.message.budget.givingBack(pages * (WASM_PAGE_BYTES / PAGE_BYTES));
     const instance = Instance.#onZeros(code, imports, control, pages, used, heaps);
     instance.#use(0, used);
     const to = (): Uint8Array => instance.#heap;
@@ -191,6 +192,7 @@ export class Instance {
     const pages = heapBytes / PAGE_BYTES;
     const last = numbers.at(-1) ?? -1;
     if (last >= pages) return `page ${last} lies beyond the heap of ${heapBytes} bytes`;
+    yield* control.message.budget.givingBack(pages);
     const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, numbers.length, heaps);
     for (const [k, chunk] of chunks.entries()) {
       if (k > 0) yield;

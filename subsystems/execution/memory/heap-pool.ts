@@ -64,17 +64,20 @@ export interface HeapPoolLimits {
 
 export class HeapPool {
   readonly #limits: HeapPoolLimits;
-  /** Large heaps on their way back to the machine. */
+  /** Heaps on their way back to the machine. */
   readonly returns: PageReturns;
   /** Spare heaps; the last ones given back are at the end. */
   #spares: SpareHeap[] = [];
   #bytes = 0;
   #countedPages = 0;
   #droppedBytes = 0;
+  readonly #freed: (pages: number) => void;
 
-  constructor(limits: HeapPoolLimits, returns = new PageReturns()) {
+  /** `freed` is called with pages that the budget counted and the machine has back. */
+  constructor(limits: HeapPoolLimits, returns = new PageReturns(), freed: (pages: number) => void = () => undefined) {
     this.#limits = limits;
     this.returns = returns;
+    this.#freed = freed;
   }
 
   /** Number of heaps that are kept now. */
@@ -102,18 +105,20 @@ export class HeapPool {
     this.#droppedBytes += countedPages * PAGE_BYTES;
   }
 
-  /** Gives the pages of a memory back in pieces, if it is a large one, and leaves it to the collector then. */
+  /**
+   * Gives the pages of a memory back, a large one's in pieces; where that cannot be done, the memory is left to the
+   * collector.
+   */
   leave(memory: WebAssembly.Memory, countedPages: number): void {
-    const done = (): void => this.dropped(countedPages);
-    if (!this.returns.add(memory, countedPages * PAGE_BYTES, done)) done();
+    const freed = (bytes: number): void => this.#freed(bytes / PAGE_BYTES);
+    if (!this.returns.add(memory, countedPages * PAGE_BYTES, freed)) this.dropped(countedPages);
   }
 
-  /** Leaves all of them to the collector. */
+  /** Gives all spare heaps back. */
   clear(): void {
-    for (const { tally } of this.#spares.splice(0)) this.dropped(tally.counted);
+    for (const { memory, tally } of this.#spares.splice(0)) this.leave(memory, tally.counted);
     this.#bytes = 0;
     this.#countedPages = 0;
-    this.returns.finish();
   }
 
   /**
@@ -159,7 +164,7 @@ export class HeapPool {
     for (let oldest = this.#spares[0]; oldest !== undefined; oldest = this.#spares[0]) {
       if (this.#spares.length <= heapsMax && this.#bytes <= bytesMax) return;
       this.#remove(oldest);
-      this.dropped(oldest.tally.counted);
+      this.leave(oldest.memory, oldest.tally.counted);
     }
   }
 

@@ -14,6 +14,7 @@
 
 import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import type { Pieces } from './pieces.ts';
 
 /** Share of the bound from which on idle canisters are evicted, so that hardly any thread has to wait for that. */
 const HIGH_SHARE = 7 / 8;
@@ -32,6 +33,7 @@ const LANES = 8;
 
 /** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
 export const BLOCKING_WAIT_MS = 50;
+const LOOK_MS = 1;
 
 /** The most pages that the table can count: 8 TiB. */
 const PAGES_MAX = 2 ** 31 - 1;
@@ -53,6 +55,8 @@ export class MemoryBudget {
   #answer: ((bytesWanted: number) => Promise<void>) | undefined;
   /** Frees `pages` pages of this thread's spare memory, or as many as it can; returns true if it has freed anything. */
   reclaim: (pages: number) => boolean = () => false;
+  /** Gives a piece of this thread's unused memory back to the machine; returns false if no such memory waits. */
+  givePieceBack: () => boolean = () => false;
 
   constructor(table: SharedArrayBuffer, executorIndex: number) {
     this.#table = new Int32Array(table);
@@ -113,13 +117,24 @@ export class MemoryBudget {
     return this.#takeAtOnce(pages) || (this.reclaim(pages) && this.#takeAtOnce(pages));
   }
 
+  /**
+   * Gives pieces of this thread's unused memory back until there is room for `pages` pages, or none is left. Whoever can
+   * pause calls it before taking much: `take` does all of that work at once.
+   */
+  *givingBack(pages: number): Pieces {
+    while (this.pagesLeft < pages && this.givePieceBack()) yield;
+  }
+
   /** Does the same as `take`, and waits for a moment until idle canisters are evicted for it. */
   takeOrWait(pages: number): boolean {
     if (this.take(pages)) return true;
     if (pages > this.#pagesMax) return false;
     const question = this.ask(pages);
     if (question === 0) return false;
-    this.isAnswered(question, BLOCKING_WAIT_MS);
+    // Others give memory back all the time, and the answer may need this very thread.
+    const untilMs = performance.now() + BLOCKING_WAIT_MS;
+    do if (this.#takeAtOnce(pages)) return true;
+    while (!this.isAnswered(question, LOOK_MS) && performance.now() < untilMs);
     return this.take(pages);
   }
 

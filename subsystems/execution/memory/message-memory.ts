@@ -209,6 +209,7 @@ export class MessageMemory {
     if (this.#isRefused) return ROOM.REFUSED;
     const expected = this.#expected?.[this.#run];
     if (expected?.kind === 'refused' && this.#granted >= expected.granted) return this.#refuse();
+    if (mayWaitLong && budget.pagesLeft < pages && budget.givePieceBack()) return ROOM.LATER;
     const isAnswered = this.#question !== 0 && this.#isAnswered();
     // Looking for room makes the thread collect its garbage, so requests that can never fit do not look.
     if (!this.#canNeverHave(pages) && budget.take(pages)) {

@@ -1,10 +1,12 @@
 /**
- * Gives the pages of large memories back to the machine, some MiB at a time, once nobody uses the memory any more.
+ * Gives the pages of memories back to the machine once nobody uses them any more: small memories at once, large ones
+ * some MiB at a time.
  *
- * V8 unmaps a memory in one go when it collects it, in the thread that had it: more than a second for 3 GiB on a busy
- * machine, while everybody on that executor waits. JavaScript has no way to give pages back, so `madvise` of the C
- * library does it, reached through `node:ffi`, which is experimental: where that is missing (Node 24, another system,
- * `--permission`), memories are left to the collector as they are.
+ * V8 unmaps a memory when it collects it, in the thread that had it, and in one go: more than a second for 3 GiB on a
+ * busy machine, while everybody on that executor waits. Small memories would need a collection, of some 50 ms, before
+ * anybody else could have their pages. JavaScript has no way to give pages back, so `madvise` of the C library does it,
+ * reached through `node:ffi`, which is experimental: where that is missing (Node 24, another system, `--permission`),
+ * memories are left to the collector as they are.
  *
  * Executor thread; touches memories that no canister has.
  */
@@ -12,15 +14,14 @@
 /** Gives back the pages of a part of a memory, which reads as zeros afterwards. */
 type DiscardPages = (buffer: ArrayBufferLike, from: number, length: number) => void;
 
-/** Memories with fewer bytes are left to the collector: unmapping one takes some milliseconds. */
-const RETURNED_BYTES_MIN = 32 * 2 ** 20;
 /** Bytes given back in one go: two milliseconds, or five on a busy machine. */
 const PIECE_BYTES = 8 * 2 ** 20;
 
 interface Returned {
   readonly buffer: ArrayBufferLike;
-  readonly countedBytes: number;
-  readonly done: () => void;
+  /** Bytes that are counted for the memory, less those that have been given back. */
+  countedBytes: number;
+  readonly freed: (bytes: number) => void;
 }
 
 export class PageReturns {
@@ -31,7 +32,7 @@ export class PageReturns {
   /** Bytes of the first memory of the queue that have been given back. */
   #at = 0;
 
-  /** `open` is called when the first large memory comes, and throws if pages cannot be given back. */
+  /** `open` is called when the first memory comes, and throws if pages cannot be given back. */
   constructor(open: () => DiscardPages = unavailable) {
     this.#open = open;
   }
@@ -40,38 +41,43 @@ export class PageReturns {
     return this.#queue.length > 0;
   }
 
-  /** Bytes of the machine's memory that the waiting memories have, as they were counted when they came. */
+  /** Bytes that are counted for the waiting memories, less those that have been given back. */
   get countedBytes(): number {
     return this.#queue.reduce((sum, { countedBytes }) => sum + countedBytes, 0);
   }
 
   /**
-   * Takes a memory that nothing may use any more, and calls `done` when its pages are given back. Returns false, and
-   * does nothing, if the memory is too small or pages cannot be given back.
+   * Takes a memory that nothing may use any more, and calls `freed` with the bytes of each piece that is given back, of
+   * the `countedBytes` that are counted for the memory: at once if it is one piece. Returns false, and does nothing, if
+   * pages cannot be given back.
    */
-  add(memory: WebAssembly.Memory, countedBytes: number, done: () => void): boolean {
-    if (countedBytes < RETURNED_BYTES_MIN || !this.#canDiscard()) return false;
-    this.#queue.push({ buffer: memory.buffer, countedBytes, done });
+  add({ buffer }: WebAssembly.Memory, countedBytes: number, freed: (bytes: number) => void): boolean {
+    if (!this.#canDiscard()) return false;
+    if (buffer.byteLength > PIECE_BYTES) this.#queue.push({ buffer, countedBytes, freed });
+    else {
+      this.#discard?.(buffer, 0, buffer.byteLength);
+      freed(countedBytes);
+    }
     return true;
   }
 
-  /** Gives back one piece. */
-  work(): void {
+  /** Gives back one piece; returns false if there is none. */
+  work(): boolean {
     const [first] = this.#queue;
-    if (first === undefined) return;
-    const { buffer, done } = first;
+    if (first === undefined) return false;
+    const { buffer } = first;
     const length = Math.min(PIECE_BYTES, buffer.byteLength - this.#at);
     this.#discard?.(buffer, this.#at, length);
     this.#at += length;
-    if (this.#at < buffer.byteLength) return;
-    this.#queue.shift();
-    this.#at = 0;
-    done();
-  }
-
-  /** Gives back all of them at once. */
-  finish(): void {
-    while (this.hasWork) this.work();
+    const isLast = this.#at >= buffer.byteLength;
+    const freedBytes = isLast ? first.countedBytes : Math.min(length, first.countedBytes);
+    first.countedBytes -= freedBytes;
+    if (isLast) {
+      this.#queue.shift();
+      this.#at = 0;
+    }
+    first.freed(freedBytes);
+    return true;
   }
 
   #canDiscard(): boolean {

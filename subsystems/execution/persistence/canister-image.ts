@@ -31,6 +31,7 @@ export function* captureState(
   budget: MemoryBudget,
 ): Generator<void, Omit<CanisterImage, 'module'>, void> {
   const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
+  yield* budget.givingBack(pages);
   budget.demand(pages, 'there is no room for a copy of the state now');
   budget.free(pages);
   const heap = code === undefined ? new Uint8Array(0) : sharedBytes(code.instance.heapBytes);

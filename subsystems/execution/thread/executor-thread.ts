@@ -51,6 +51,7 @@ import { LongMessages } from './long-messages.ts';
 import { type CreateEngine, engineOf, type ThreadEngine } from './thread-engine.ts';
 import { NO_PROBLEM, type Problem, problemOf } from './problem.ts';
 import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
+import { SpareMemory } from './spare-memory.ts';
 import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
 import type { PackedFacts } from '../index.ts';
 import { PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
@@ -133,6 +134,7 @@ export class ExecutorThread {
   readonly #packed: PackedCanisters;
   readonly #modules = new Map<string, InstrumentedCode>();
   readonly #heapGarbage: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
+  readonly #spare: SpareMemory;
   readonly #spinGate = new SpinGate();
   readonly #book: ExecutorBook;
   readonly #executorIndex: number;
@@ -189,7 +191,7 @@ export class ExecutorThread {
         this.#leave(engine);
         engine.dispose();
       },
-      hasOthers: () => this.#inbox.hasMore || this.#gate.hasDue,
+      hasOthers: () => this.#inbox.hasMore || this.#gate.hasDue || this.#spare.hasWork,
       // Answers of earlier messages do not wait for the end of this one.
       onYield: () => {
         this.#publish();
@@ -203,14 +205,12 @@ export class ExecutorThread {
       collected: (bytes: number) => budget.free(bytes / PAGE_BYTES),
     };
     this.#heapGarbage = parts.heapGarbage ?? new HeapGarbage(counts, options.executors, undefined, budget.bytesMax);
-    budget.reclaim = (pages) => {
-      // A collection takes tens of milliseconds, so it is done only if it helps.
-      const { heaps, pool } = this.#stores;
-      const spareBytes = heaps.countedBytes + pool.freeBytes + this.#long.spareBytes + this.#packed.countedBytes;
-      if (this.#heapGarbage.bytes + spareBytes < (pages - budget.pagesLeft) * PAGE_BYTES) return false;
-      this.#trim();
-      return true;
-    };
+    this.#spare = new SpareMemory({
+      long: this.#long,
+      packed: this.#packed,
+      stores: this.#stores,
+      garbage: this.#heapGarbage,
+    });
   }
 
   /** Works for ever. Rejects with an error of the host's own: then no part of this thread can be relied on. */
@@ -245,10 +245,9 @@ export class ExecutorThread {
       if (this.#isEnough()) break;
     }
     if (isBusy) this.#publish();
-    const { pool, heaps } = this.#stores;
-    if (pool.hasDiscarded || heaps.returns.hasWork) {
-      pool.release();
-      heaps.returns.work();
+    if (this.#spare.hasWork) {
+      this.#spare.work();
+      this.#publish();
       isBusy = true;
     }
     const { hasReady } = this.#long;
@@ -363,18 +362,8 @@ export class ExecutorThread {
         this.#stores.environment = new Environment(command.variables);
         return;
       case 'trim':
-        this.#trim();
-        this.#sendByPort({ kind: 'trimmed', call: command.call });
+        this.#spare.giveBack(() => this.#sendByPort({ kind: 'trimmed', call: command.call }));
     }
-  }
-
-  /** Gives back heaps, journals and slabs of stable memory that nobody uses, and packed canisters. */
-  #trim(): void {
-    this.#long.trim();
-    this.#packed.clear();
-    this.#stores.heaps.clear();
-    this.#stores.pool.trim(0);
-    if (this.#heapGarbage.bytes > 0) this.#heapGarbage.collect();
   }
 
   /** Does work for a canister that is open to it. Returns false if the work is a long message, which has not ended. */
@@ -521,18 +510,20 @@ export class ExecutorThread {
     this.#packed.drop(handle);
     const code = this.#codeOf(hash);
     const isSmall = memory.heap.chunks.length <= 1 && memory.stable.chunks.length <= 1;
-    if (isSmall && (log?.records.ends.length ?? 0) === 0) {
+    const isReplayed = (log?.records.ends.length ?? 0) > 0;
+    if (isSmall && !isReplayed) {
       this.#wakeAtOnce(call, handle, code, stored);
       letGoOfRead();
       return true;
     }
     const canister = this.#home.createCanister(stored.spec);
-    this.#long.add({ canister, handle }, async (engine) => {
+    const run = async (engine: ThreadEngine): Promise<void> => {
       const outcome = await runSuspendable(engine.waking(canister, code, stored)).catch(problemOf);
       letGoOfRead();
       this.#awake(call, handle, engine, canister, outcome);
       this.#gate.ended(handle);
-    });
+    };
+    this.#long.add({ canister, handle }, run);
     return false;
   }
 

@@ -334,6 +334,23 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
+  test('goes on as soon as another thread gives memory back, whether or not relief has come', () => {
+    class WithNeighbour extends MemoryBudget {
+      looks = 0;
+
+      override isAnswered(): boolean {
+        if (++this.looks === 3) this.free(20);
+        return false;
+      }
+    }
+    const budget = new WithNeighbour(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
+    budget.attend(() => new Promise<void>(() => undefined));
+    assert.ok(budget.take(BOUND_PAGES - 10));
+    assert.equal(budget.takeOrWait(20), true);
+    assert.equal(budget.looks, 3);
+    budget.unattend();
+  });
+
   test('asks anew, whatever those before it have asked in vain', async () => {
     const budget = crowded(10, () => Promise.resolve());
     const message = new MessageMemory(budget, 256);

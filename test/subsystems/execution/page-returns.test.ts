@@ -1,4 +1,4 @@
-/** Large heaps that nobody uses are given back to the machine in pieces, before the collector has them. */
+/** Heaps that nobody uses are given back to the machine, large ones in pieces, before the collector has them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createStores, Engine } from '../../../subsystems/execution/engine/engine.ts';
@@ -21,19 +21,21 @@ class Host {
     this.returns =
       returns ?? new PageReturns(() => (buffer, from, length) => void this.discarded.push({ buffer, from, length }));
     this.stores = createStores({ stableBytesMax: MIB, returns: this.returns });
-    const control = new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 64 * MIB, onYield: () => undefined });
+    const { budget } = this.stores;
+    const limits = { stackBytes: STACK_BYTES, journalBytesMax: 64 * MIB, budget };
+    const control = new ControlMemory({ ...limits, onYield: () => undefined });
     this.engine = new Engine({ policy: POLICY, control, shared: this.stores, reportBug: assert.fail });
   }
 
-  install(width: 32 | 64, pages: number) {
+  install(width: 32 | 64, pages: number, data = '') {
     const spec = { id: new Uint8Array(10), balance: POLICY.startingCycles, controllers: [], env: new Map() };
     const canister = this.engine.createCanister({ ...spec, snapshotBelowBytes: 2 ** 30 });
-    this.reinstall(canister, width, pages);
+    this.reinstall(canister, width, pages, data);
     return canister;
   }
 
-  reinstall(canister: ReturnType<Engine['createCanister']>, width: 32 | 64, pages: number): void {
-    const { code } = load(assemble(width, `(module (memory %index ${pages}))`));
+  reinstall(canister: ReturnType<Engine['createCanister']>, width: 32 | 64, pages: number, data = ''): void {
+    const { code } = load(assemble(width, `(module (memory %index ${pages}) ${data})`));
     const change = { mode: 'reinstall', argument: new Uint8Array(0), caller: ANONYMOUS } as const;
     assert.equal(this.engine.change(canister, code, change, 1).step.fault, undefined);
   }
@@ -42,7 +44,7 @@ class Host {
 for (const width of WIDTHS)
   describe(`a large heap of ${width} bits`, () => {
     for (const way of ['removed', 'reinstalled'] as const)
-      it(`is given back in pieces when its canister is ${way}, and garbage only then`, () => {
+      it(`is given back in pieces when its canister is ${way}, and each piece is free at once`, () => {
         const host = new Host();
         const canister = host.install(width, PAGES);
         const heap = canister.installed?.instance.heap().buffer;
@@ -51,26 +53,19 @@ for (const width of WIDTHS)
         const { heaps } = host.stores;
         assert.equal(heaps.droppedBytes, 0, 'the collector would unmap all of it in one go');
         assert.equal(heaps.countedBytes, PAGES * 65_536, 'it still has the memory');
-        let pieces = 0;
-        for (; host.returns.hasWork; pieces++) host.returns.work();
-        assert.equal(pieces, 6);
+        const { budget } = host.stores;
+        const before = budget.bytesUsed;
+        const freed: number[] = [];
+        while (host.returns.work()) freed.push((before - budget.bytesUsed) / MIB);
+        assert.deepEqual(freed, [8, 16, 24, 32, 40, 45]);
         assert.deepEqual(
           host.discarded.map(({ from, length }) => [from / MIB, length / MIB]),
           [0, 8, 16, 24, 32, 40].map((from) => [from, from === 40 ? 5 : 8]),
         );
         assert.ok(host.discarded.every(({ buffer }) => buffer === heap));
-        assert.equal(heaps.droppedBytes, PAGES * 65_536);
+        assert.equal(heaps.droppedBytes, 0, 'the collector has nothing left to free');
         assert.equal(heaps.countedBytes, 0);
       });
-
-    it('is given back at once when memory is wanted', () => {
-      const host = new Host();
-      host.engine.removeCanister(host.install(width, PAGES));
-      host.stores.heaps.clear();
-      assert.equal(host.returns.hasWork, false);
-      assert.equal(host.discarded.length, 6);
-      assert.equal(host.stores.heaps.droppedBytes, PAGES * 65_536);
-    });
 
     it('is left to the collector where pages cannot be given back, which is tried once', () => {
       let tries = 0;
@@ -87,16 +82,31 @@ for (const width of WIDTHS)
       assert.equal(tries, 1);
     });
 
-    it('is given back after the ones before it, and a heap of a few MiB never', () => {
+    it('is given back after the ones before it', () => {
       const host = new Host();
-      const [first, second, small] = [PAGES, PAGES, 300].map((pages) => host.install(width, pages));
-      for (const canister of [first, second, small]) if (canister !== undefined) host.engine.removeCanister(canister);
-      assert.equal(host.stores.heaps.droppedBytes, 300 * 65_536);
-      host.returns.finish();
-      assert.equal(host.stores.heaps.droppedBytes, (2 * PAGES + 300) * 65_536);
+      const [first, second] = [host.install(width, PAGES), host.install(width, PAGES)];
+      for (const canister of [first, second]) host.engine.removeCanister(canister);
+      while (host.returns.work());
       const buffers = host.discarded.map(({ buffer }) => buffer);
+      assert.equal(buffers.length, 12);
       assert.equal(new Set(buffers).size, 2);
       assert.ok(buffers.slice(0, 6).every((buffer) => buffer === buffers[0]));
+    });
+
+    it('is given back in one piece, at once, where it is a small one that is spare no longer', () => {
+      const host = new Host();
+      const { heaps, budget } = host.stores;
+      const before = budget.bytesUsed;
+      const canister = host.install(width, 100, '(data (PTR.const 70000) "some bytes")');
+      host.engine.removeCanister(canister);
+      assert.deepEqual([heaps.count, host.discarded.length], [1, 0], 'it is spare');
+      assert.ok(budget.bytesUsed > before);
+      heaps.clear();
+      assert.deepEqual(
+        host.discarded.map(({ from, length }) => [from, length]),
+        [[0, 100 * 65_536]],
+      );
+      assert.deepEqual([budget.bytesUsed, heaps.droppedBytes, host.returns.hasWork], [before, 0, false]);
     });
   });
 
