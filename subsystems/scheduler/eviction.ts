@@ -121,7 +121,7 @@ export class Eviction {
     const fitting = newGate();
     this.#gates = { small: fitting, large: fitting, oversized: newGate() };
     if (execution !== undefined)
-      this.#relief = new Relief(execution, {
+      this.#relief = new Relief(clock, execution, {
         coldest: () => this.#coldest,
         putToSleep: (canister) => this.#putToSleep(canister),
         bytesOf: ({ handle }) => port.loader.bytesOf(handle),

@@ -7,6 +7,7 @@
  *
  * Main thread; asks for sleep and for collections, and touches no canister itself.
  */
+import { type Clock, sleep } from '../../kernel/index.ts';
 import type { Execution } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
@@ -22,13 +23,24 @@ interface Sleepers {
 
 /** Small canisters count less than their size: so it is looked again whether it was enough. */
 const ROUNDS_MAX = 16;
+/**
+ * Time until somebody is told that nobody can give way: other messages end meanwhile and give memory back. A growth
+ * asks four times before it is refused.
+ */
+const IN_VAIN_MS = 50;
 
 export class Relief {
+  readonly #clock: Pick<Clock, 'after'>;
   readonly #execution: Pick<Execution, 'memory' | 'trim'>;
   readonly #sleepers: Sleepers;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(execution: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>, sleepers: Sleepers) {
+  constructor(
+    clock: Pick<Clock, 'after'>,
+    execution: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
+    sleepers: Sleepers,
+  ) {
+    this.#clock = clock;
     this.#execution = execution;
     this.#sleepers = sleepers;
     execution.attendMemory(async (bytesWanted) => {
@@ -59,6 +71,7 @@ export class Relief {
       await this.trim();
       hasSlept ||= falling.length > 0;
     }
+    if (!hasSlept && this.#missing(bytesWanted) > 0) await sleep(this.#clock, IN_VAIN_MS);
     return hasSlept;
   }
 

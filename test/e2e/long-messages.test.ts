@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { crowd } from '../support/crowd.ts';
 import { EXAMPLES, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
 const COUNTER = EXAMPLES.replace('actors.json', 'counter/Counter.mo');
@@ -44,6 +45,9 @@ const SPINNER = wat(`(module
   (func (export "canister_update spin") (loop $l (i64.store (i32.const 2048) (i64.add (i64.load (i32.const 2048)) (i64.const 1))) (br $l)))
   (func (export "canister_update quick") (call $reply)))`);
 
+const endlessLoops = (count: number): readonly (readonly [string, Uint8Array])[] =>
+  Array.from({ length: count }, (_, n) => [`loop-${n}`, SPINNER] as const);
+
 test('64 loops on two executors have equal shares, and hold up nobody', async (t) => {
   const args = ['--executors', '2', '--instruction-limit', '400000000', '--heartbeat-ms', '0'];
   const server = await startServer(t, { args, manifest: JSON.stringify({ actors: {} }) });
@@ -82,6 +86,41 @@ test('64 loops on two executors have equal shares, and hold up nobody', async (t
     assert.ok((apart[Math.floor((2 / 3) * apart.length)] ?? 1) < 0.2, `${shown} ms`);
     assert.ok((apart.at(-1) ?? 1) < 0.5, `${shown} ms`);
   }
+});
+
+/** 24 MiB, of which `fill` changes each byte: too much to be woken at once. */
+const LARGE = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 384)
+  (func (export "canister_update fill") (memory.fill (i32.const 0) (i32.const 7) (i32.const 25165824)) (call $reply))
+  (func (export "canister_update quick") (call $reply)))`);
+
+test('a sleeping actor of 24 MiB does not wait for 32 endless loops each time that it is woken further', async (t) => {
+  const args = ['--state', await temporaryDirectory(), '--executors', '1', '--live-cap', '33', '--heartbeat-ms', '0'];
+  const server = await startServer(t, {
+    args: [...args, '--instruction-limit', '1000000000000'],
+    manifest: JSON.stringify({ actors: {} }),
+  });
+  const call = async (name: string, method: string): Promise<void> =>
+    assert.equal((await server.post(`/call/${name}/${method}`)).status, 200);
+  for (const [name, wasm] of [...endlessLoops(32), ['large', LARGE], ['other', SPINNER]] as const)
+    assert.equal((await server.post(`/install/${name}`, wasm)).status, 200);
+  await call('large', 'fill');
+  // The loops' ends are not awaited: the process is killed when the test ends.
+  for (const [name] of endlessLoops(32)) void server.post(`/call/${name}/spin`).catch(() => undefined);
+  const tookMs: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    await call('other', 'quick');
+    const beganMs = performance.now();
+    await call('large', 'quick');
+    tookMs.push(performance.now() - beganMs);
+  }
+  const page = (await server.get('/metrics')).body;
+  assert.ok(Number(/^svc_wakeups_total (\d+)/m.exec(page)?.[1]) >= 3, 'it was asleep each time');
+  // Waking takes six turns at least. With a round of 32 turns of 4 ms between two of them, that takes 640 ms.
+  const leastMs = Math.min(...tookMs);
+  const mostMs = 400 * crowd();
+  assert.ok(leastMs < mostMs, `${tookMs.map((ms) => ms.toFixed(0)).join(', ')} ms: more than ${mostMs.toFixed(0)}`);
 });
 
 /** `count` counts up to its argument, eight bytes. */

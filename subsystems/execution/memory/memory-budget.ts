@@ -118,8 +118,8 @@ export class MemoryBudget {
   }
 
   /**
-   * Gives pieces of this thread's unused memory back until there is room for `pages` pages, or none is left. Whoever can
-   * pause calls it before taking much: `take` does all of that work at once.
+   * Gives pieces of this thread's unused memory back until there is room for `pages` pages, or none is left. Whoever
+   * can pause calls it before taking much: `take` does all of that work at once.
    */
   *givingBack(pages: number): Pieces {
     while (this.pagesLeft < pages && this.givePieceBack()) yield;

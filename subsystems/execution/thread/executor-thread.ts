@@ -523,7 +523,8 @@ export class ExecutorThread {
       this.#awake(call, handle, engine, canister, outcome);
       this.#gate.ended(handle);
     };
-    this.#long.add({ canister, handle }, run);
+    if (isReplayed) this.#long.add({ canister, handle }, run);
+    else this.#long.addHostWork({ canister, handle }, run);
     return false;
   }
 

@@ -13,6 +13,9 @@
  *
  * A turn that short messages cut off goes on before another's begins.
  *
+ * Work of the host's own for which short messages wait, such as the waking of an actor, is brief: while there is any,
+ * every other turn is its. Among 32 endless loops an actor of 5 MiB would wake after seconds otherwise.
+ *
  * Executor thread; lends engines and gives turns, and touches no canister itself.
  */
 import type { CanisterState } from '../engine/canister-state.ts';
@@ -71,6 +74,8 @@ interface LongMessage {
   readonly handle: number;
   /** Returns true if the host wants the message back: it then ends at its next yield, or does not begin. */
   readonly isRecalled: () => boolean;
+  /** True for work of the host's own: no guest's code runs. */
+  readonly isHostWork: boolean;
   /** Begins the message, or lets it go on. */
   resume: () => void;
   /**
@@ -90,6 +95,7 @@ interface Waiting<E> {
   readonly canister: CanisterState;
   readonly handle: number;
   readonly isRecalled: () => boolean;
+  readonly isHostWork: boolean;
   readonly run: (engine: E) => Promise<void>;
 }
 
@@ -97,6 +103,10 @@ export class LongMessages<E extends LongEngine = Engine> {
   readonly #around: Surroundings<E>;
   /** Messages that can go on, in the order of their turns. */
   readonly #ready: LongMessage[] = [];
+  /** Work of the host's own that can go on. */
+  readonly #readyHostWork: LongMessage[] = [];
+  /** True if the last turn was of work of the host's own. */
+  #wasHostWork = false;
   /** Messages that wait for another event. */
   readonly #parked = new Set<LongMessage>();
   readonly #spare: Place<E>[] = [];
@@ -127,7 +137,7 @@ export class LongMessages<E extends LongEngine = Engine> {
 
   /** True if a message can go on. */
   get hasReady(): boolean {
-    return this.#ready.length > 0;
+    return this.#ready.length > 0 || this.#readyHostWork.length > 0;
   }
 
   /** Bytes of memory that the journals of all engines have. */
@@ -156,9 +166,14 @@ export class LongMessages<E extends LongEngine = Engine> {
     run: (engine: E) => Promise<void>,
     isRecalled = isNeverRecalled,
   ): void {
-    const waiting = { canister, handle, run, isRecalled };
+    const waiting = { canister, handle, run, isRecalled, isHostWork: false };
     if (this.#underWay >= LONG_MESSAGES_MAX) this.#waiting.push(waiting);
     else this.#begin(waiting);
+  }
+
+  /** Takes work of the host's own in, as `add` does; it waits for no message to end. */
+  addHostWork(place: Pick<Waiting<E>, 'canister' | 'handle'>, run: (engine: E) => Promise<void>): void {
+    this.#begin({ ...place, run, isRecalled: isNeverRecalled, isHostWork: true });
   }
 
   /** Gives recalled messages their turns before all others: they end at once. */
@@ -194,6 +209,9 @@ export class LongMessages<E extends LongEngine = Engine> {
   }
 
   #next(): LongMessage | undefined {
+    const isHostWork = this.#readyHostWork.length > 0 && !(this.#wasHostWork && this.#ready.length > 0);
+    this.#wasHostWork = isHostWork;
+    if (isHostWork) return this.#readyHostWork.shift();
     for (;;) {
       const message = this.#ready.shift();
       if (message === undefined || message.ranMs < TURN_MS || this.#ready.length === 0) return message;
@@ -207,12 +225,13 @@ export class LongMessages<E extends LongEngine = Engine> {
    * Begins a message. It gets its engine in its first turn: making many at once would hold up the short messages behind
    * them.
    */
-  #begin({ canister, handle, isRecalled, run }: Waiting<E>): void {
+  #begin({ canister, handle, isRecalled, isHostWork, run }: Waiting<E>): void {
     this.#underWay++;
     this.#engineless++;
     const message: LongMessage = {
       handle,
       isRecalled,
+      isHostWork,
       resume: () => {
         this.#engineless--;
         const place = this.#takePlace(canister, message);
@@ -223,7 +242,11 @@ export class LongMessages<E extends LongEngine = Engine> {
       },
       ranMs: 0,
     };
-    this.#ready.push(message);
+    this.#queueOf(message).push(message);
+  }
+
+  #queueOf({ isHostWork }: LongMessage): LongMessage[] {
+    return isHostWork ? this.#readyHostWork : this.#ready;
   }
 
   /**
@@ -253,7 +276,7 @@ export class LongMessages<E extends LongEngine = Engine> {
 
   #ended(place: Place<E>): void {
     this.#underWay--;
-    const next = this.#waiting.shift();
+    const next = this.#underWay < LONG_MESSAGES_MAX ? this.#waiting.shift() : undefined;
     if (next !== undefined) this.#begin(next);
     const sparesMax = Math.max(SPARE_ENGINES_MAX, this.#engineless);
     const isKept = this.#spare.length < sparesMax && place.engine.journalBytes <= SPARE_JOURNAL_BYTES_MAX;
@@ -266,7 +289,7 @@ export class LongMessages<E extends LongEngine = Engine> {
     this.#around.onYield();
     if (message.isRecalled()) throw ENDED;
     const others = this.#around.hasOthers();
-    const isAlone = this.#ready.length === 0;
+    const isAlone = !this.hasReady;
     const wasAlone = this.#isAlone;
     this.#isAlone = isAlone && !others;
     if (this.#isAlone) return undefined;
@@ -279,11 +302,12 @@ export class LongMessages<E extends LongEngine = Engine> {
     if (!isOver && !isCutOff) return undefined;
     if (isOver) {
       // A message does not owe the time that it had while no other work wanted the thread.
-      message.ranMs = wasAlone || isAlone ? 0 : Math.min(ranMs - TURN_MS, TURNS_OWED_MAX * TURN_MS);
-      this.#ready.push(message);
+      message.ranMs =
+        wasAlone || isAlone || message.isHostWork ? 0 : Math.min(ranMs - TURN_MS, TURNS_OWED_MAX * TURN_MS);
+      this.#queueOf(message).push(message);
     } else {
       message.ranMs = ranMs;
-      this.#ready.unshift(message);
+      this.#queueOf(message).unshift(message);
     }
     return new Promise((resolve, reject) => {
       message.resume = () => (message.isRecalled() ? reject(ENDED) : resolve());
@@ -303,7 +327,7 @@ export class LongMessages<E extends LongEngine = Engine> {
 
   /** Lets a parked message go on; it may have been woken already for another reason. */
   #wake(message: LongMessage): void {
-    if (this.#parked.delete(message)) this.#ready.push(message);
+    if (this.#parked.delete(message)) this.#queueOf(message).push(message);
   }
 
   #leave(): void {

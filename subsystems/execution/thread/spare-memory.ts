@@ -2,8 +2,8 @@
  * Gives back the memory that a thread keeps and that no canister uses: spare heaps, journals of spare engines, free
  * slabs of stable memory, packed canisters, and garbage.
  *
- * Large heaps and journals go back in pieces (page-returns.ts), a piece between two pieces of other work, so nobody waits
- * for a gigabyte. All else goes at once when memory is wanted: it takes some tens of milliseconds, most of them a
+ * Large heaps and journals go back in pieces (page-returns.ts), a piece between two pieces of other work, so nobody
+ * waits for a gigabyte. The rest goes at once when memory is wanted: in some milliseconds, or some tens with a
  * collection of garbage.
  *
  * Executor thread; touches memory that no canister has.
@@ -34,7 +34,7 @@ export class SpareMemory {
     budget.reclaim = (pages) => this.#reclaim(pages);
   }
 
-  /** True while pieces wait to be given back, or somebody waits for that; a message may have given the last one back. */
+  /** True while pieces wait to be given back, or somebody waits for that: a message may give the last one back. */
   get hasWork(): boolean {
     const { pool, heaps } = this.#keepers.stores;
     return pool.hasDiscarded || heaps.returns.hasWork || this.#given.length > 0;

@@ -67,7 +67,29 @@ class Thread {
     journalBytes = 0,
     meanwhile = (): void => undefined,
   ): Canister {
-    this.long.add({ canister, handle: 0 }, async (engine) => {
+    this.long.add(
+      { canister, handle: 0 },
+      this.#working(name, slices, () => sliceMs, canister, journalBytes, meanwhile),
+    );
+    return canister;
+  }
+
+  /** Adds work of the host's own. */
+  addHostWork(name: string, slices: number, sliceMs = (_slice: number): number => 1): void {
+    const canister = canisterOf(name);
+    const run = this.#working(name, slices, sliceMs, canister, 0, () => undefined);
+    this.long.addHostWork({ canister, handle: 0 }, run);
+  }
+
+  #working(
+    name: string,
+    slices: number,
+    sliceMs: (slice: number) => number,
+    canister: Canister,
+    journalBytes: number,
+    meanwhile: () => void,
+  ): (engine: SlowEngine) => Promise<void> {
+    return async (engine) => {
       for (const each of this.engines) each.homeOf.delete(canister);
       engine.homeOf.add(canister);
       engine.journalBytes = Math.max(engine.journalBytes, journalBytes);
@@ -75,15 +97,14 @@ class Thread {
       this.running.set(name, running);
       this.begun.push(name);
       for (let n = 0; n < slices; n++) {
-        this.nowMs += sliceMs;
-        running.ranMs += sliceMs;
+        this.nowMs += sliceMs(n);
+        running.ranMs += sliceMs(n);
         meanwhile();
         const waiting = engine.onYield();
         if (waiting !== undefined) await waiting;
       }
       this.ended.push(name);
-    });
-    return canister;
+    };
   }
 
   ranMs(name: string): number {
@@ -324,4 +345,46 @@ test('what goes wrong in the host inside of a message ends the turn with it', as
   const thread = new Thread();
   thread.long.add({ canister: canisterOf('a'), handle: 0 }, () => Promise.reject(new Error('broken')));
   await assert.rejects(thread.long.turn(), /broken/);
+});
+
+test('work of the host has every other turn among endless loops, and owes none, however long its slices are', async () => {
+  const kinds: readonly { readonly sliceMs: (slice: number) => number; readonly turns: number }[] = [
+    { sliceMs: () => 1, turns: 12 / TURN_MS },
+    { sliceMs: () => 3 * TURN_MS, turns: 12 },
+    { sliceMs: (slice) => (slice === 0 ? 5 * TURN_MS : TURN_MS / 2), turns: 6 },
+  ];
+  for (const { sliceMs, turns } of kinds) {
+    const thread = new Thread();
+    for (let n = 0; n < 32; n++) thread.add(`loop ${n}`, 10_000);
+    await thread.turns(40);
+    thread.addHostWork('waking', 12, sliceMs);
+    await thread.turns(2 * turns - 1);
+    assert.deepEqual(thread.ended, [], 'between two of its turns a loop has one');
+    await thread.turns(2);
+    assert.deepEqual(thread.ended, ['waking']);
+    await thread.turns(320);
+    const names = Array.from({ length: 32 }, (_, n) => `loop ${n}`);
+    checkShares(thread, names);
+  }
+});
+
+test('two pieces of work of the host take turns, and have all of them without other messages', async () => {
+  const thread = new Thread();
+  thread.addHostWork('one', 3 * TURN_MS);
+  thread.addHostWork('other', TURN_MS);
+  await thread.turns(2);
+  assert.deepEqual(thread.begun, ['one', 'other']);
+  await thread.untilDone();
+  assert.deepEqual(thread.ended, ['other', 'one']);
+});
+
+test('work of the host begins beside all messages that there may be, and lets no further one begin', async () => {
+  const thread = new Thread();
+  for (let n = 0; n < LONG_MESSAGES_MAX + 3; n++) thread.add(`loop ${n}`, 100_000);
+  for (let round = 0; round < 3; round++) {
+    thread.addHostWork(`waking ${round}`, 1);
+    await thread.turns(2);
+    assert.equal(thread.ended.at(-1), `waking ${round}`);
+    assert.equal(thread.long.count, LONG_MESSAGES_MAX);
+  }
 });
