@@ -18,6 +18,7 @@ import { type Environment, type ParsedFlags, parseFlags, variableSlips } from '.
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 import { readCluster } from './cluster.ts';
+import { checkTask } from './task-flags.ts';
 import { readToken } from './token.ts';
 import { parsePoint } from './until.ts';
 
@@ -462,21 +463,6 @@ function checkArchive({ flags, given }: ParsedFlags, loaded: readonly Configured
     problems.push(
       '--follow and --archive contradict each other: a copy that follows has nothing of its own to archive',
     );
-  return problems;
-}
-
-/** Refuses what contradicts a task that serves nothing. */
-function checkTask({ flags }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
-  const problems: string[] = [];
-  if (flags.check && flags['restore-archive'] !== undefined)
-    problems.push('--check and --restore-archive contradict each other: a check changes nothing');
-  if (!flags.capacity) return problems;
-  if (flags.check) problems.push('--capacity and --check are two tasks: choose one');
-  if (flags.restore !== undefined)
-    problems.push('--capacity and --restore contradict each other: what is measured is an empty server');
-  if (flags['restore-archive'] !== undefined || flags.archive !== undefined)
-    problems.push('--capacity has no archive: drop --archive and --restore-archive');
-  if (loaded.length > 0) problems.push("--capacity measures the server's own parts: drop --plugin");
   return problems;
 }
 
