@@ -9,10 +9,10 @@ import { entriesFrom } from '../copies/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
 import type { PastMessage, Timeline, TimelineEntry } from '../timeline/index.ts';
 import type { SpanProfile } from './index.ts';
+import { freeStates } from './freed-states.ts';
 import { profileOf } from './message-profile.ts';
 import type { pastCopy } from './past-copy.ts';
 import { isProfilable } from './played-message.ts';
-import { collectGarbage } from '../threads/index.ts';
 import { profiledModule } from './profiled-module.ts';
 import { stackAt } from './sampled-stack.ts';
 
@@ -21,9 +21,6 @@ interface SpanNeeds {
   readonly timeline: Pick<Timeline, 'messageAt' | 'entries'>;
   readonly clock: Clock;
 }
-
-/** States of so many bytes are freed at once; smaller ones may wait for V8, 500 at most. */
-const LARGE_BYTES = 2 ** 18;
 
 /** A message on the line of all instructions. */
 interface Part {
@@ -121,8 +118,7 @@ class PastStates {
     if (this.#atHand?.seq === seq) return this.#atHand.before;
     const { heapBytes = 0, stableBytes = 0 } = this.#atHand?.before ?? {};
     this.#atHand = undefined;
-    // The last one is freed before the next is read: 45 MB of shared bytes are a small object to V8.
-    if (heapBytes + stableBytes >= LARGE_BYTES) collectGarbage('young');
+    freeStates({ heapBytes, stableBytes });
     const before = await this.#read(seq);
     this.#atHand = { seq, before };
     return before;
