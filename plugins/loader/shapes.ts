@@ -68,6 +68,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     remove: 'method',
     checkpoint: 'method',
     shareEnvironment: 'method',
+    sharedEnvironment: 'optional',
     certifiedBy: 'optional',
     aheadOf: 'method',
     executorCount: 'value',

@@ -317,6 +317,8 @@ export interface CanisterLifecycle {
   checkpoint(handle: number, pause?: PieceWritten): Promise<void>;
   /** Sets variables that every canister gets besides its own; for canisters that are created or woken from now on. */
   shareEnvironment(variables: ReadonlyMap<string, string>): void;
+  /** Returns the variables of `shareEnvironment`, and the root key if code has read it. */
+  sharedEnvironment?(): ReadonlyMap<string, string>;
   /**
    * Names who certifies, and is asked for the root key before code runs that reads it. Without it, and with an
    * execution that lacks this, canisters read a key of zeros, and nothing is certified.

@@ -83,6 +83,7 @@ export class ExecutorPool implements Execution {
   #listener: ExecutionListener = NOBODY;
   readonly #environment = new SharedEnvironment(() => this.#started());
   readonly certifiedBy = this.#environment.certifiedBy;
+  readonly sharedEnvironment = this.#environment.shown;
   #isRefusing = false;
   #isClosing = false;
 

@@ -34,6 +34,9 @@ export class SharedEnvironment {
     for (const executor of this.#executors()) this.tell(executor);
   }
 
+  /** Returns what is told. */
+  readonly shown = (): ReadonlyMap<string, string> => this.#texts;
+
   tell(executor: Told): void {
     if (this.#texts.size > 0) executor.send({ kind: 'environment', variables: this.#texts });
   }
