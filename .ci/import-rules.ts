@@ -236,15 +236,15 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'config-is-data',
     comment:
-      'Only config/main.ts, config/make-kernel.ts, config/serve.ts, config/check.ts and config/capacity.ts ' +
-      'compose the server (config/log.ts implements its Logger, ' +
+      'Only config/main.ts, config/make-kernel.ts, config/serve.ts, config/check.ts, config/capacity.ts and ' +
+      'config/replay-file.ts compose the server (config/log.ts implements its Logger, ' +
       'config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, ' +
       'config/config-file.ts reads JSON as the manifest does, config/agents.ts reads principals); ' +
       'the rest of config imports types at most.',
     from: {
       path: '^config/',
       pathNot:
-        '^config/(main|make-kernel|serve|check|capacity|log|agents|parse-flags|config-file|plugin-options)[.]ts$',
+        '^config/(main|make-kernel|serve|check|capacity|replay-file|log|agents|parse-flags|config-file|plugin-options)[.]ts$',
     },
     to: { path: '^(kernel|subsystems|plugins|api|loader)/' },
   },

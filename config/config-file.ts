@@ -48,6 +48,8 @@ const COMMAND_LINE_ONLY: ReadonlySet<string> = new Set([
   'check',
   'make-token',
   'capacity',
+  'replay',
+  'profile',
 ]);
 
 /** Reads the file at `path`; messages call it `shown`. */

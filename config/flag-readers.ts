@@ -48,6 +48,8 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'print-config': PROGRAM,
   check: PROGRAM,
   capacity: PROGRAM,
+  replay: PROGRAM,
+  profile: PROGRAM,
   plugin: PROGRAM,
   'plugin-option': PROGRAM,
   manifest: { part: 'manifest' },

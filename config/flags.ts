@@ -9,6 +9,7 @@ import { checkPoint } from './until.ts';
 import { AGENT_FLAGS } from './agents.ts';
 import { CLUSTER_FLAGS, CLUSTER_VARIABLES } from './cluster-flags.ts';
 import { JWT_FLAGS } from './jwt.ts';
+import { REPLAY_FLAGS } from './replay-flags.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
 /** Flags by their long name; the order is that of `--help` within a group. */
@@ -42,6 +43,7 @@ export const FLAGS = {
       'Measure this machine for at most 20 s, and exit: what a live actor, a sleeping one and a message cost, with --state DIR ' +
       'also a durable update on the disk of DIR; and how many actors there is room for.',
   }),
+  ...REPLAY_FLAGS,
   plugin: named({
     group: 'general',
     placeholder: 'CAPABILITY=MODULE',

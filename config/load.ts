@@ -18,7 +18,7 @@ import { type Environment, type ParsedFlags, parseFlags, variableSlips } from '.
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 import { readCluster } from './cluster.ts';
-import { checkTask } from './task-flags.ts';
+import { checkTask, type ReplayRequest, replayRequest, versionText } from './task-flags.ts';
 import { readToken } from './token.ts';
 import { parsePoint } from './until.ts';
 
@@ -76,6 +76,7 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
   /** `--make-token`. */
   | { readonly kind: 'token'; readonly name: string }
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
+  | ReplayRequest
   | {
       readonly kind: 'serve';
       /** `check`: the work of a start is checked, and nothing started; `capacity`: the machine is measured. */
@@ -114,6 +115,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
 
   const newToken = flags['make-token'];
   if (newToken !== undefined && parsed.problems.length === 0) return { kind: 'token', name: newToken };
+  if (flags.replay !== undefined) return replayRequest(parsed, flags.replay, options);
 
   const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
   const { secret: token, ...aboutToken } = readToken(parsed, options.directory);
@@ -301,13 +303,14 @@ function keptOf(
   { flags, disabled }: ParsedFlags,
   options: LoadOptions,
   directory: string | undefined,
-): Pick<ServerConfig, 'storage' | 'timeline'> {
+): Pick<ServerConfig, 'storage' | 'timeline' | 'replay'> {
   const isSynced = flags.fsync === 'always';
   const isTimed = flags.timeline > 0 && !disabled.has('timeline');
-  const version = `${options.version} (${options.build})`;
+  const version = versionText(options);
   return {
     storage: { directory, tables: flags.tables, isSynced, archive: archiveOf(flags, options), isTimed },
     timeline: { seconds: flags.timeline, bytes: flags['timeline-bytes'], isSynced, version },
+    replay: { version },
   };
 }
 

@@ -87,6 +87,10 @@ async function act(
       return 0;
     case 'refused':
       return refuse(request.problems);
+    case 'replay': {
+      const { replayFile } = await import('./replay-file.ts');
+      return replayFile(request);
+    }
     case 'serve': {
       if (request.task === 'check') {
         const { check } = await import('./check.ts');

@@ -10,7 +10,16 @@ interface Row {
 }
 
 /** Flags that ask for something other than a server. */
-const NO_VALUES: ReadonlySet<string> = new Set(['help', 'version', 'print-config', 'check', 'capacity', 'make-token']);
+const NO_VALUES: ReadonlySet<string> = new Set([
+  'help',
+  'version',
+  'print-config',
+  'check',
+  'capacity',
+  'replay',
+  'profile',
+  'make-token',
+]);
 const HIDDEN = '(secret)';
 
 /**

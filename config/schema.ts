@@ -156,6 +156,11 @@ interface TimelineSection {
   readonly version: string;
 }
 
+interface ReplaySection {
+  /** The server's version and build, for capsules. */
+  readonly version: string;
+}
+
 interface SchedulerSection {
   /** Actors that may be live at once; 0: no limit. */
   readonly liveCap: number;
@@ -258,6 +263,7 @@ export interface ServerConfig {
   readonly execution: ExecutionSection;
   readonly storage: StorageSection;
   readonly timeline: TimelineSection;
+  readonly replay: ReplaySection;
   readonly scheduler: SchedulerSection;
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;

@@ -37,6 +37,7 @@ export type JobKind =
   | 'past-query'
   | 'rehearsal'
   | 'replay'
+  | 'capsule'
   | 'profile'
   | 'cluster'
   | 'drain'

@@ -87,6 +87,18 @@ export const TIME_ROUTES = [
     answer: 'how the message ends on a copy of the actor as it was, and `exact`, JSON (`docs/time-travel.md`)',
   },
   {
+    method: 'GET',
+    path: '/x/time/capsule/:actor',
+    isAudited: true,
+    access: 'token',
+    scope: 'time',
+    alsoScope: 'snapshots',
+    query: { seq: undefined, count: undefined },
+    job: 'capsule',
+    request: '`seq`: the number of a message; `count`: so many from it on, 1 to 100, 1 without it',
+    answer: 'the messages, the state before them and the code, as a file for `svc --replay` (`docs/time-travel.md`)',
+  },
+  {
     method: 'POST',
     path: '/x/time/profile/:actor',
     isAudited: true,

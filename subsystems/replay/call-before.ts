@@ -49,8 +49,12 @@ export async function callBefore(
   }
 }
 
-/** Resolves with the messages behind the last one that left no call open. */
-async function messagesBefore({ timeline }: CallNeeds, id: Uint8Array, seq: number): Promise<readonly TimelineEntry[]> {
+/** Resolves with the messages before another one, behind the last that left no call open; none: it is too long ago. */
+export async function messagesBefore(
+  { timeline }: Pick<CallNeeds, 'timeline'>,
+  id: Uint8Array,
+  seq: number,
+): Promise<readonly TimelineEntry[]> {
   let messages: TimelineEntry[] | undefined;
   for await (const entry of entriesFrom(timeline, id, Math.max(1, seq - LOOKED_BACK_MAX), seq - 1)) {
     messages?.push(entry);

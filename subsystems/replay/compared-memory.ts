@@ -51,7 +51,8 @@ export async function compareMemory(
   return { changedBytes, difference };
 }
 
-function piecesOf(memory: Memory, { heap, stable }: Image): CanisterImage['stable'] {
+/** Returns a memory as pieces of it. */
+export function piecesOf(memory: Memory, { heap, stable }: Image): CanisterImage['stable'] {
   return memory === 'heap' ? [{ offset: 0, bytes: heap }] : stable;
 }
 

@@ -96,6 +96,18 @@ export interface SpanProfile {
   readonly profile: MessageProfile;
 }
 
+/** Messages of a capsule at most. */
+export const CAPSULE_MESSAGES_MAX = 100;
+
+/** Messages that are to be taken along: so many from one on. */
+export interface CapsuleAsked {
+  readonly id: Uint8Array;
+  /** Name of the actor, for whoever has the capsule. */
+  readonly name: string;
+  readonly seq: number;
+  readonly count: number;
+}
+
 /** Executes recorded messages again: nothing of that stays, and no message of the actor waits for it. */
 export interface Replay {
   /**
@@ -106,6 +118,12 @@ export interface Replay {
   replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport>;
   /** Resolves with the profile of several messages; of the next seconds, when these are over. Rejects as `replay`. */
   profile(asked: SpanAsked, signal: AbortSignal): Promise<SpanProfile>;
+  /**
+   * Yields the bytes of a capsule: messages with all that a replay of them needs, for another machine. One is made at a
+   * time. Before its first bytes, rejects with ServerError `capsule-busy`, `capsule-large`, `replay-off`,
+   * `replay-none`, and what the timeline rejects with; behind them also with `capsule-late` and the reason of `signal`.
+   */
+  capsule(asked: CapsuleAsked, signal: AbortSignal): AsyncGenerator<Uint8Array>;
   /** Numbers for operators. */
   readonly numbers: readonly ShownNumber[];
 }

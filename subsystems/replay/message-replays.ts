@@ -9,9 +9,11 @@ import type { Execution, ModuleInfo } from '../execution/index.ts';
 import type { ShownNumber } from '../metrics/index.ts';
 import type { Note, PastMessage, Timeline } from '../timeline/index.ts';
 import { callBefore } from './call-before.ts';
+import { Capsules, type CapsuleServer } from './capsule/capsules.ts';
 import { changedNote } from './changed-note.ts';
 import { compareMessage } from './compared-message.ts';
 import {
+  type CapsuleAsked,
   type Replay,
   type ReplayAsked,
   type ReplayReport,
@@ -40,6 +42,7 @@ const NOW = { kind: 'now' } as const;
 
 export class MessageReplays implements Replay {
   readonly #needs: ReplayNeeds;
+  readonly #capsules: Capsules;
   #underWay = 0;
   #replays = 0;
   #mismatches = 0;
@@ -50,10 +53,17 @@ export class MessageReplays implements Replay {
       'Messages that did not end as they had been recorded.',
       () => this.#mismatches,
     ),
+    counter('svc_capsules_total', 'Capsules that were made.', () => this.#capsules.made),
   ];
 
-  constructor(needs: ReplayNeeds) {
+  /** `server`: what capsules tell of this one. */
+  constructor(needs: ReplayNeeds, server: CapsuleServer) {
     this.#needs = needs;
+    this.#capsules = new Capsules(needs, server);
+  }
+
+  capsule(asked: CapsuleAsked, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    return this.#capsules.make(asked, signal);
   }
 
   async replay(asked: ReplayAsked, signal: AbortSignal): Promise<ReplayReport> {

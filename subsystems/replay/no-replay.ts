@@ -12,6 +12,10 @@ export class NoReplay implements Replay {
   profile(): Promise<never> {
     return Promise.reject(off());
   }
+
+  async *capsule(): AsyncGenerator<never> {
+    yield await this.replay();
+  }
 }
 
 function off(): ServerError {

@@ -1,6 +1,6 @@
 /**
- * The face of the timeline (`--timeline`): what each actor was at every message of the last hours. Types, tokens, and
- * the point, which others read as well.
+ * The face of the timeline (`--timeline`): what each actor was at every message of the last hours. Types, tokens, the
+ * point, which others read as well, and the facts of servers that it keeps.
  */
 import { defineCapability } from '../../kernel/index.ts';
 import type { CanisterImage, ModuleInfo } from '../execution/index.ts';
@@ -9,6 +9,7 @@ import type { ShownNumber } from '../metrics/index.ts';
 import type { ScheduledExecution } from '../scheduler/index.ts';
 import type { TimePoint } from './time-point.ts';
 
+export { differences, factsOf, type ServerFacts } from './known-servers.ts';
 export { parseTimePoint, type TimePoint } from './time-point.ts';
 
 /** Kind of a message that changes an actor. */

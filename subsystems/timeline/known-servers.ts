@@ -1,6 +1,7 @@
 /**
  * Facts of servers that the course of a message may depend on besides the actor, by the unit behind which they hold. A
- * replay of a message that another server executed may differ for that reason. Timeline thread, but `factsOf`.
+ * replay of a message that another server executed may differ for that reason. Timeline thread, but `factsOf` and
+ * `differences`.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -59,7 +60,8 @@ export class KnownServers {
   }
 }
 
-function differences(then: ServerFacts, now: ServerFacts): readonly string[] {
+/** Returns the facts that are others, as `V8 was 14.1 and is 14.2`. */
+export function differences(then: ServerFacts, now: ServerFacts): readonly string[] {
   return [...new Set([...Object.keys(then), ...Object.keys(now)])]
     .filter((name) => then[name] !== now[name])
     .map((name) => `${name} was ${then[name] ?? 'not known'} and is ${now[name] ?? 'not known'}`);

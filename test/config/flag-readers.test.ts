@@ -32,6 +32,7 @@ function anotherValueOf(name: string): string {
   if (name === 'cluster-key-file') return KEY_FILE;
   if (name === 'cluster-listen') return '127.0.0.1:0';
   if (name === 'agent-creators') return 'anonymous';
+  if (name === 'profile') return 'flame.svg';
   const candidates = [
     '127.0.0.1:0',
     'off',

@@ -29,8 +29,7 @@ const GONE: Readonly<Record<string, readonly [path: string, status: number, reas
   timeline: ['/x/time/timeline/off', 400, /--no-timeline/],
   // A module has to be sent: test/e2e/rehearsal.test.ts.
   rehearsal: undefined,
-  // The route is a POST: test/e2e/replay.test.ts.
-  replay: undefined,
+  replay: ['/x/time/capsule/off?seq=1', 400, /--no-replay/],
   // Without it nobody answers for its canisters: test/subsystems/ic-facade/facade.test.ts.
   'ic-facade': undefined,
   agents: ['/api/v2/status', 404, /the agent interface is off/],
@@ -62,7 +61,7 @@ describe('parts that are turned off', { timeout: 300_000 }, () => {
         if (second === first) await installActor(server);
         for (const name of off) {
           const gone = GONE[name];
-          if (gone === undefined || (first !== second && /\/off$|\/actors\/off\//.test(gone[0]))) continue;
+          if (gone === undefined || (first !== second && /\/off(?:$|\?)|\/actors\/off\//.test(gone[0]))) continue;
           const [path, expected, reason] = gone;
           const answer = await server.get(path);
           assert.equal(answer.status, expected, `${what}: ${path} ${answer.body}`);

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { listingsOf } from '../support/doc-listings.ts';
+import { replayIn } from '../support/replay-file.ts';
 import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -50,6 +51,16 @@ test('each command of the page is answered as the page says', async (t) => {
     .map(({ text }) => text);
   assert.deepEqual(Object.keys(JSON.parse(shown) as object), Object.keys(exact ?? {}), 'the page shows these keys');
   assert.equal(other?.['caller'], 'aaaaa-aa');
+  const shownReplay = (listings.find(([title]) => title === 'Capsule')?.[1] ?? []).find(
+    ({ language }) => language === 'text',
+  );
+  const fromFile = await replayIn(folder, '--replay', 'counter-2.capsule');
+  const withoutNumbers = (text: string): string => text.trim().replaceAll(/\d+ instructions/g, 'N instructions');
+  assert.equal(withoutNumbers(fromFile.stdout), withoutNumbers(shownReplay?.text ?? ''), fromFile.stderr);
+  assert.equal(fromFile.code, 0);
+  const withProfile = await replayIn(folder, '--replay', 'counter-2.capsule', '--profile', 'counter.svg');
+  assert.equal(withProfile.code, 0, withProfile.stderr);
+  assert.match(await readFile(join(folder, 'counter.svg'), 'utf8'), /^<svg /);
   const [profiled = '{}', , folded = '', many = '{}'] = answers.get('Profile') ?? [];
   const { instructions, profile } = JSON.parse(profiled) as {
     instructions: number;

@@ -10,7 +10,14 @@ import { baseFile, epochFile, lineName, segmentFile } from '../../subsystems/arc
 import { frameHeader, segmentHeader } from '../../subsystems/archive/segment-format.ts';
 import { numbersBytes } from '../../subsystems/canisters/stored-values.ts';
 import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/ic/callback-buffer.ts';
-import { FULL_LIMIT, NO_NUMBERS, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
+import {
+  FULL_LIMIT,
+  NO_FACTS,
+  NO_NUMBERS,
+  NOTHING_RAN,
+  type OutgoingCall,
+  type Task,
+} from '../../subsystems/ic/index.ts';
 import {
   encodeRecord,
   encodeCheckpointHeader,
@@ -30,6 +37,9 @@ import {
   snapshotKey,
 } from '../../subsystems/management/records/record-keys.ts';
 import { writeSettings } from '../../subsystems/management/records/settings-value.ts';
+import { fileHead } from '../../subsystems/replay/capsule/capsule-format.ts';
+import { pagesBytes } from '../../subsystems/replay/capsule/capsule-pages.ts';
+import { endText, headText, messageText } from '../../subsystems/replay/capsule/capsule-texts.ts';
 import { writeSnapshot } from '../../subsystems/management/records/snapshot-value.ts';
 import { ScheduledCanister, CallContext, OpenCall } from '../../subsystems/scheduler/scheduled-canister.ts';
 import { CALL, CONTEXT, keyOf, CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
@@ -453,6 +463,80 @@ function wire(): string[] {
   return lines;
 }
 
+/** Parts of a capsule before they are deflated, which another zlib may do otherwise. */
+function capsules(): string[] {
+  const head = {
+    actor: 'größe',
+    id: ID,
+    from: 7,
+    hasCalls: true,
+    facts: { svc: '0.1.0 (dev)' },
+    policy: {
+      isEnabled: true,
+      cyclesPerMessage: 590_000,
+      cyclesPer10Instructions: 4,
+      instructionLimit: 40_000_000_000,
+    },
+    variables: new Map([['A', 'b']]),
+  };
+  const place = { seq: 7, unit: 9, timeMs: 1.5 };
+  const state = {
+    ...place,
+    moduleHash: Buffer.from(HASH).toString('hex'),
+    wasm: undefined,
+    balance: LARGE,
+    version: 3,
+    status: 'running',
+    settings: {
+      controllers: [CALLER],
+      environment: new Map([['C', 'd']]),
+      facts: NO_FACTS,
+      heapBytesMax: Infinity,
+      givenCandid: undefined,
+    },
+    timerMs: Infinity,
+    timersNs: [0n, 5n],
+    openCalls: 1,
+    heapBytes: 65_536,
+    stableBytes: 0,
+    image: { heap: BYTES, stable: [], stablePages: 0, globals: BYTES, certifiedData: BYTES },
+  } as const;
+  const answered = { callbacks: new Uint8Array(56).fill(7), rejectCode: 4, refunded: LARGE };
+  const note = {
+    kind: 'callback',
+    outcome: 'reply',
+    instantMs: 1.5,
+    instructions: 8,
+    charge: 590_004,
+    version: 3,
+    heapBytes: 65_536,
+    stableBytes: 0,
+    openCalls: 0,
+    balance: LARGE,
+    timerNs: undefined,
+    caller: CALLER,
+    method: '',
+    argument: BYTES,
+    call: { canAnswer: true, cyclesAvailable: LARGE, deadlineNs: 5n, answered },
+  } as const;
+  const pages = { numbers: Uint32Array.of(3), bytes: new Uint8Array(4_096).fill(1) };
+  const none = { numbers: new Uint32Array(0), bytes: new Uint8Array(0) };
+  const message = {
+    entry: { ...place, note, bytes: 12, isArgumentCut: false },
+    before: state,
+    after: { ...state, isNew: false, changed: { heap: pages, stable: none } },
+    isAlone: true,
+    otherServer: undefined,
+  };
+  return [
+    shown('capsule: what it begins with', fileHead()),
+    shown('capsule: head', headText(head)),
+    shown('capsule: message', messageText(message)),
+    shown('capsule: end', endText({ messages: 1, why: undefined })),
+    shown('capsule: pages', pagesBytes(pages).subarray(0, 16)),
+  ];
+}
+
 test('what is stored, and what crosses threads, is byte for byte as recorded', (t) => {
   const numbers = numbersBytes({
     balance: LARGE,
@@ -476,6 +560,7 @@ test('what is stored, and what crosses threads, is byte for byte as recorded', (
     ...management(),
     ...storage(),
     ...archive(),
+    ...capsules(),
     ...wire(),
   ].join('\n');
   t.assert.fileSnapshot(text, fileURLToPath(new URL('../fixtures/formats.txt', import.meta.url)), {

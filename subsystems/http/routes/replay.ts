@@ -1,10 +1,11 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { unwantedSignal } from '../unwanted-work.ts';
-import { SPAN_MESSAGES_MAX, type SpanAsked } from '../../replay/index.ts';
+import { CAPSULE_MESSAGES_MAX, SPAN_MESSAGES_MAX, type SpanAsked } from '../../replay/index.ts';
 import { namedPreviews } from '../named-previews.ts';
 import { lineOf, profileAnswer, profileJson } from '../profile/profile-answer.ts';
 import { replayJson, rootName } from '../replay-report.ts';
 import { bodyOf, bodyTooLarge } from '../request-body.ts';
+import { BYTES } from '../responder.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { WHAT_IF_BYTES_MAX } from '../time-routes.ts';
 import { whatIfIn } from '../what-if-body.ts';
@@ -12,13 +13,19 @@ import { shownPlace } from './timeline.ts';
 
 const GONE = new ServerError('unavailable', 'replay-ended', 'the replay was ended: its client has gone away');
 
-type ReplayRoute = 'POST /x/time/replay/:actor' | 'POST /x/time/profile/:actor';
+type ReplayRoute = 'POST /x/time/replay/:actor' | 'GET /x/time/capsule/:actor' | 'POST /x/time/profile/:actor';
 
 /** Messages of a profile, when nothing else is asked for; and the longest time for which messages are awaited. */
 const MESSAGES = 100;
 const SPAN_SECONDS_MAX = 60;
 
-/** A message of the past is executed again on a copy, as it was or with another argument or caller. */
+/** Characters of a name that any system takes in the name of a file. */
+const FILE_NAME = /^[\w-][\w.-]{0,63}$/;
+
+/**
+ * A message of the past is executed again on a copy, as it was or with another argument or caller; and is taken along
+ * to be executed elsewhere.
+ */
 export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
   const { canisters, codec, jobs, metrics, replay, responder } = host;
   for (const number of replay.numbers) metrics.show(number);
@@ -42,6 +49,23 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
       } catch (error) {
         responder.error(response, error);
         jobs.failed('replay', canister, '', startedMs, error);
+      }
+    },
+    async 'GET /x/time/capsule/:actor'(_request, response, { actor }, query) {
+      const startedMs = jobs.nowMs();
+      const canister = canisters.resolve(actor);
+      const { id, idHex, name } = canister;
+      const signal = unwantedSignal(response, canisters, canister, GONE);
+      try {
+        const seq = seqIn(query);
+        const count = wholeIn('count', query.get('count') ?? '1', CAPSULE_MESSAGES_MAX);
+        const file = `${FILE_NAME.test(name) ? name : idHex}-${seq}.capsule`;
+        const more = ['content-disposition', `attachment; filename="${file}"`];
+        await responder.stream(response, BYTES, replay.capsule({ id, name, seq, count }, signal), { more });
+        jobs.done('capsule', canister, '', startedMs);
+      } catch (error) {
+        responder.error(response, error);
+        jobs.failed('capsule', canister, '', startedMs, error);
       }
     },
     async 'POST /x/time/profile/:actor'(request, response, { actor }, query) {

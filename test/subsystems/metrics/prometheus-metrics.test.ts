@@ -14,6 +14,7 @@ import { Histogram, type HistogramFigures } from '../../../subsystems/figures/in
 import { Collections } from '../../../subsystems/metrics/collections.ts';
 import { EventLoopLag } from '../../../subsystems/metrics/event-loop-lag.ts';
 import type { ShownNumber } from '../../../subsystems/metrics/index.ts';
+import { createMetering } from '../../../subsystems/metering/create-metering.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { PrometheusMetrics } from '../../../subsystems/metrics/prometheus-metrics.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
@@ -510,7 +511,8 @@ function timelineNumbers(): readonly ShownNumber[] {
 
 function replayNumbers(): readonly ShownNumber[] {
   const needs = { clock: new FakeClock() } as unknown as ConstructorParameters<typeof MessageReplays>[0];
-  return new MessageReplays(needs).numbers;
+  const { policy } = createMetering({ isEnabled: true, startingCycles: 0n, instructionLimit: 1 });
+  return new MessageReplays(needs, { version: '', policy }).numbers;
 }
 
 function clusterNumbers(): readonly ShownNumber[] {
