@@ -96,6 +96,31 @@ suite('requests that are sent ahead', () => {
     assert.equal(counter.messagesByName, 500);
   });
 
+  test('connections that send nothing are ended one after the other, as they were opened', async (t) => {
+    const { origin } = await startHttpHost(t, { token: 'x', requestTimeoutMs: 1500 });
+    const { hostname, port } = new URL(origin);
+    const ends: number[] = [];
+    const all: Promise<void>[] = [];
+    for (let n = 0; n < 100; n++) {
+      const socket = connect(Number(port), hostname).resume();
+      socket.on('error', () => undefined);
+      all.push(
+        new Promise((resolve) => {
+          socket.on('close', () => {
+            ends.push(performance.now());
+            resolve();
+          });
+        }),
+      );
+      await sleep(8);
+    }
+    await Promise.all(all);
+    // They were opened over 0.8 s. A look a second finds nearly all of them late at once.
+    const ended = ends.toSorted((one, other) => one - other);
+    const mostAtOnce = Math.max(...ended.map((from) => ended.filter((at) => at >= from && at < from + 90).length));
+    assert.ok(mostAtOnce <= 45, `${mostAtOnce} of 100 were ended within 90 ms`);
+  });
+
   test('what was sent ahead of nonsense is answered, as far as it came in before', async (t) => {
     const { origin } = await startHttpHost(t);
     await using client = new RawClient(origin);
