@@ -14,8 +14,14 @@
 /** Gives back the pages of a part of a memory, which reads as zeros afterwards. */
 type DiscardPages = (buffer: ArrayBufferLike, from: number, length: number) => void;
 
-/** Bytes given back in one go: two milliseconds, or five on a busy machine. */
+/** Bytes given back in one go: two milliseconds, or five on a busy machine. Untouched pages take no time. */
 const PIECE_BYTES = 8 * 2 ** 20;
+/**
+ * Memories that wait while smaller ones may wait, too. Each keeps 8 or 16 GiB of address space, and messages can leave
+ * more of them than there are pauses: beyond so many, one of up to PROMPT_BYTES_MAX goes at once.
+ */
+const WAITING_MAX = 16;
+const PROMPT_BYTES_MAX = 4 * PIECE_BYTES;
 
 interface Returned {
   readonly buffer: ArrayBufferLike;
@@ -31,6 +37,9 @@ export class PageReturns {
   readonly #queue: Returned[] = [];
   /** Bytes of the first memory of the queue that have been given back. */
   #at = 0;
+  /** Memories that have waited so far, and those of them that have been given back: the first ones that came. */
+  #queued = 0;
+  #returned = 0;
 
   /** `open` is called when the first memory comes, and throws if pages cannot be given back. */
   constructor(open: () => DiscardPages = unavailable) {
@@ -41,6 +50,17 @@ export class PageReturns {
     return this.#queue.length > 0;
   }
 
+  /** Number of memories that wait. */
+  get count(): number {
+    return this.#queue.length;
+  }
+
+  /** Returns a function that tells if all memories are back that wait now. */
+  all(): () => boolean {
+    const last = this.#queued;
+    return () => this.#returned >= last;
+  }
+
   /** Bytes that are counted for the waiting memories, less those that have been given back. */
   get countedBytes(): number {
     return this.#queue.reduce((sum, { countedBytes }) => sum + countedBytes, 0);
@@ -48,13 +68,16 @@ export class PageReturns {
 
   /**
    * Takes a memory that nothing may use any more, and calls `freed` with the bytes of each piece that is given back, of
-   * the `countedBytes` that are counted for the memory: at once if it is one piece. Returns false, and does nothing, if
-   * pages cannot be given back.
+   * the `countedBytes` that are counted for the memory: at once if they are one piece, or if many memories wait.
+   * Returns false, and does nothing, if pages cannot be given back.
    */
   add({ buffer }: WebAssembly.Memory, countedBytes: number, freed: (bytes: number) => void): boolean {
     if (!this.#canDiscard()) return false;
-    if (buffer.byteLength > PIECE_BYTES) this.#queue.push({ buffer, countedBytes, freed });
-    else {
+    const promptMax = this.#queue.length < WAITING_MAX ? PIECE_BYTES : PROMPT_BYTES_MAX;
+    if (countedBytes > promptMax) {
+      this.#queue.push({ buffer, countedBytes, freed });
+      this.#queued++;
+    } else {
       this.#discard?.(buffer, 0, buffer.byteLength);
       freed(countedBytes);
     }
@@ -74,6 +97,7 @@ export class PageReturns {
     first.countedBytes -= freedBytes;
     if (isLast) {
       this.#queue.shift();
+      this.#returned++;
       this.#at = 0;
     }
     first.freed(freedBytes);

@@ -88,6 +88,8 @@ const BRIEF_SPIN_US = 15;
 const NOTE_MS = 100;
 /** Time that short messages have the thread while long ones wait for their turn; exceeded by one message at most. */
 const SHORT_MS_MAX = 4;
+/** Short messages between two looks at the clock while nothing else waits. */
+const LOOK_EVERY = 64;
 /** Written stable memory of all canisters of one thread. */
 const STABLE_BYTES_MAX = 4 * 2 ** 30;
 
@@ -152,6 +154,8 @@ export class ExecutorThread {
   #isMoreExpected = false;
   /** Time at which short messages make room for long ones. */
   #shortUntilMs = 0;
+  /** Number of pieces of work that were taken from the ring. */
+  #taken = 0;
   readonly #ahead = new AheadLine((ticket, handle, changes) => this.#tell({ kind: 'ahead', ticket, handle, changes }));
   readonly #certificates = new CertificateDesk((ticket, id, data) => this.#tell({ kind: 'certify', ticket, id, data }));
 
@@ -205,12 +209,8 @@ export class ExecutorThread {
       collected: (bytes: number) => budget.free(bytes / PAGE_BYTES),
     };
     this.#heapGarbage = parts.heapGarbage ?? new HeapGarbage(counts, options.executors, undefined, budget.bytesMax);
-    this.#spare = new SpareMemory({
-      long: this.#long,
-      packed: this.#packed,
-      stores: this.#stores,
-      garbage: this.#heapGarbage,
-    });
+    const garbage = this.#heapGarbage;
+    this.#spare = new SpareMemory({ long: this.#long, packed: this.#packed, stores: this.#stores, garbage });
   }
 
   /** Works for ever. Rejects with an error of the host's own: then no part of this thread can be relied on. */
@@ -298,10 +298,10 @@ export class ExecutorThread {
     return this.#gate.hasDue || this.#long.hasReady;
   }
 
-  /** Number of heaps in use and in the pool. */
+  /** Number of heaps in use, in the pool, and on their way back to the machine. */
   get heapsLive(): number {
     const inUse = this.#canisters.reduce((count, each) => count + (each?.installed === undefined ? 0 : 1), 0);
-    return inUse + this.#stores.heaps.count;
+    return inUse + this.#stores.heaps.count + this.#stores.heaps.returns.count;
   }
 
   /** Returns the executor's state of a canister; undefined: the canister sleeps, or is not here. */
@@ -316,7 +316,11 @@ export class ExecutorThread {
     }
   }
 
-  readonly #isEnough = (): boolean => (this.#long.hasReady || this.#gate.hasDue) && this.#nowMs() >= this.#shortUntilMs;
+  /** Returns true if short messages have had their time: others wait, or nobody has looked after the thread. */
+  readonly #isEnough = (): boolean => {
+    const isAwaited = this.#long.hasReady || this.#gate.hasDue || this.#spare.hasWork;
+    return (isAwaited || ++this.#taken % LOOK_EVERY === 0) && this.#nowMs() >= this.#shortUntilMs;
+  };
 
   readonly #take = (type: number, at: number): void => {
     if (type === TASK) {

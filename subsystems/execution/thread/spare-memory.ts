@@ -24,8 +24,8 @@ interface Keepers {
 
 export class SpareMemory {
   readonly #keepers: Keepers;
-  /** Called when all memory that was spare is back. */
-  readonly #given: (() => void)[] = [];
+  /** Requests that wait for memory that was spare when they came. */
+  readonly #waiting: { readonly isBack: () => boolean; readonly given: () => void }[] = [];
 
   constructor(keepers: Keepers) {
     this.#keepers = keepers;
@@ -37,7 +37,7 @@ export class SpareMemory {
   /** True while pieces wait to be given back, or somebody waits for that: a message may give the last one back. */
   get hasWork(): boolean {
     const { pool, heaps } = this.#keepers.stores;
-    return pool.hasDiscarded || heaps.returns.hasWork || this.#given.length > 0;
+    return pool.hasDiscarded || heaps.returns.hasWork || this.#waiting.length > 0;
   }
 
   /** Gives a piece back. */
@@ -48,16 +48,15 @@ export class SpareMemory {
     this.#tell();
   }
 
-  /** Gives everything back, and calls `given` when all of it is the machine's again. */
+  /** Gives everything back, and calls `given` when all of it is the machine's again, whatever has come since. */
   giveBack(given: () => void): void {
     this.#trim();
-    this.#given.push(given);
+    this.#waiting.push({ isBack: this.#keepers.stores.heaps.returns.all(), given });
     this.#tell();
   }
 
   #tell(): void {
-    if (this.#given.length === 0 || this.#keepers.stores.heaps.returns.hasWork) return;
-    for (const given of this.#given.splice(0)) given();
+    while (this.#waiting[0]?.isBack() === true) this.#waiting.shift()?.given();
   }
 
   /** Makes room for pages at once, if it can; returns true if there is more room than before. */

@@ -110,6 +110,36 @@ for (const width of WIDTHS)
     });
   });
 
+it('a memory of which hardly anything was touched is given back at once, however large it is', () => {
+  const discarded: number[] = [];
+  const freed: number[] = [];
+  const returns = new PageReturns(() => (_buffer, _from, length) => void discarded.push(length));
+  const memory = new WebAssembly.Memory({ initial: 190, maximum: 190 });
+  for (let n = 0; n < 100; n++)
+    assert.equal(
+      returns.add(memory, 4096, (bytes) => freed.push(bytes)),
+      true,
+    );
+  assert.deepEqual([returns.count, discarded.length, freed.length], [0, 100, 100]);
+});
+
+it('of memories that come faster than pauses do, few wait: each keeps address space', () => {
+  let pieces = 0;
+  let freedBytes = 0;
+  const returns = new PageReturns(() => () => void pieces++);
+  const leave = (mebibytes: number): boolean => {
+    const pages = mebibytes * 16;
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    return returns.add(memory, mebibytes * MIB, (bytes) => void (freedBytes += bytes));
+  };
+  for (let n = 0; n < 40; n++) leave(12);
+  assert.deepEqual([returns.count, pieces, freedBytes], [16, 24, 24 * 12 * MIB]);
+  leave(33);
+  assert.equal(returns.count, 17, 'a large one would hold up others');
+  while (returns.work());
+  assert.equal(freedBytes, (40 * 12 + 33) * MIB);
+});
+
 it('the system gives back the pages of the range, and of no other', () => {
   const discard = openDiscard();
   const { buffer } = new WebAssembly.Memory({ initial: 640, maximum: 640 });

@@ -139,6 +139,24 @@ suite('memory that nobody uses', () => {
     assert.equal(isGiven, false, 'at once, if nothing waits');
   });
 
+  test('is told to be back while memory of others comes all the time', () => {
+    const host = new Host();
+    const given: string[] = [];
+    host.spare.giveBack(() => given.push('first'));
+    host.leave(16);
+    host.spare.giveBack(() => given.push('second'));
+    for (let turn = 0; turn < 8; turn++) {
+      assert.deepEqual(given, []);
+      host.leave(16);
+      host.spare.work();
+    }
+    assert.deepEqual(given, ['first']);
+    host.spare.work();
+    host.spare.work();
+    assert.deepEqual(given, ['first', 'second']);
+    assert.equal(host.spare.hasWork, true);
+  });
+
   test('is told to be back also when somebody else has given the last piece back', () => {
     const host = new Host();
     let isGiven = false;
