@@ -24,13 +24,12 @@ interface Sleepers {
 /** Small canisters count less than their size: so it is looked again whether it was enough. */
 const ROUNDS_MAX = 16;
 /**
- * Time until somebody is told that nobody can give way: other messages end meanwhile and give memory back. A growth
+ * Time until an executor is told that nobody can give way: other messages end meanwhile and give memory back. A growth
  * asks four times before it is refused.
  */
 const IN_VAIN_MS = 50;
 
 export class Relief {
-  readonly #clock: Pick<Clock, 'after'>;
   readonly #execution: Pick<Execution, 'memory' | 'trim'>;
   readonly #sleepers: Sleepers;
   #last: Promise<unknown> = Promise.resolve();
@@ -40,11 +39,11 @@ export class Relief {
     execution: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
     sleepers: Sleepers,
   ) {
-    this.#clock = clock;
     this.#execution = execution;
     this.#sleepers = sleepers;
     execution.attendMemory(async (bytesWanted) => {
-      await this.makeRoom(bytesWanted);
+      const hasSlept = await this.makeRoom(bytesWanted);
+      if (!hasSlept && this.#missing(bytesWanted) > 0) await sleep(clock, IN_VAIN_MS);
     });
   }
 
@@ -71,7 +70,6 @@ export class Relief {
       await this.trim();
       hasSlept ||= falling.length > 0;
     }
-    if (!hasSlept && this.#missing(bytesWanted) > 0) await sleep(this.#clock, IN_VAIN_MS);
     return hasSlept;
   }
 
