@@ -18,7 +18,7 @@ import { unusedExports } from './support/unused-exports.ts';
 /** Files with more than 500 lines, each with the lines that it has at most. */
 const LONG_FILES: Readonly<Record<string, number>> = {
   // One instance and its journal: what reads or undoes memory needs all private fields of it.
-  'subsystems/execution/engine/instance.ts': 892,
+  'subsystems/execution/engine/instance.ts': 885,
   // One thread's loop and the commands that it takes in.
   'subsystems/execution/thread/executor-thread.ts': 750,
 };

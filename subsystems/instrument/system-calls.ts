@@ -7,17 +7,19 @@
  *       call $ic0.x (f64.convert_i64_u $a …)                     ;; no BigInt, see wasm/ic0-signatures.ts
  *       FUEL in the control memory                               ;; the fuel that the host left
  *
- * A call that has copied only the first piece leaves the rest to the adapter, since a message cannot be suspended below
- * a function of the host:
+ * A call that has copied only a piece, or has no room yet, leaves the rest to the adapter, since a message cannot be
+ * suspended below a function of the host:
  *
- *       if $size > BULK_PIECE_BYTES:  loop  svc.yield, if svc.room(REST) is LATER: again  end
+ *       if REST in the control memory:  loop  svc.yield, if svc.room(REST) is LATER: again  end
+ *
+ * A growth of stable memory that has no answer yet is called again: loop  call, if GROW_AGAIN: svc.yield, again  end
  */
 import { numberAt } from '../../kernel/index.ts';
 import { type HostType, ic0Signature, OP, type ValueType, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
 import { systemCallOverhead } from './metering/cost-table.ts';
 import type { AddedFunctions } from './added-functions.ts';
-import { brIf, call, type Code, code, f64, get, i32, i64, ifThen, loop, set } from './assembler.ts';
-import { BULK_PIECE_BYTES, ROOM } from './abi/index.ts';
+import { br, brIf, call, type Code, code, f64, get, i32, i64, ifThen, loop, readI32, set } from './assembler.ts';
+import { CONTROL, GROW_AGAIN, ROOM } from './abi/index.ts';
 import type { HostFunctions } from './journal/growth.ts';
 import type { FuelGlobals } from './metering/fuel.ts';
 import { THREADED_PARAMS, THREADED_RESULTS } from './function-types.ts';
@@ -55,7 +57,7 @@ export interface AdaptedImport {
   readonly typeIndex: number;
 }
 
-/** System calls that may copy more than a piece: to or from, an offset, a size. */
+/** System calls that may leave work. */
 const COPYING: ReadonlySet<string> = new Set([
   'msg_arg_data_copy',
   'stable_read',
@@ -63,14 +65,25 @@ const COPYING: ReadonlySet<string> = new Set([
   'stable64_read',
   'stable64_write',
 ]);
-const SIZE = 2;
 
-/** Returns code that copies the rest, a piece at a time. */
-function rest(name: string, type: ValueType | undefined, host: HostFunctions): Code {
+/** Returns code that does the rest, a piece at a time. */
+function rest(name: string, host: HostFunctions): Code {
   if (!COPYING.has(name)) return [];
-  const isMuch = type === I64 ? code(i64(BULK_PIECE_BYTES), OP.I64_GT_U) : code(i32(BULK_PIECE_BYTES), OP.I32_GT_U);
   const isLater = code(i32(ROOM.REST), f64(0), call(host.room), i32(ROOM.LATER), OP.I32_EQ);
-  return code(get(SIZE), isMuch, ifThen(loop(call(host.yield), isLater, brIf(0))));
+  return code(readI32(CONTROL.REST), ifThen(loop(call(host.yield), isLater, brIf(0))));
+}
+
+/** System calls that may answer GROW_AGAIN, and code that compares the answer in local `result`. */
+const GROWING: ReadonlyMap<string, (result: number) => Code> = new Map([
+  ['stable_grow', (result) => code(get(result), i32(GROW_AGAIN), OP.I32_EQ)],
+  ['stable64_grow', (result) => code(get(result), i64(GROW_AGAIN), OP.I64_EQ)],
+]);
+
+/** Returns code that makes the call of a growth until it has an answer, which is left in local `result`. */
+function untilAnswered(name: string, calling: Code, result: number, host: HostFunctions): Code {
+  const isAgain = GROWING.get(name);
+  if (isAgain === undefined) return calling;
+  return code(loop(calling, set(result), isAgain(result), ifThen(call(host.yield), br(1))), get(result));
 }
 
 /** Adds an adapter for each import, in order: the adapter of import `k` is the `k`th function added. */
@@ -92,20 +105,21 @@ export function addSystemCalls(
     const original = module.types[numberAt(module.functionTypes, importIndex, 'type of function')];
     if (original === undefined) throw new Error(`ic0.${name} has no type`);
     const fuel = original.params.length + 1;
+    const answer = original.params.length + THREADED_PARAMS.length;
+    const outward = params.map((param, k) => code(get(k), param.outward));
+    const calling = code(...outward, call(importIndex), result?.inward ?? []);
     added.add(
       [...original.params, ...THREADED_PARAMS],
       [...original.results, ...THREADED_RESULTS],
-      [],
+      GROWING.has(name) ? original.results : [],
       code(
         get(fuel),
         i64(systemCallOverhead(name)),
         OP.I64_SUB,
         set(fuel),
         globals.store(fuel),
-        ...params.map(({ outward }, k) => code(get(k), outward)),
-        call(importIndex),
-        result?.inward ?? [],
-        rest(name, original.params[SIZE], host),
+        untilAnswered(name, calling, answer, host),
+        rest(name, host),
         globals.reload(),
       ),
     );

@@ -32,10 +32,11 @@ import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, release, type StoredPages } from '../../storage/index.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
 import type { PageSet } from '../memory/page-set.ts';
-import { type Fault, faultOf, type HostTrap, OutOfInstructions, toldFault } from './fault.ts';
+import { type Fault, faultOf, OutOfInstructions, toldFault } from './fault.ts';
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
+import type { MessageMemory } from '../memory/message-memory.ts';
 import { copyBytesInPieces, inOneGo, type Pieces, orUndone } from '../memory/pieces.ts';
 import { type PackedHeap, pagesOf, readPacked } from '../memory/packed-memory.ts';
 
@@ -325,10 +326,11 @@ export class Instance {
 
   /**
    * Calls `copy` for all of a system call's `size` bytes. Many bytes are copied in pieces, with pauses for other work.
+   * `hasRoom` is called before, until it returns true: it takes the memory that the copy needs, and may throw.
    */
-  copyInPieces(size: number, copy: (from: number, length: number) => void): void {
-    if (size <= BULK_PIECE_BYTES) copy(0, size);
-    else this.#control.copyInPieces(size, copy);
+  copyInPieces(size: number, copy: (from: number, length: number) => void, hasRoom?: () => boolean): void {
+    if (size <= BULK_PIECE_BYTES && hasRoom?.() !== false) copy(0, size);
+    else this.#control.copyInPieces(size, copy, hasRoom);
   }
 
   /** Charges a system call for `instructions`; throws OutOfInstructions if fewer are left. */
@@ -371,17 +373,9 @@ export class Instance {
     return this.#control.touchedCount;
   }
 
-  /**
-   * Returns true if the message may grow its canister's stable memory by `bytes`, of which `roomBytes` are taken
-   * already.
-   */
-  mayGrowStable(bytes: number, roomBytes: number): boolean {
-    return this.#control.message.growStable(bytes, roomBytes);
-  }
-
-  /** Returns the trap that ends the message, because the host has no memory for its work. */
-  stop(reason: string): HostTrap {
-    return this.#control.message.stop(reason);
+  /** Memory that the message takes from the budget of all actors. */
+  get room(): MessageMemory {
+    return this.#control.message;
   }
 
   /** Runs an entry point within the message, in one go. */

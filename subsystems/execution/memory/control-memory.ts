@@ -25,10 +25,11 @@ export interface ControlMemoryOptions {
   /** Bytes of pre-images one message may cause; beyond, it traps. */
   readonly journalBytesMax: number;
   /**
-   * Called about once a millisecond while a message executes. An error that it throws ends the message. With
-   * `canSuspend`, a promise that it returns suspends the message until the promise resolves.
+   * Called about once a millisecond while a message executes, with true if the message waits for memory. An error that
+   * it throws ends the message. With `canSuspend`, a promise that it returns suspends the message until the promise
+   * resolves.
    */
-  readonly onYield?: () => unknown;
+  readonly onYield?: (isWaiting?: boolean) => unknown;
   /** True if messages on this memory run by `Instance.runSuspendable`, and in no other way. */
   readonly canSuspend?: boolean;
   /** Budget from which memory is taken; by default an unbounded one. */
@@ -60,6 +61,8 @@ const SHORT_JOURNAL_SHARE = 1 / 128;
 const YIELD_PAGES = 64;
 /** A message that cannot be suspended ends as too long if it touches more pages, whatever it is charged for them. */
 const SHORT_PAGES_MAX = 1024;
+/** A store may spill into the page behind its own. */
+const PAGES_OF_STORE = 2;
 const FIXED_PAGES = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
 const FUEL = 0;
 const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;
@@ -70,13 +73,18 @@ const FRESH = (CONTROL.FRESH - CONTROL.FUEL) / 4;
 const NEEDS_FRESH_INSTANCE = (CONTROL.NEEDS_FRESH_INSTANCE - CONTROL.FUEL) / 4;
 const GLOBALS_SAVED = (CONTROL.GLOBALS_SAVED - CONTROL.FUEL) / 4;
 const TOUCH_LIMIT = (CONTROL.TOUCH_LIMIT - CONTROL.FUEL) / 4;
+const REST = (CONTROL.REST - CONTROL.FUEL) / 4;
 const DELTA_INDEX = (CONTROL.DELTA_INDEX - CONTROL.FUEL) / 4;
 const DELTA_SLOT = (CONTROL.DELTA_SLOT - CONTROL.FUEL) / 4;
 const DELTA_ENTRIES = (CONTROL.DELTA_ENTRIES - CONTROL.FUEL) / 4;
 const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
 
+/** Work of a system call that is done in pieces. */
 interface Copying {
+  /** Copies `length` bytes. */
   readonly copy: (from: number, length: number) => void;
+  /** Takes the memory that all pieces need; false: yield, and ask again. Throws HostTrap. */
+  hasRoom: (() => boolean) | undefined;
   readonly size: number;
   from: number;
 }
@@ -120,7 +128,8 @@ export class ControlMemory {
   #isOpen = false;
 
   constructor(options: ControlMemoryOptions) {
-    const onYield = options.onYield ?? (() => undefined);
+    const yielded = options.onYield ?? (() => undefined);
+    const onYield = (): unknown => yielded(this.message.isWaiting);
     const isSuspending = options.canSuspend === true;
     this.yieldImport = isSuspending ? (new WebAssembly.Suspending(onYield) as unknown as () => void) : onYield;
     this.roomImport = (what, amount) => this.#room(what, amount);
@@ -151,17 +160,21 @@ export class ControlMemory {
   #room(what: number, amount: number): number {
     const { message } = this;
     if (what === ROOM.HEAP) return message.grow(amount);
-    if (what === ROOM.JOURNAL) return this.#growJournal() ? ROOM.GRANTED : ROOM.REFUSED;
+    if (what === ROOM.JOURNAL) return this.#growJournal();
     if (what === ROOM.NOT_GROWN) {
       message.notGrown();
       return ROOM.REFUSED;
     }
-    return what === ROOM.PAGE ? this.#roomForPage(amount) : this.#copyPiece();
+    return what === ROOM.PAGE ? this.#roomForPage(amount) : this.#copyRest();
   }
 
   #roomForPage(page: number): number {
     const touched = this.touchedCount;
-    if (touched >= this.#roomPages) this.#roomPages = touched + this.message.touch(page);
+    if (touched >= this.#roomPages) {
+      const more = this.message.touch(page, this.#mayYieldFor(PAGES_OF_STORE));
+      if (more === 0) return ROOM.LATER;
+      this.#roomPages = touched + more;
+    }
     let answer: number = ROOM.GRANTED;
     if (touched >= this.#turnPages) {
       this.#endShort?.();
@@ -170,6 +183,16 @@ export class ControlMemory {
     }
     this.#current()[TOUCH_LIMIT] = Math.min(this.#roomPages, this.#turnPages);
     return answer;
+  }
+
+  /**
+   * Returns true if wasm may be told to yield for `pages` pages. A short message ends where it would block its thread
+   * instead.
+   */
+  #mayYieldFor(pages: number): boolean {
+    if (!this.#isHostTouching) return true;
+    if (this.message.budget.pagesLeft < pages) this.#endShort?.();
+    return false;
   }
 
   get #pagesAtOnce(): number {
@@ -187,21 +210,30 @@ export class ControlMemory {
   }
 
   /**
-   * Calls `copy` for all of `size` bytes, a piece at a time. If the message can be suspended, only the first piece is
-   * copied here, and the others when the system call has returned (`ROOM.REST`).
+   * Calls `hasRoom`, then `copy` for all of `size` bytes, a piece at a time. Only the first piece is copied here, the
+   * others when the system call has returned (`ROOM.REST`).
    */
-  copyInPieces(size: number, copy: Copying['copy']): void {
+  copyInPieces(size: number, copy: Copying['copy'], hasRoom?: Copying['hasRoom']): void {
     // The copy would use up the message's slice.
-    this.#endShort?.();
-    this.#rest = { copy, size, from: 0 };
-    let answer = this.#copyPiece();
-    while (answer === ROOM.LATER && !this.#canSuspend) answer = this.#copyPiece();
+    if (size > BULK_PIECE_BYTES) this.#endShort?.();
+    this.#rest = { copy, hasRoom, size, from: 0 };
+    const answer = this.#copyPiece();
+    // Looked up now: the copy may have grown the journal, and then the words are elsewhere.
+    this.#current()[REST] = Number(answer === ROOM.LATER);
+  }
+
+  #copyRest(): number {
+    const answer = this.#copyPiece();
+    if (answer !== ROOM.LATER) this.#current()[REST] = 0;
+    return answer;
   }
 
   #copyPiece(): number {
     const rest = this.#rest;
     if (rest === undefined) return ROOM.GRANTED;
-    const { copy, size, from } = rest;
+    const { copy, hasRoom, size, from } = rest;
+    if (hasRoom?.() === false) return ROOM.LATER;
+    rest.hasRoom = undefined;
     const length = Math.min(BULK_PIECE_BYTES, size - from);
     this.#rest = undefined;
     copy(from, length);
@@ -225,16 +257,17 @@ export class ControlMemory {
     }
   }
 
-  #growJournal(): boolean {
+  #growJournal(): number {
     const { memory, message } = this;
     const pages = memory.buffer.byteLength / WASM_PAGE_BYTES;
     const journal = pages - FIXED_PAGES;
     if (journal >= this.#shortPagesMax) this.#endShort?.();
     const wanted = Math.min(Math.max(journal, GROWTH_PAGES.MIN), GROWTH_PAGES.MAX);
     const more = Math.min(wanted, this.#pagesMax - pages);
-    if (more <= 0) return false;
+    if (more <= 0) return ROOM.REFUSED;
     const counted = more * MEMORY_PAGES_PER_PAGE;
-    message.take(counted, 'the message cannot keep what it changes');
+    const answer = message.take(counted, 'the message cannot keep what it changes', this.#mayYieldFor(counted));
+    if (answer === ROOM.LATER) return answer;
     try {
       memory.grow(more);
     } catch {
@@ -242,7 +275,7 @@ export class ControlMemory {
       throw message.stop('the message cannot keep what it changes: the machine has no memory left');
     }
     this.#counted += counted;
-    return true;
+    return ROOM.GRANTED;
   }
 
   /** Bytes by which the pre-images have enlarged the memory. */
@@ -282,6 +315,7 @@ export class ControlMemory {
     words[FRESH] = freshPage;
     words[NEEDS_FRESH_INSTANCE] = 0;
     words[GLOBALS_SAVED] = 0;
+    words[REST] = 0;
     this.#roomPages = touchLimit;
     this.#turnPages = this.#pagesAtOnce;
     words[TOUCH_LIMIT] = Math.min(touchLimit, this.#turnPages);

@@ -33,6 +33,8 @@ const LANES = 8;
 
 /** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
 export const BLOCKING_WAIT_MS = 50;
+/** A message that has blocked its thread in vain lets no other do so for so many times as long. */
+const REST_FACTOR = 9;
 const LOOK_MS = 1;
 
 /** The most pages that the table can count: 8 TiB. */
@@ -53,6 +55,8 @@ export class MemoryBudget {
   readonly #pagesMax: number;
   readonly #highPages: number;
   #answer: ((bytesWanted: number) => Promise<void>) | undefined;
+  /** Moment until which messages do not block this thread. */
+  #restsUntilMs = 0;
   /** Frees `pages` pages of this thread's spare memory, or as many as it can; returns true if it has freed anything. */
   reclaim: (pages: number) => boolean = () => false;
   /** Gives a piece of this thread's unused memory back to the machine; returns false if no such memory waits. */
@@ -136,6 +140,23 @@ export class MemoryBudget {
     do if (this.#takeAtOnce(pages)) return true;
     while (!this.isAnswered(question, LOOK_MS) && performance.now() < untilMs);
     return this.take(pages);
+  }
+
+  /**
+   * Does the same for a message that cannot yield now. Such requests may be many, so that the thread blocks for a tenth
+   * of its time at most: those that would be beyond are refused at once.
+   */
+  takeOrWaitRarely(pages: number): boolean {
+    if (this.take(pages)) return true;
+    const beganMs = performance.now();
+    if (beganMs < this.#restsUntilMs) {
+      this.ask(pages);
+      return false;
+    }
+    if (this.takeOrWait(pages)) return true;
+    const endedMs = performance.now();
+    this.#restsUntilMs = endedMs + REST_FACTOR * (endedMs - beganMs);
+    return false;
   }
 
   /** Does the same as `take`; throws OutOfMemory with `what` in its message if there is no room. */

@@ -1,14 +1,16 @@
 /**
  * Memory that the message in progress takes from the budget of all actors, and the requests that were refused.
  *
- *   memory.grow     takes all pages of the growth, or answers −1. While idle canisters are evicted for it, the message
- *                   is told to yield and ask again, for WAIT_MS at most. A growth that V8 cannot do counts as refused,
- *                   too (`notGrown`).
+ *   memory.grow     takes all pages of the growth, or answers −1. A growth that V8 cannot do counts as refused, too
+ *                   (`notGrown`).
  *   touched pages   count for a small heap: a short message need not ask for its first FREE_PAGES; then STEP_PAGES are
  *                   taken at a time, or, if there is no room for so many, one. If there is none, the message traps.
  *   the journal     takes the pages of its growth (control-memory.ts). No room: the message traps.
  *   stable memory   takes the pages that are written (stable-pages.ts); growing takes nothing, but is refused if there
  *                   is no room for the first STABLE_STEP_PAGES of it.
+ *
+ * While idle canisters are evicted for a request, the message is told to yield and ask again, for WAIT_MS at most.
+ * Where the host is below the message on the stack, it cannot yield: then the thread blocks (`takeOrWaitRarely`).
  *
  * A growth also takes the room for the heap's former content, because a memory never gets smaller: a message that grew
  * its heap is undone on a copy, and undoing must not fail. At the end all pages that were not needed are given back.
@@ -34,10 +36,11 @@ const STEP_PAGES = 64;
 /** More pages than any heap has. */
 const NO_LIMIT = 2 ** 30;
 /**
- * Longest time a growth waits until idle canisters are evicted, while other work goes on: their state goes to the disk.
+ * Longest time a request waits until idle canisters are evicted, while other work goes on: their state goes to the
+ * disk.
  */
 const WAIT_MS = 60_000;
-/** Most questions of one growth: others may have taken the pages that were freed. */
+/** Most questions of one request: others may have taken the pages that were freed. */
 const QUESTIONS_MAX = 4;
 const LOOK_MS = 1;
 const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
@@ -194,35 +197,49 @@ export class MessageMemory {
     return answer === ROOM.GRANTED;
   }
 
-  /** Returns true if stable memory may grow by `bytes`, of which `roomBytes` are taken already. */
-  growStable(bytes: number, roomBytes: number): boolean {
-    if (bytes === 0) return true;
+  /**
+   * Asks for a growth of stable memory by `bytes`, of which `roomBytes` are taken already; returns one of ROOM's
+   * answers.
+   */
+  growStable(bytes: number, roomBytes: number): number {
+    if (bytes === 0) return ROOM.GRANTED;
     const pages = Math.max(0, Math.min(bytes / PAGE_BYTES, STABLE_STEP_PAGES) - roomBytes / PAGE_BYTES);
-    let answer = this.#attempt(pages, false);
-    while (answer === ROOM.LATER) answer = this.#attempt(pages, false);
+    const answer = this.#attempt(pages, true);
     if (answer === ROOM.GRANTED) this.budget.free(pages);
-    return answer === ROOM.GRANTED;
+    return answer;
   }
 
   #attempt(pages: number, mayWaitLong: boolean): number {
-    const { budget } = this;
     if (this.#isRefused) return ROOM.REFUSED;
     const expected = this.#expected?.[this.#run];
     if (expected?.kind === 'refused' && this.#granted >= expected.granted) return this.#refuse();
+    const answer = this.#seek(pages, mayWaitLong);
+    if (answer === ROOM.GRANTED) this.#granted++;
+    if (answer !== ROOM.REFUSED) return answer;
+    if (this.#expected !== undefined)
+      throw this.stop(this.budget.explain("running the actor's log again takes more memory than there is"));
+    return this.#refuse();
+  }
+
+  /** Takes pages, or asks for them; returns one of ROOM's answers. */
+  #seek(pages: number, mayWaitLong: boolean): number {
+    const { budget } = this;
     if (mayWaitLong && budget.pagesLeft < pages && budget.givePieceBack()) return ROOM.LATER;
     const isAnswered = this.#question !== 0 && this.#isAnswered();
     // Looking for room makes the thread collect its garbage, so requests that can never fit do not look.
     if (!this.#canNeverHave(pages) && budget.take(pages)) {
       this.#question = this.#questions = 0;
-      this.#granted++;
       return ROOM.GRANTED;
     }
     if (isAnswered) this.#question = 0;
     if (this.#ask(pages, mayWaitLong ? WAIT_MS : BLOCKING_WAIT_MS)) return ROOM.LATER;
     this.#question = this.#questions = 0;
-    if (this.#expected !== undefined)
-      throw this.stop(budget.explain("running the actor's log again takes more memory than there is"));
-    return this.#refuse();
+    return ROOM.REFUSED;
+  }
+
+  /** True while a request of the message waits until idle canisters are evicted for it. */
+  get isWaiting(): boolean {
+    return this.#question !== 0;
   }
 
   /** Returns true if it is worth asking again later. */
@@ -262,9 +279,9 @@ export class MessageMemory {
 
   /**
    * Takes pages for the first page of the heap beyond those that the message may touch unasked; returns how many more
-   * it may touch. Throws HostTrap.
+   * it may touch, 0: yield, and ask again. Throws HostTrap.
    */
-  touch(page: number): number {
+  touch(page: number, mayYield: boolean): number {
     const tally = this.#tally;
     if (tally?.marks === undefined) throw this.stop(`the message touches more than ${this.touchedPagesMax} pages`);
     const rest = Math.max(0, this.#pages - tally.counted - this.#taken);
@@ -275,14 +292,19 @@ export class MessageMemory {
       return ahead === rest ? NO_LIMIT : STEP_PAGES;
     }
     const cost = tally.costOf(page);
-    this.take(cost, 'the message cannot use more of its heap');
+    if (this.take(cost, 'the message cannot use more of its heap', mayYield) === ROOM.LATER) return 0;
     this.#taken += cost;
     return 1;
   }
 
-  /** Takes pages that the message needs, or throws the HostTrap that ends it. */
-  take(pages: number, what: string): void {
-    if (!this.budget.takeOrWait(pages)) throw this.stop(this.budget.explain(what));
+  /**
+   * Takes pages that the message needs, or throws the HostTrap that ends it; returns ROOM's GRANTED, or LATER if the
+   * message may yield.
+   */
+  take(pages: number, what: string, mayYield: boolean): number {
+    const answer = mayYield ? this.#seek(pages, true) : Number(this.budget.takeOrWaitRarely(pages));
+    if (answer === ROOM.REFUSED) throw this.stop(this.budget.explain(what));
+    return answer;
   }
 
   /** Returns the trap that ends the message, because there is no memory for its work. */

@@ -178,6 +178,11 @@ export class StableMemory {
     this.#pool.reserve(granules);
   }
 
+  /** Does the same with `take`, which may return false: not yet. Returns false then (`StablePagePool.reserveWith`). */
+  reserveWith(granules: number, take: (pages: number) => boolean): boolean {
+    return this.#pool.reserveWith(granules, take);
+  }
+
   /**
    * Copies `source[at…]` to `[offset, offset + length)`. The caller has checked the bounds. Throws ServerError
    * `stable-memory-exhausted` if the thread's pool has no room; bytes written before that are journalled like the rest.

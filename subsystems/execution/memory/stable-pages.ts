@@ -131,21 +131,33 @@ export class StablePagePool {
    * thread blocks for a moment. Throws as `take` does, and then has nothing more than before.
    */
   reserve(slots: number): void {
+    this.reserveWith(slots, (pages) => {
+      if (this.#budget.takeOrWait(pages)) return true;
+      this.#budget.refused();
+      throw noRoom(this.#budget.explain('stable memory cannot be written'));
+    });
+  }
+
+  /**
+   * Does the same with `take`, which takes pages from the budget, or throws, or returns false: not yet. Returns false
+   * then, and has reserved nothing.
+   */
+  reserveWith(slots: number, take: (pages: number) => boolean): boolean {
     // Discarded slabs may be given back before their slots are taken.
     while (this.hasDiscarded && slots > this.#freeSlots - this.#discardedSlots) this.release(Number.POSITIVE_INFINITY);
     const missing = slots - (this.#freeSlots - this.#discardedSlots);
-    if (missing <= 0) return;
+    if (missing <= 0) return true;
     const rest = this.#slotsMax - this.#slots - this.#promised * SLAB_SLOTS;
     if (missing > rest) throw exhausted(this.#slotsMax);
     const slabs = Math.ceil(missing / SLAB_SLOTS);
     this.#isReserving = true;
-    const hasRoom = this.#budget.takeOrWait(slabs * SLAB_PAGES);
-    this.#isReserving = false;
-    if (!hasRoom) {
-      this.#budget.refused();
-      throw noRoom(this.#budget.explain('stable memory cannot be written'));
+    try {
+      if (!take(slabs * SLAB_PAGES)) return false;
+    } finally {
+      this.#isReserving = false;
     }
     this.#promised += slabs;
+    return true;
   }
 
   /** Gives back slabs that are free as a whole; keeps about `slotsKept` free slots. */
@@ -189,7 +201,7 @@ export class StablePagePool {
 
   /** Counts another table with which a canister finds its slots. Throws as `take` does. */
   takeTable(): void {
-    if (this.#budget.takeOrWait(TABLE_PAGES)) return;
+    if (this.#budget.takeOrWaitRarely(TABLE_PAGES)) return;
     this.#budget.refused();
     throw noRoom(this.#budget.explain('stable memory cannot be written'));
   }

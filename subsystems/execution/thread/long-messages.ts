@@ -60,7 +60,8 @@ interface Surroundings<E> {
 
 /** Points at which messages of an engine may be suspended. */
 export interface MessageHooks {
-  readonly onYield: () => Promise<void> | undefined;
+  /** `isWaiting`: the message waits for memory, so its turn is over. */
+  readonly onYield: (isWaiting?: boolean) => Promise<void> | undefined;
   /**
    * Suspends the message until an event other than its turn: `begin` gets the handle of the message's canister and a
    * `wake` to call at the event. Resolves to false if the message was recalled meanwhile.
@@ -261,7 +262,7 @@ export class LongMessages<E extends LongEngine = Engine> {
       return place;
     }
     const hooks: MessageHooks = {
-      onYield: () => this.#yielded(fresh.message),
+      onYield: (isWaiting) => this.#yielded(fresh.message, isWaiting),
       park: (begin) => this.#park(fresh.message, begin),
     };
     const fresh: Place<E> = { engine: this.#around.createEngine(hooks), message };
@@ -285,7 +286,7 @@ export class LongMessages<E extends LongEngine = Engine> {
     this.#leave();
   }
 
-  #yielded(message: LongMessage): Promise<void> | undefined {
+  #yielded(message: LongMessage, isWaiting = false): Promise<void> | undefined {
     this.#around.onYield();
     if (message.isRecalled()) throw ENDED;
     const others = this.#around.hasOthers();
@@ -296,14 +297,16 @@ export class LongMessages<E extends LongEngine = Engine> {
     const turnMs = this.#around.nowMs() - this.#turnBeganMs;
     const isCutOff = others && turnMs >= this.#othersMs;
     // Reading the clock of processor time costs more, so it is read only if its answer may matter.
-    if (!wasAlone && !isCutOff && message.ranMs + turnMs < TURN_MS) return undefined;
+    if (!wasAlone && !isCutOff && !isWaiting && message.ranMs + turnMs < TURN_MS) return undefined;
     const ranMs = message.ranMs + this.#around.cpuMs() - this.#turnBeganCpuMs;
-    const isOver = wasAlone || ranMs >= TURN_MS;
+    const isOver = wasAlone || isWaiting || ranMs >= TURN_MS;
     if (!isOver && !isCutOff) return undefined;
     if (isOver) {
       // A message does not owe the time that it had while no other work wanted the thread.
       message.ranMs =
-        wasAlone || isAlone || message.isHostWork ? 0 : Math.min(ranMs - TURN_MS, TURNS_OWED_MAX * TURN_MS);
+        wasAlone || isAlone || message.isHostWork || isWaiting
+          ? 0
+          : Math.min(ranMs - TURN_MS, TURNS_OWED_MAX * TURN_MS);
       this.#queueOf(message).push(message);
     } else {
       message.ranMs = ranMs;

@@ -44,7 +44,7 @@ import type { SegmentTraps } from '../../wasm/index.ts';
 export { messageStackBytes, threadStackMb } from './stack-bytes.ts';
 
 /** Increased whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 120;
+export const INSTRUMENTER_VERSION = 121;
 
 /**
  * Bytes saved beyond the end of a touched page, so that one test covers stores up to this distance after the tested
@@ -99,6 +99,8 @@ export const CONTROL = {
   DELTA_BYTES: MAP_BYTES + 48,
   /** i32: number of touched pages at which `svc.room` is asked before the next page is touched. */
   TOUCH_LIMIT: MAP_BYTES + 52,
+  /** i32: 1 if the last system call has left work that `svc.room` does in pieces (`ROOM.REST`). */
+  REST: MAP_BYTES + 56,
   GLOBALS: MAP_BYTES + 256,
   GLOBALS_COPY: MAP_BYTES + 32768,
   LIST: MAP_BYTES + 65536,
@@ -130,24 +132,27 @@ export const FUEL_MAX = 2 ** 52;
 export const ROOM = {
   /** The heap is to grow by `amount` pages of 64 KiB: REFUSED, GRANTED, or LATER: yield, and ask again. */
   HEAP: 0,
-  /** The control memory is full: GRANTED means room for at least one more slot, at the place that SAVED says now. */
+  /**
+   * The control memory is full: GRANTED means room for at least one more slot, at the place that SAVED says now. LATER:
+   * yield, and ask again.
+   */
   JOURNAL: 1,
   /**
    * Page `amount` of the heap is the first one beyond TOUCH_LIMIT; the host raises the limit, or throws. LATER: yield,
-   * then continue.
+   * and ask again.
    */
   PAGE: 2,
   /** The growth that was GRANTED last for HEAP failed: V8 has no room for `amount` more pages. */
   NOT_GROWN: 3,
-  /**
-   * A system call with more than BULK_PIECE_BYTES to copy does the next piece; LATER: more pieces follow, yield before
-   * them.
-   */
+  /** A system call that has left work (CONTROL.REST) does its next piece; LATER: more follow, yield before them. */
   REST: 4,
   REFUSED: 0,
   GRANTED: 1,
   LATER: 2,
 } as const;
+
+/** Result of a growth of stable memory that has no answer yet: yield, and make the system call again. */
+export const GROW_AGAIN = -2;
 
 /** Values of CONTROL.STOP. */
 export const STOP = { NONE: 0, OUT_OF_INSTRUCTIONS: 1, STACK_OVERFLOW: 2, JOURNAL_FULL: 3 } as const;

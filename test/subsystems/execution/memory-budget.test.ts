@@ -351,6 +351,28 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
+  test('does not stand still again soon where another has in vain, and finds what has become free', () => {
+    class Counting extends MemoryBudget {
+      looks = 0;
+
+      override isAnswered(question: number, waitMs: number): boolean {
+        this.looks++;
+        return super.isAnswered(question, waitMs);
+      }
+    }
+    const budget = new Counting(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
+    budget.attend(() => new Promise<void>(() => undefined));
+    assert.ok(budget.take(BOUND_PAGES - 10));
+    assert.equal(budget.takeOrWaitRarely(20), false);
+    const { looks } = budget;
+    assert.ok(looks > 0);
+    for (let n = 0; n < 100; n++) assert.equal(budget.takeOrWaitRarely(20), false);
+    assert.equal(budget.looks, looks);
+    budget.free(10);
+    assert.equal(budget.takeOrWaitRarely(20), true);
+    budget.unattend();
+  });
+
   test('asks anew, whatever those before it have asked in vain', async () => {
     const budget = crowded(10, () => Promise.resolve());
     const message = new MessageMemory(budget, 256);

@@ -336,6 +336,21 @@ describe('a message that touches much memory', () => {
     assert.ok(seen.suspended > SEEDS.count / 2, JSON.stringify(seen));
   });
 
+  it('has all of its argument, also where the journal grows below the first piece', async () => {
+    for (const width of WIDTHS) {
+      const thread = new Thread();
+      const canister = thread.install(thread.home, width, undefined);
+      // Pages that were zeros are not in the journal.
+      await thread.run(canister, taskOf(width, 'fill', 'update', hogArgument(16, 0, 4 * MIB)));
+      await thread.run(canister, taskOf(width, 'argument', 'update', hogArgument(16, 0, 3 * MIB, 3 * MIB)));
+      const heap = canister.installed?.instance.heap() ?? assert.fail();
+      assert.ok(
+        heap.subarray(1024, 2 * MIB).every((byte) => byte === 5),
+        `${width} bits`,
+      );
+    }
+  });
+
   it('is kept or taken back as a whole when a deletion ends it, wherever it is', async () => {
     const thread = new Thread();
     const argument = hogArgument(16, 0, 6 * MIB);
@@ -411,8 +426,8 @@ describe('a message that touches much memory', () => {
 });
 
 function shortened(original: ControlMemory['copyInPieces']): ControlMemory['copyInPieces'] {
-  return function (this: ControlMemory, size, copy) {
-    original.call(this, size - 1, copy);
+  return function (this: ControlMemory, size, copy, hasRoom) {
+    original.call(this, size - 1, copy, hasRoom);
   };
 }
 

@@ -22,10 +22,7 @@ import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
 /** The part of a live instance that the system API uses. */
-type GuestMemory = Pick<
-  Instance,
-  'heap' | 'touch' | 'copyInPieces' | 'charge' | 'instructionsUsed' | 'mayGrowStable' | 'stop'
->;
+type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'copyInPieces' | 'charge' | 'instructionsUsed' | 'room'>;
 
 /** Kind of answer that an execution gave to its call. */
 type Answer = 'none' | 'reply' | 'reject';

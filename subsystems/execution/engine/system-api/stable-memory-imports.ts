@@ -2,6 +2,7 @@
 import { ServerError } from '../../../../kernel/index.ts';
 import { HostTrap } from '../fault.ts';
 import { PAGE_BYTES } from '../../../bytes/index.ts';
+import { GROW_AGAIN, ROOM } from '../../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../../ic/index.ts';
 import { STABLE_PAGES_MAX, type StableMemory } from '../../memory/stable-memory.ts';
 import type { CurrentExecution } from './current-execution.ts';
@@ -36,22 +37,32 @@ export function stableMemoryImports(execution: CurrentExecution) {
     if (dirty > execution.stableGranulesMax) throw tooManyDirty(name, execution.stableGranulesMax);
     memory.charge(size + clean * DIRTY_GRANULE_INSTRUCTIONS);
     const noRoom = (error: unknown): unknown =>
-      error instanceof ServerError ? memory.stop(`ic0.${name}: ${error.message}`) : error;
-    memory.copyInPieces(size, (from, length) => {
+      error instanceof ServerError ? memory.room.stop(`ic0.${name}: ${error.message}`) : error;
+    const take = (pages: number): boolean =>
+      memory.room.take(pages, `ic0.${name}: stable memory cannot be written`, true) === ROOM.GRANTED;
+    const copy = (from: number, length: number): void => {
       try {
-        // Room for all pieces is reserved at once: the reservation may have to wait.
-        if (from === 0 && clean > 0) stable.reserve(clean);
         stable.write(offset + from, memory.heap(), source + from, length);
       } catch (error) {
         throw noRoom(error);
       }
-    });
+    };
+    // Room for all pieces is reserved at once.
+    const hasRoom = (): boolean => {
+      try {
+        return stable.reserveWith(clean, take);
+      } catch (error) {
+        throw noRoom(error);
+      }
+    };
+    memory.copyInPieces(size, copy, clean > 0 ? hasRoom : undefined);
   };
   const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
     // Stable memory beyond its maximum does not grow anyway.
-    const isPossible = pages <= pagesMax - stable.pages;
-    if (isPossible && !execution.memory.mayGrowStable(pages * WASM_PAGE_BYTES, stable.roomBytes)) return -1;
-    return stable.grow(pages, pagesMax);
+    if (pages > pagesMax - stable.pages) return -1;
+    const answer = execution.memory.room.growStable(pages * WASM_PAGE_BYTES, stable.roomBytes);
+    if (answer === ROOM.LATER) return GROW_AGAIN;
+    return answer === ROOM.GRANTED ? stable.grow(pages, pagesMax) : -1;
   };
   return {
     stable64_size: () => execution.canister.stable.pages,
