@@ -58,6 +58,10 @@ interface StreamOptions {
   readonly more?: readonly string[];
   /** True if the answer lasts only as long as its client takes to read it: a server that stops lets it end. */
   readonly isSoonOver?: boolean;
+  /** Ends the answer with its reason, also while the client takes nothing. */
+  readonly signal?: AbortSignal;
+  /** Milliseconds for which the client may take nothing, if that is less than for every answer. */
+  readonly stallMaxMs?: number;
 }
 
 interface ResponderOptions {
@@ -148,10 +152,10 @@ export class Responder {
     response: ServerResponse,
     contentType: string,
     pieces: AsyncIterable<Uint8Array>,
-    { more = NO_HEADERS, isSoonOver = false }: StreamOptions = {},
+    { more = NO_HEADERS, ...options }: StreamOptions = {},
   ): Promise<number> {
     const headers = ['svc-version', this.#version, ALLOW_ORIGIN, '*', EXPOSE_HEADERS, EXPOSED];
-    return this.#stream(response, 200, [...headers, 'content-type', contentType, ...more], pieces, isSoonOver);
+    return this.#stream(response, 200, [...headers, 'content-type', contentType, ...more], pieces, options);
   }
 
   async #stream(
@@ -159,19 +163,19 @@ export class Responder {
     status: number,
     headers: readonly (string | number)[],
     pieces: AsyncIterable<Uint8Array>,
-    isSoonOver = false,
+    options: StreamOptions = {},
   ): Promise<number> {
     let bytes = 0;
     for await (const piece of pieces) {
       if (response.destroyed) throw cut(bytes, 'the client is gone');
-      if (this.isClosing && !isSoonOver) throw cut(bytes, 'the server stops');
+      if (this.isClosing && options.isSoonOver !== true) throw cut(bytes, 'the server stops');
       if (piece.length === 0) continue;
       if (!response.headersSent) response.writeHead(status, [...headers]);
       bytes += piece.length;
       const hasRoom = response.write(piece);
       // When node:http has handed it on, at the end of this turn.
       process.nextTick(() => this.#untaken.wrote(response));
-      if (!hasRoom) await this.#drained(response, bytes, isSoonOver);
+      if (!hasRoom) await this.#drained(response, bytes, options);
     }
     if (response.destroyed) throw cut(bytes, 'the client is gone');
     if (!response.headersSent) response.writeHead(status, [...headers]);
@@ -185,7 +189,12 @@ export class Responder {
    * Resolves when there is room again, or the client is gone. While the server stops, a client that takes nothing is
    * soon gone (connections.ts).
    */
-  async #drained(response: ServerResponse, bytes: number, isSoonOver: boolean): Promise<void> {
+  async #drained(
+    response: ServerResponse,
+    bytes: number,
+    { isSoonOver = false, signal, stallMaxMs = Number.POSITIVE_INFINITY }: StreamOptions,
+  ): Promise<void> {
+    const mostMs = Math.min(this.#stallMaxMs, stallMaxMs);
     if (this.isClosing && !isSoonOver) throw cut(bytes, 'the server stops');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const settle = (): void => resolve();
@@ -193,8 +202,9 @@ export class Responder {
     let waitedMs = 0;
     using _looking = this.#clock.every(STALL_CHECK_MS, () => {
       waitedMs += STALL_CHECK_MS;
-      if (this.isClosing && !isSoonOver) reject(cut(bytes, 'the server stops'));
-      else if (waitedMs >= this.#stallMaxMs) reject(cut(bytes, `the client has taken nothing for ${waitedMs} ms`));
+      if (signal?.aborted === true) reject(signal.reason as Error);
+      else if (this.isClosing && !isSoonOver) reject(cut(bytes, 'the server stops'));
+      else if (waitedMs >= mostMs) reject(cut(bytes, `the client has taken nothing for ${waitedMs} ms`));
     });
     try {
       if (!response.destroyed) await promise;

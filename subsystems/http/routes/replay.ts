@@ -19,6 +19,9 @@ type ReplayRoute = 'POST /x/time/replay/:actor' | 'GET /x/time/capsule/:actor' |
 const MESSAGES = 100;
 const SPAN_SECONDS_MAX = 60;
 
+/** Milliseconds for which the client of a capsule may take nothing: others wait until it is made. */
+const CAPSULE_STALL_MS = 15_000;
+
 /** Characters of a name that any system takes in the name of a file. */
 const FILE_NAME = /^[\w-][\w.-]{0,63}$/;
 
@@ -61,7 +64,8 @@ export function replayHandlers(host: RouteHost): Pick<Handlers, ReplayRoute> {
         const count = wholeIn('count', query.get('count') ?? '1', CAPSULE_MESSAGES_MAX);
         const file = `${FILE_NAME.test(name) ? name : idHex}-${seq}.capsule`;
         const more = ['content-disposition', `attachment; filename="${file}"`];
-        await responder.stream(response, BYTES, replay.capsule({ id, name, seq, count }, signal), { more });
+        const pieces = replay.capsule({ id, name, seq, count }, signal);
+        await responder.stream(response, BYTES, pieces, { more, signal, stallMaxMs: CAPSULE_STALL_MS });
         jobs.done('capsule', canister, '', startedMs);
       } catch (error) {
         responder.error(response, error);

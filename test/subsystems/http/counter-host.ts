@@ -465,6 +465,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   /** Default: the server is a service by itself. */
   readonly cluster?: HttpServerNeeds['cluster'];
   /** Default: turned off. */
+  readonly replay?: HttpServerNeeds['replay'];
+  /** Default: turned off. */
   readonly mopsClosures?: HttpServerNeeds['mopsClosures'];
   /** Default: scripted. */
   readonly websites?: Gateway;
@@ -487,6 +489,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     metrics = new NoMetrics(),
     openApi = new NoOpenApi(),
     cluster = new OneServer(),
+    replay = new NoReplay(),
     mopsClosures = new NoMopsClosures(),
     inspector = new NoInspector(),
     ...others
@@ -513,7 +516,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       variables: new NoVariables(),
       timeline: new NoTimeline(),
       past: NO_PAST,
-      replay: new NoReplay(),
+      replay,
       mopsClosures,
       inspector,
       clock,
