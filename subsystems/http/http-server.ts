@@ -56,6 +56,8 @@ const TIMEOUT_CHECK_MS = 250;
 /** Longer than the idle time of the usual proxies (60 s), so that they, not we, close first. */
 const IDLE_MAX_MS = 75_000;
 const SWEEP_MS = 5000;
+/** Interval in which idle connections are closed, some at a time. */
+const END_IDLE_MS = 20;
 /**
  * Connections that the system keeps until they are taken (it may keep fewer, see somaxconn). Connections beyond that
  * are dropped, and their clients try again after a second. Node's own 511 are full at once when thousands come
@@ -299,10 +301,15 @@ class FastifyHttpServer implements OpenableHttpServer {
     return bound;
   }
 
+  #endIdle(): void {
+    if (this.#connections.endIdle(this.#clock.nowMs())) this.#clock.after(END_IDLE_MS, () => this.#endIdle());
+  }
+
   #sweep(): void {
     const nowMs = this.#clock.nowMs();
     const { reason } = this.#bindConnections();
     this.#connections.sweep(nowMs);
+    this.#endIdle();
     this.#refusedTokens.tell(nowMs);
     this.#connections.cutVoid();
     const { max } = this.#connections;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { attempts } from '../../support/attempts.ts';
@@ -119,6 +120,32 @@ suite('requests that are sent ahead', () => {
     const ended = ends.toSorted((one, other) => one - other);
     const mostAtOnce = Math.max(...ended.map((from) => ended.filter((at) => at >= from && at < from + 90).length));
     assert.ok(mostAtOnce <= 45, `${mostAtOnce} of 100 were ended within 90 ms`);
+  });
+
+  test('connections that are idle together are closed some at a time, but for those that ask again', async (t) => {
+    const clock = new FakeClock();
+    const { origin } = await startHttpHost(t, { clock, idleMaxMs: 1000 });
+    const { hostname, port } = new URL(origin);
+    let closed = 0;
+    const sockets = Array.from({ length: 600 }, () => connect(Number(port), hostname));
+    const ask = (asking: readonly Socket[]): Promise<unknown> =>
+      Promise.all(asking.map((socket) => (socket.write(get('/health')), once(socket, 'data'))));
+    for (const socket of sockets) socket.on('close', () => closed++).on('error', () => undefined);
+    t.after(() => sockets.forEach((socket) => socket.destroy()));
+    const turn = async (ms: number, closedThen: number): Promise<void> => {
+      clock.advance(ms);
+      await settled(() => closed);
+      assert.equal(closed, closedThen);
+    };
+    await ask(sockets);
+    // The first look finds that they have done something, the second one that they have done nothing since.
+    await turn(1000, 0);
+    await turn(1000, 256);
+    // The last ones are closed first.
+    await ask(sockets.slice(0, 10));
+    await turn(20, 512);
+    await turn(20, 590);
+    await turn(900, 590);
   });
 
   test('what was sent ahead of nonsense is answered, as far as it came in before', async (t) => {
