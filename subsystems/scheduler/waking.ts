@@ -15,8 +15,10 @@ import type { ScheduledCanister } from './scheduled-canister.ts';
 /** Wakes at the same time: each reads a whole canister. */
 const WAKES_MAX = 64;
 /** For so long one is tried again that there is no memory for: others become idle meanwhile. */
-const MEMORY_TRIES = 100;
-const MEMORY_RETRY_MS = 100;
+const MEMORY_TRIES = 200;
+const MEMORY_RETRY_MS = 50;
+/** Interval of looks whether there is memory for it earlier than that. */
+const MEMORY_LOOK_MS = 10;
 
 export class Waking {
   readonly #clock: Clock;
@@ -103,7 +105,17 @@ export class Waking {
       }
       // Nobody knows how much of the canister's stable memory was written.
       const hasSlept = await this.#relief?.makeRoom(this.heapBytesOf(canister));
-      if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);
+      if (hasSlept !== true) await this.#untilRetry(canister);
+    }
+  }
+
+  /** Resolves when there is memory for the canister, or after a while: it may take less than its heap has. */
+  async #untilRetry(canister: ScheduledCanister): Promise<void> {
+    const untilMs = this.#clock.nowMs() + MEMORY_RETRY_MS;
+    while (this.#clock.nowMs() < untilMs) {
+      await sleep(this.#clock, MEMORY_LOOK_MS);
+      const { bytesUsed, bytesMax } = this.#memory ?? { bytesUsed: 0, bytesMax: 0 };
+      if (bytesUsed + this.heapBytesOf(canister) <= bytesMax) return;
     }
   }
 }

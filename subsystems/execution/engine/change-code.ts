@@ -25,19 +25,21 @@ import {
   faultyStep,
   nothingRan,
   type Running,
+  TOO_LONG,
 } from './engine-runtime.ts';
 import { rolesOf } from './entry-roles.ts';
-import type { Fault } from './fault.ts';
+import { type Fault, TooLong } from './fault.ts';
 import type { CodeChange } from '../index.ts';
 import { Instance } from './instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { MemoryOfNewCode } from '../persistence/change-recorder.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY } from '../../instrument/abi/index.ts';
+import { countedPagesOf, dataPagesOf } from '../memory/heap-tally.ts';
 import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import { storeAhead, storeChangedAhead } from '../persistence/store-ahead.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
-import { NO_BYTES, PAGE_BYTES } from '../../bytes/index.ts';
+import { NO_BYTES } from '../../bytes/index.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 
@@ -70,7 +72,7 @@ function* install(
   const numbersBefore = numbersOf(canister);
   let instance: Instance;
   try {
-    yield* runtime.inPieces(roomFor(runtime, code));
+    if ((yield* runtime.roomFor(firstPagesOf(code))) !== undefined) return TOO_LONG;
     instance = Instance.create(code, runtime.imports, runtime.control, runtime.heaps);
   } catch (error) {
     return noRoomForHeap(error);
@@ -183,6 +185,10 @@ function* upgrade(
   } catch (error) {
     yield* runtime.rollingBack(canister, old);
     giveUp();
+    if (error instanceof TooLong) {
+      account.add(BigInt(charge));
+      return runtime.needsOwnStack();
+    }
     const { step } = noRoomForHeap(error);
     return finished(runtime, { ...step, instructions, charge }, false);
   }
@@ -246,7 +252,7 @@ function* toldOfUpgrade({ changes }: EngineRuntime, canister: CanisterState, kee
  */
 type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | string;
 
-/** Makes the new instance. May throw RangeError: no room. */
+/** Makes the new instance. May throw RangeError: no room; and TooLong, as `roomFor`. */
 function* newPlace(
   runtime: EngineRuntime,
   old: Instance,
@@ -255,7 +261,7 @@ function* newPlace(
 ): Running<NewPlace> {
   const { imports, control, heaps } = runtime;
   if (!keepsHeap) {
-    yield* runtime.inPieces(roomFor(runtime, code));
+    yield* roomFor(runtime, firstPagesOf(code));
     // If there is no room for it, the old instance's message is still open, for the caller to roll back.
     const instance = Instance.create(code, imports, control, heaps);
     yield* runtime.inPieces(old.rollbackInPieces());
@@ -278,9 +284,14 @@ function* newPlace(
   return { instance, isShared: false };
 }
 
-/** Gives memory back that the thread does not use, until a new heap of the module has room. */
-function roomFor({ control }: EngineRuntime, { layout }: InstrumentedCode): Pieces {
-  return control.message.budget.givingBack(layout.heapPagesInitial * (WASM_PAGE_BYTES / PAGE_BYTES));
+/** Waits for the memory of a new heap. Throws TooLong where the thread would stand still, or if it is recalled. */
+function* roomFor(runtime: EngineRuntime, pages: number): Running<void> {
+  if ((yield* runtime.roomFor(pages)) !== undefined) throw new TooLong();
+}
+
+/** Returns the pages of 4 KiB that the budget counts for a new heap of the module. */
+function firstPagesOf({ layout }: InstrumentedCode): number {
+  return countedPagesOf(layout.heapPagesInitial * WASM_PAGE_BYTES, dataPagesOf(layout));
 }
 
 /** Returns the fault of an active segment that does not fit. Data is placed only in a new heap. */

@@ -18,6 +18,7 @@ import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
 import { type Fault, LONG } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
+import { LOOK_MS, QUESTIONS_MAX } from '../memory/message-memory.ts';
 import type { Instance } from './instance.ts';
 import { ChangeRecorder } from '../persistence/change-recorder.ts';
 import type { AheadStore } from '../persistence/ahead-store.ts';
@@ -110,6 +111,14 @@ export class EngineRuntime {
       return undefined;
     },
   };
+  /** Lets others go on while the message waits for memory. */
+  readonly waiting: Runnable = {
+    runToEnd: () => LONG,
+    runSuspendable: async () => {
+      await this.control.pause(true);
+      return undefined;
+    },
+  };
   /**
    * Has all recorded changes stored, and waits until they and what came before are; ends as `LONG` if the message is
    * recalled meanwhile. In one go it does nothing: the changes go with the step.
@@ -157,6 +166,24 @@ export class EngineRuntime {
     const isStoredElsewhere = ahead !== undefined && ahead.store === undefined;
     this.execution = new CurrentExecution(policy, isStoredElsewhere ? payloadBytesMax(pieceSizes) : Infinity);
     this.imports = createSystemApi(this.execution);
+  }
+
+  /**
+   * Gives memory back that the thread does not use, until a new heap of so many pages has room, and then waits until
+   * idle canisters have given way for it, or cannot. Ends as `LONG` where the thread would stand still meanwhile.
+   */
+  *roomFor(pages: number): Running<Fault | undefined> {
+    const { budget } = this.control.message;
+    yield* this.inPieces(budget.givingBack(pages));
+    for (let questions = 0; questions < QUESTIONS_MAX && !budget.hasRoom(pages); questions++) {
+      const question = budget.ask(pages);
+      if (question === 0) break;
+      while (!budget.isAnswered(question, LOOK_MS)) {
+        const fault = yield this.waiting;
+        if (fault !== undefined) return fault;
+      }
+    }
+    return undefined;
   }
 
   /** Waits for the certificate of the canister's data; ends as `LONG` if the query is recalled, or cannot wait here. */

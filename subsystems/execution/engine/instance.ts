@@ -34,7 +34,7 @@ import type { ControlMemory } from '../memory/control-memory.ts';
 import type { PageSet } from '../memory/page-set.ts';
 import { type Fault, faultOf, OutOfInstructions, toldFault } from './fault.ts';
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
-import { HeapTally, PAGE } from '../memory/heap-tally.ts';
+import { dataPagesOf, HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
 import type { MessageMemory } from '../memory/message-memory.ts';
 import { copyBytesInPieces, inOneGo, type Pieces, orUndone } from '../memory/pieces.ts';
@@ -93,7 +93,7 @@ export class Instance {
 
   /**
    * Makes an instance as new, on a heap of zeros, of which `pagesUsed` pages of 4 KiB are about to be used. Throws
-   * OutOfMemory, and RangeError.
+   * OutOfMemory if there is no room now (`MemoryBudget.makingRoom` waits for it), and RangeError.
    */
   static #onZeros(
     code: InstrumentedCode,
@@ -106,7 +106,7 @@ export class Instance {
     const { budget } = control.message;
     const { memory, tally, bound } = zeros(code, pages, heaps);
     const wanted = tally.marks === undefined ? tally.uncounted : Math.max(0, pagesUsed - tally.counted);
-    if (!budget.takeOrWait(wanted)) {
+    if (!budget.take(wanted)) {
       heaps?.give({ ...shapeOf(code.layout, pages), memory, tally, bound });
       budget.refused();
       throw new OutOfMemory(budget.explain(`there is no room for a heap of ${pages * WASM_PAGE_BYTES} bytes now`));
@@ -138,7 +138,7 @@ export class Instance {
    */
   static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heaps?: HeapPool): Instance {
     const { data, heapPagesInitial } = code.layout;
-    const dataPages = data.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES) + 1, 0);
+    const dataPages = dataPagesOf(code.layout);
     const instance = Instance.#onZeros(code, imports, control, heapPagesInitial, dataPages, heaps);
     for (const { offset, bytes } of data) {
       instance.#heap.set(bytes, offset);
@@ -169,7 +169,7 @@ export class Instance {
   ): Generator<void, Instance, void> {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
     const used = heap.length / PAGE_BYTES;
-    yield* control.message.budget.givingBack(pages * (WASM_PAGE_BYTES / PAGE_BYTES));
+    yield* control.message.budget.makingRoom(pages * (WASM_PAGE_BYTES / PAGE_BYTES));
     const instance = Instance.#onZeros(code, imports, control, pages, used, heaps);
     instance.#use(0, used);
     const to = (): Uint8Array => instance.#heap;
@@ -193,7 +193,6 @@ export class Instance {
     const pages = heapBytes / PAGE_BYTES;
     const last = numbers.at(-1) ?? -1;
     if (last >= pages) return `page ${last} lies beyond the heap of ${heapBytes} bytes`;
-    yield* control.message.budget.givingBack(pages);
     const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, numbers.length, heaps);
     for (const [k, chunk] of chunks.entries()) {
       if (k > 0) yield;

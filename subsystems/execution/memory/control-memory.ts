@@ -107,7 +107,7 @@ export class ControlMemory {
   readonly #endShort: (() => unknown) | undefined;
   readonly #shortPagesMax: number;
   readonly #canSuspend: boolean;
-  readonly #onYield: () => unknown;
+  readonly #onYield: (isWaiting: boolean) => unknown;
   /** Number of touched pages at which the message asks for memory, and number at which it yields. */
   #roomPages = 0;
   #turnPages = 0;
@@ -136,7 +136,7 @@ export class ControlMemory {
     this.message = new MessageMemory(options.budget ?? MemoryBudget.unbounded(), isSuspending ? 0 : FREE_PAGES);
     this.stackBytes = Math.min(options.stackBytes, 0x7fffffff);
     this.#canSuspend = isSuspending;
-    this.#onYield = onYield;
+    this.#onYield = yielded;
     this.#endShort = isSuspending ? undefined : onYield;
     const { bytesMax } = this.message.budget;
     this.#shortPagesMax = Math.min(SHORT_JOURNAL_BYTES_MAX, bytesMax * SHORT_JOURNAL_SHARE) / WASM_PAGE_BYTES;
@@ -244,14 +244,14 @@ export class ControlMemory {
   }
 
   /**
-   * Lets other work run between two pieces of the host's own work for the message, if the message can be suspended. An
-   * error that would end the message in wasm does not end it here: half a rollback is useless, so the rest is done at
-   * once.
+   * Lets other work run between two pieces of the host's own work for the message, if the message can be suspended.
+   * `isWaiting`: that work waits for memory. An error that would end the message in wasm does not end it here: half a
+   * rollback is useless, so the rest is done at once.
    */
-  async pause(): Promise<void> {
+  async pause(isWaiting = false): Promise<void> {
     if (!this.#canSuspend) return;
     try {
-      await this.#onYield();
+      await this.#onYield(isWaiting);
     } catch (error) {
       if (!(error instanceof TooLong)) throw error;
     }

@@ -10,6 +10,7 @@
  * Executor thread: belongs to one heap; touched with it, and takes from the budget that all threads share.
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import type { ModuleLayout } from '../../instrument/abi/index.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 
 /** Heaps up to this size have marks for their pages. */
@@ -17,6 +18,16 @@ export const SMALL_HEAP_BYTES_MAX = 16 * 2 ** 20;
 
 /** Possible states of a page: never touched, so not provided yet; zeros; any content. */
 export const PAGE = { UNTOUCHED: 0, ZEROS: 1, USED: 2 } as const;
+
+/** Returns the pages that the data of a module touches at most. */
+export function dataPagesOf({ data }: Pick<ModuleLayout, 'data'>): number {
+  return data.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES) + 1, 0);
+}
+
+/** Returns the pages that the budget counts for a new heap, of which so many pages are used. */
+export function countedPagesOf(heapBytes: number, usedPages: number): number {
+  return heapBytes > SMALL_HEAP_BYTES_MAX ? heapBytes / PAGE_BYTES : usedPages;
+}
 
 export class HeapTally {
   /** Size of the heap in pages of 4 KiB. */

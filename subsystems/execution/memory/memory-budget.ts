@@ -29,10 +29,18 @@ const ANSWERED = 4;
 const IS_ATTENDED = 5;
 /** The most pages that any thread wants. */
 const WANTED = 6;
-const LANES = 8;
+/**
+ * Pages that messages leave to a canister that is to be woken, and the second until which they do. Negative: it has
+ * been tried again in vain.
+ */
+const RESERVED = 7;
+const RESERVED_UNTIL = 8;
+const LANES = 16;
 
 /** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
 export const BLOCKING_WAIT_MS = 50;
+/** Time for which memory is kept for a canister that could not be woken: it is tried again within a tenth of that. */
+const RESERVED_SECONDS = 1;
 /** A message that has blocked its thread in vain lets no other do so for so many times as long. */
 const REST_FACTOR = 9;
 const LOOK_MS = 1;
@@ -47,6 +55,11 @@ export const MEMORY_BYTES_MAX = PAGES_MAX * PAGE_BYTES;
  */
 export class OutOfMemory extends RangeError {
   override readonly name = 'OutOfMemory';
+}
+
+/** Returns the time by a clock that all threads share, and nobody sets. */
+function nowSeconds(): number {
+  return process.hrtime()[0];
 }
 
 export class MemoryBudget {
@@ -115,6 +128,37 @@ export class MemoryBudget {
     return left < 0 ? 0 : left;
   }
 
+  /**
+   * Gives memory back for a canister that is woken, as `givingBack` does. If there is no room, messages leave so many
+   * pages free for a second: the main thread has idle canisters evicted, and tries again.
+   */
+  *makingRoomToWake(pages: number): Pieces {
+    yield* this.givingBack(pages);
+    const table = this.#table;
+    const isAgain = this.#reserved !== 0 && Math.abs(this.#at(RESERVED)) === pages;
+    if (this.hasRoom(pages)) {
+      if (isAgain) Atomics.store(table, RESERVED, 0);
+      return;
+    }
+    Atomics.store(table, RESERVED_UNTIL, nowSeconds() + RESERVED_SECONDS);
+    Atomics.store(table, RESERVED, isAgain ? -pages : pages);
+  }
+
+  /** Returns true if a message may take so many pages, as far as those go that are kept for others. */
+  mayTake(pages: number): boolean {
+    return pages === 0 || this.pagesLeft - pages >= Math.abs(this.#reserved);
+  }
+
+  /** True if a canister waits for memory that nobody idle has: messages that want more are refused at once. */
+  get isAwaited(): boolean {
+    return this.#reserved < 0;
+  }
+
+  get #reserved(): number {
+    const reserved = this.#at(RESERVED);
+    return reserved === 0 || nowSeconds() > this.#at(RESERVED_UNTIL) ? 0 : reserved;
+  }
+
   /** Takes pages if there is room for them, or if this thread can free enough; returns true if they were taken. */
   take(pages: number): boolean {
     if (pages <= 0) return true;
@@ -127,6 +171,28 @@ export class MemoryBudget {
    */
   *givingBack(pages: number): Pieces {
     while (this.pagesLeft < pages && this.givePieceBack()) yield;
+  }
+
+  /** Returns true if there is room for pages, or if this thread can free enough: it does so. */
+  hasRoom(pages: number): boolean {
+    const hasRoom = this.take(pages);
+    if (hasRoom) this.free(pages);
+    return hasRoom;
+  }
+
+  /**
+   * Makes room for pages, as far as that can be done: does the same as `givingBack`, then waits for a moment until idle
+   * canisters are evicted. Pauses between two looks.
+   */
+  *makingRoom(pages: number): Pieces {
+    yield* this.givingBack(pages);
+    if (pages > this.#pagesMax || this.hasRoom(pages)) return;
+    const question = this.ask(pages);
+    const untilMs = performance.now() + BLOCKING_WAIT_MS;
+    while (question !== 0 && this.pagesLeft < pages && !this.isAnswered(question, LOOK_MS)) {
+      if (performance.now() > untilMs) return;
+      yield;
+    }
   }
 
   /** Does the same as `take`, and waits for a moment until idle canisters are evicted for it. */

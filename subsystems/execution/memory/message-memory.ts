@@ -41,8 +41,8 @@ const NO_LIMIT = 2 ** 30;
  */
 const WAIT_MS = 60_000;
 /** Most questions of one request: others may have taken the pages that were freed. */
-const QUESTIONS_MAX = 4;
-const LOOK_MS = 1;
+export const QUESTIONS_MAX = 4;
+export const LOOK_MS = 1;
 const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
 const PAGES_PER_WASM_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
 const SMALL_PAGES_MAX = SMALL_HEAP_BYTES_MAX / PAGE_BYTES;
@@ -227,7 +227,7 @@ export class MessageMemory {
     if (mayWaitLong && budget.pagesLeft < pages && budget.givePieceBack()) return ROOM.LATER;
     const isAnswered = this.#question !== 0 && this.#isAnswered();
     // Looking for room makes the thread collect its garbage, so requests that can never fit do not look.
-    if (!this.#canNeverHave(pages) && budget.take(pages)) {
+    if (!this.#canNeverHave(pages) && budget.mayTake(pages) && budget.take(pages)) {
       this.#question = this.#questions = 0;
       return ROOM.GRANTED;
     }
@@ -246,6 +246,8 @@ export class MessageMemory {
   #ask(pages: number, waitMs: number): boolean {
     const { budget } = this;
     const nowMs = performance.now();
+    // A canister that is to be woken may wait for the very pages that the message has.
+    if (budget.isAwaited) return false;
     if (this.#questions === 0) this.#untilMs = nowMs + waitMs;
     else if (nowMs > this.#untilMs) return false;
     if (this.#question !== 0) return true;
@@ -287,7 +289,7 @@ export class MessageMemory {
     const rest = Math.max(0, this.#pages - tally.counted - this.#taken);
     // Each of them may spill into the page behind it.
     const ahead = Math.min(rest, 2 * STEP_PAGES);
-    if (ahead <= this.budget.pagesLeft && this.budget.take(ahead)) {
+    if (ahead <= this.budget.pagesLeft && this.budget.mayTake(ahead) && this.budget.take(ahead)) {
       this.#taken += ahead;
       return ahead === rest ? NO_LIMIT : STEP_PAGES;
     }

@@ -14,6 +14,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES, sharedBytes } from '../../bytes/index.ts';
 import { isPacked, type PackedMemory, type PackedPages, pagesOf, readPacked } from '../memory/packed-memory.ts';
 import { copyBytesInPieces, type Pieces, Recalled, unlessRecalled } from '../memory/pieces.ts';
+import { countedPagesOf } from '../memory/heap-tally.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { storeAhead } from './store-ahead.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
@@ -122,6 +123,9 @@ export function* wakeState(
   const { stable } = canister;
   try {
     stable.grow(stablePages);
+    const written = isPacked(memory) ? pagesOf(memory.stable) : memory.stable.numbers.length;
+    const missing = written - stable.roomBytes / PAGE_BYTES;
+    if (missing > 0) yield* runtime.inPieces(runtime.control.message.budget.makingRoomToWake(missing));
     const problem = isPacked(memory)
       ? unpackStable(stable, memory.stable)
       : yield* runtime.inPieces(placeStable(stable, memory.stable));
@@ -161,9 +165,15 @@ function* onHeap(
   heapBytes: number,
   memory: StoredMemory | PackedMemory,
 ): Generator<void, Instance | string, void> {
-  if (!isPacked(memory)) return yield* Instance.onPages(code, imports, control, heapBytes, memory.heap, heaps);
-  if (memory.heap === undefined) return 'it was packed without code';
-  return Instance.onPacked(code, imports, control, heapBytes, memory.heap, heaps);
+  const { budget } = control.message;
+  if (!isPacked(memory)) {
+    yield* budget.makingRoomToWake(countedPagesOf(heapBytes, memory.heap.numbers.length));
+    return yield* Instance.onPages(code, imports, control, heapBytes, memory.heap, heaps);
+  }
+  const { heap } = memory;
+  if (heap === undefined) return 'it was packed without code';
+  yield* budget.makingRoomToWake(countedPagesOf(heapBytes, heap.template.numbers.length + pagesOf(heap.changes)));
+  return Instance.onPacked(code, imports, control, heapBytes, heap, heaps);
 }
 
 function* placeStable(

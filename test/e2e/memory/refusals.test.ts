@@ -51,6 +51,13 @@ const GREEDY = wat(`(module
       (br_if $more (i32.lt_u (local.get $at) (i32.const 15000000))))
     (call $reply)))`);
 
+/** Code whose heap there is no room for. */
+const LARGE = wat('(module (memory 300))');
+const CHANGES: ReadonlyMap<string, string> = new Map([
+  ['install', '/install/new-'],
+  ['reinstall', '/install/greedy-?mode=reinstall'],
+  ['upgrade', '/upgrade/greedy-'],
+]);
 const KINDS = ['grow_heap', 'grow_stable', 'grow_stable64', 'write_stable', 'touch', 'copy'];
 const TRAPS: ReadonlySet<string> = new Set(['write_stable', 'touch', 'copy']);
 const CLIENTS = 4;
@@ -71,16 +78,20 @@ test('messages that are refused memory over and over leave the thread to others'
   const filling = server.post('/call/hog/fill');
   while (!/^svc_memory_bytes 6[0-9]{7}$/m.test((await server.get('/metrics')).body));
 
+  const ask = async (kind: string, n: number): Promise<void> => {
+    const change = CHANGES.get(kind)?.replace('-', `-${n}`);
+    const path = change ?? `/call/greedy-${n}/${kind}`;
+    const { status, body } = await server.post(path, change === undefined ? new Uint8Array(65_536) : LARGE);
+    const expected = change === undefined ? (TRAPS.has(kind) ? 400 : 200) : 503;
+    assert.equal(status, expected, `${kind}: ${body}`);
+    if (expected !== 200) assert.match(body, /--memory-bytes/, kind);
+  };
   /** Returns the calls of the neighbour that are answered beside messages of this kind. */
   const answersBeside = async (kind: string): Promise<number> => {
     const untilMs = performance.now() + KIND_MS;
     const refused = Array.from({ length: CLIENTS }, async (_, n) => {
       let count = 0;
-      for (; performance.now() < untilMs; count++) {
-        const { status, body } = await server.post(`/call/greedy-${n}/${kind}`, new Uint8Array(65_536));
-        assert.equal(status, TRAPS.has(kind) ? 400 : 200, `${kind}: ${body}`);
-        if (TRAPS.has(kind)) assert.match(body, /--memory-bytes/, kind);
-      }
+      for (; performance.now() < untilMs; count++) await ask(kind, n);
       return count;
     });
     let answers = 0;
@@ -96,7 +107,7 @@ test('messages that are refused memory over and over leave the thread to others'
     return answers;
   };
   const answersMin = SHARE_MIN * (await answersBeside('nothing'));
-  for (const kind of KINDS) {
+  for (const kind of [...KINDS, ...CHANGES.keys()]) {
     const answers = await answersBeside(kind);
     assert.ok(answers >= answersMin, `beside ${kind}: ${answers} answers, of at least ${answersMin}`);
   }

@@ -373,6 +373,29 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
+  test('is refused what a canister waits for that is to be woken, and waits no longer for it than a second try', () => {
+    const budget = crowded(10);
+    const other = new HeapTally(WASM_PAGE_BYTES);
+    const asked = (): number => {
+      const message = new MessageMemory(budget, 256);
+      message.begin(other, 65_536);
+      return message.growStable(4096, 0);
+    };
+    const wake = (pages: number): unknown => [...budget.makingRoomToWake(pages)];
+    assert.equal(asked(), ROOM.GRANTED);
+    wake(20);
+    assert.equal(asked(), ROOM.LATER, 'ten pages are free, and left alone');
+    wake(20);
+    assert.equal(asked(), ROOM.REFUSED);
+    // Another one that finds room changes nothing.
+    wake(5);
+    assert.equal(asked(), ROOM.REFUSED);
+    budget.free(10);
+    wake(20);
+    assert.equal(asked(), ROOM.GRANTED);
+    budget.unattend();
+  });
+
   test('asks anew, whatever those before it have asked in vain', async () => {
     const budget = crowded(10, () => Promise.resolve());
     const message = new MessageMemory(budget, 256);

@@ -219,9 +219,9 @@ test('one that there is no memory for is woken when others have given way, and r
   host.deliver(1);
   await host.endTurn();
   const refused = host.deliver(0);
-  for (let k = 0; k < 110; k++) {
+  for (let k = 0; k < 210; k++) {
     await host.commit();
-    host.clock.advance(100);
+    host.clock.advance(50);
   }
   await host.commit();
   assert.equal(refused.outcome?.kind === 'unavailable' ? refused.outcome.message : '', 'there is no room');
