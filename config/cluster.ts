@@ -24,6 +24,9 @@ export function readCluster(parsed: ParsedFlags, directory: string): FoundCluste
     problems.push(
       '--outcalls-record is for one process, and this node starts others: add --cluster-processes 1, or drop it',
     );
+  const lost = (['cluster-processes', 'cluster-spares'] as const).filter((name) => parsed.given.has(name));
+  if (parsed.flags['cluster-listen'] === undefined)
+    problems.push(...lost.map((name) => `--${name} does nothing without --cluster-listen: add that, or drop it`));
   return { cluster: { link, processesMax, sparesMax }, problems, warnings };
 }
 

@@ -78,10 +78,11 @@ function settingOf(name: string): Setting {
     };
     return { argv: Object.entries(group).map(([each, value]) => `--${each}=${value}`), environment: {} };
   }
-  // An address for other servers needs a key, and a key an address.
-  if (name === 'cluster-listen' || name === 'cluster-key-file') {
-    const key = name === 'cluster-listen' ? `--cluster-key-file=${KEY_FILE}` : '--cluster-listen=127.0.0.1:0';
-    return { argv: [...argv, key], environment: {} };
+  // An address for other servers needs a key, and all else an address.
+  if (name.startsWith('cluster-')) {
+    const key = name === 'cluster-key-file' ? [] : [`--cluster-key-file=${KEY_FILE}`];
+    const address = name === 'cluster-listen' ? [] : ['--cluster-listen=127.0.0.1:0'];
+    return { argv: [...argv, ...key, ...address], environment: {} };
   }
   return { argv, environment: {} };
 }

@@ -227,6 +227,15 @@ test('flags of the state directory: what makes no sense is refused, and named', 
   }
 });
 
+test('a flag of a service on several machines is refused where there is one, also with its default', async () => {
+  for (const flag of ['--cluster-processes=4', '--cluster-spares=1'])
+    assert.equal(
+      await refused([flag]),
+      `${flag.slice(0, -2)} does nothing without --cluster-listen: add that, or drop it`,
+    );
+  assert.match(await refused(['--cluster-key-file=key']), /a key of the cluster does nothing without --cluster-listen/);
+});
+
 test('principals of --agent-creators are warned of where no agent creates anything', async () => {
   const told = '--agent-creators names principals, who may create canisters with --agents open alone';
   const warnings = async (...argv: readonly string[]): Promise<readonly string[]> => (await accepted(argv)).warnings;

@@ -296,10 +296,13 @@ export function finished(runtime: EngineRuntime, step: Step, isBalanceMoved: boo
   return { step, debug, isBalanceMoved };
 }
 
-/** Returns the step of a composite query whose frame would have to be kept and cannot be. */
+/** Returns the step of a composite query whose frame would have to be kept and cannot be: it names both bounds. */
 export function noRoomForFrame(runtime: EngineRuntime, instructions: number): Step {
-  const mebibytes = runtime.frames.bytesMax / (1 << 20);
-  const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in one executor thread, and this one no longer fits`;
+  const { bytes, bytesMax } = runtime.frames;
+  const { bytesUsed, bytesMax: memoryMax } = runtime.control.message.budget;
+  const message =
+    `composite queries that wait for their calls hold ${bytes} of at most ${bytesMax} bytes in one executor thread, and ` +
+    `${bytesUsed} of the ${memoryMax} bytes that all actors may have together (--memory-bytes) are in use: this one no longer fits`;
   runtime.execution.debug.conclude(message);
   return faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message }, instructions, 0);
 }
