@@ -52,6 +52,8 @@ export class StableMemory {
    * Tables that this message created: a rollback must not leave them behind, or trapping messages would pile them up.
    */
   readonly #newTables: number[] = [];
+  /** Free slots of the pool that are kept for the message. */
+  #claims = 0;
   #pagesBefore = 0;
 
   // The table used last: most reads and writes stay within 4 MiB of the previous one.
@@ -178,9 +180,14 @@ export class StableMemory {
     this.#pool.reserve(granules);
   }
 
-  /** Does the same with `take`, which may return false: not yet. Returns false then (`StablePagePool.reserveWith`). */
-  reserveWith(granules: number, take: (pages: number) => boolean): boolean {
-    return this.#pool.reserveWith(granules, take);
+  /**
+   * Keeps room for writing `granules` clean granules until the message ends, whoever else writes meanwhile. `take` may
+   * return false: not yet; returns false then (`StablePagePool.reserveWith`).
+   */
+  claim(granules: number, take: (pages: number) => boolean): boolean {
+    if (!this.#pool.claim(granules, take)) return false;
+    this.#claims += granules;
+    return true;
   }
 
   /**
@@ -409,6 +416,10 @@ export class StableMemory {
 
   #forgetJournal(): void {
     if (this.#newTables.length > 0) this.#newTables.length = 0;
+    if (this.#claims > 0) {
+      this.#pool.unclaim(this.#claims);
+      this.#claims = 0;
+    }
     this.#pagesBefore = this.#pages;
   }
 
@@ -420,7 +431,9 @@ export class StableMemory {
     const before = this.#entry(granule);
     if (before < 0) return slotOf(before);
     const table = this.#table(granule) ?? this.#addTable(granule);
-    const slot = this.#pool.take(before === 0 && !isOverwritten);
+    const isClaimed = this.#claims > 0;
+    if (isClaimed) this.#claims--;
+    const slot = this.#pool.take(before === 0 && !isOverwritten, isClaimed);
     if (before !== 0 && !isOverwritten) {
       const old = slotOf(before);
       const start = StablePagePool.offsetOf(old);

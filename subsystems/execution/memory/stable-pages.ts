@@ -9,7 +9,7 @@ const SLAB_PAGES = (SLAB_SLOTS * PAGE_BYTES) / PAGE_BYTES;
 const TABLE_PAGES = 1;
 /** Number of discarded tables that are released at once: 16 MiB, one or two milliseconds. */
 const RELEASED_TABLES = 4;
-/** Free slots that are kept for later, but never more than are in use. */
+/** Free slots up to which all are kept for later: 64 MiB. Beyond, as many are kept as are in use, up to this. */
 const SPARE_SLOTS = 64 * SLAB_SLOTS;
 
 /**
@@ -33,6 +33,8 @@ export class StablePagePool {
   /** Slabs for which room is taken, and which are not made yet. */
   #promised = 0;
   #slots = 0;
+  /** Free slots that belong to writes under way: those take them, and nobody else. */
+  #claimed = 0;
   /** Number of free slots above which slabs are looked through. */
   #freeMax = SPARE_SLOTS;
   /** True while free slots are about to be used: then the thread must not give them back as spare. */
@@ -53,9 +55,9 @@ export class StablePagePool {
     return this.#freeSlots * PAGE_BYTES;
   }
 
-  /** Slots that can be taken without more room. */
+  /** Slots that anybody can take without more room. */
   get #freeSlots(): number {
-    return this.#free.length + this.#promised * SLAB_SLOTS + this.#discardedSlots;
+    return this.#free.length + this.#promised * SLAB_SLOTS + this.#discardedSlots - this.#claimed;
   }
 
   /** Pages that the budget counts for slabs. */
@@ -69,15 +71,15 @@ export class StablePagePool {
   }
 
   /**
-   * Takes a slot with undefined content, or zeros if `isZeroed`. Throws ServerError `stable-memory-exhausted` if none
-   * is left.
+   * Takes a slot with undefined content, or zeros if `isZeroed`. `isClaimed`: it is one of those that the caller has
+   * claimed. Throws ServerError `stable-memory-exhausted` if none is left.
    */
-  take(isZeroed: boolean): number {
+  take(isZeroed: boolean, isClaimed = false): number {
+    if (isClaimed) this.#claimed--;
+    else if (this.#claimed > 0 || this.#free.length === 0)
+      this.reserveWith(1, (pages) => this.#orNoRoom(this.#budget.takeOrWaitRarely(pages)));
     if (this.#free.length === 0 && this.hasDiscarded) this.release(Number.POSITIVE_INFINITY);
-    if (this.#free.length === 0) {
-      this.reserve(1);
-      this.#addSlab();
-    }
+    if (this.#free.length === 0) this.#addSlab();
     const slot = this.#free.pop();
     // A fallback to slot 0 would give the slot to two canisters.
     assert(slot !== undefined, 'room for a slot was reserved, and none is free');
@@ -131,16 +133,29 @@ export class StablePagePool {
    * thread blocks for a moment. Throws as `take` does, and then has nothing more than before.
    */
   reserve(slots: number): void {
-    this.reserveWith(slots, (pages) => {
-      if (this.#budget.takeOrWait(pages)) return true;
-      this.#budget.refused();
-      throw noRoom(this.#budget.explain('stable memory cannot be written'));
-    });
+    this.reserveWith(slots, (pages) => this.#orNoRoom(this.#budget.takeOrWait(pages)));
+  }
+
+  #orNoRoom(isTaken: boolean): true {
+    if (isTaken) return true;
+    this.#budget.refused();
+    throw noRoom(this.#budget.explain('stable memory cannot be written'));
+  }
+
+  /** Reserves slots as `reserveWith` does, and keeps them for the caller: `take` or `unclaim` ends that. */
+  claim(slots: number, take: (pages: number) => boolean): boolean {
+    if (!this.reserveWith(slots, take)) return false;
+    this.#claimed += slots;
+    return true;
+  }
+
+  unclaim(slots: number): void {
+    this.#claimed -= slots;
   }
 
   /**
-   * Does the same with `take`, which takes pages from the budget, or throws, or returns false: not yet. Returns false
-   * then, and has reserved nothing.
+   * Does the same as `reserve` with `take`, which takes pages from the budget, or throws, or returns false: not yet.
+   * Returns false then, and has reserved nothing.
    */
   reserveWith(slots: number, take: (pages: number) => boolean): boolean {
     // Discarded slabs may be given back before their slots are taken.
@@ -201,9 +216,7 @@ export class StablePagePool {
 
   /** Counts another table with which a canister finds its slots. Throws as `take` does. */
   takeTable(): void {
-    if (this.#budget.takeOrWaitRarely(TABLE_PAGES)) return;
-    this.#budget.refused();
-    throw noRoom(this.#budget.explain('stable memory cannot be written'));
+    this.#orNoRoom(this.#budget.takeOrWaitRarely(TABLE_PAGES));
   }
 
   giveTables(count: number): void {

@@ -5,7 +5,9 @@ import { ServerError } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
 import { STABLE_PAGES_MAX, StableMemory, StablePagePool } from '../../../subsystems/execution/memory/stable-memory.ts';
+import { MemoryBudget } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { inOneGo } from '../../../subsystems/execution/memory/pieces.ts';
+import { seeded } from '../../support/seeded.ts';
 import { applied, assertSameBytes, collectEntries, runsOf } from '../../support/page-entries.ts';
 
 const MEBIBYTE = 1 << 20;
@@ -301,4 +303,68 @@ test('a large memory that is gone is given back in pieces, and its slots are fre
   assert.ok(contents(other).every((byte) => byte === 1));
   next.clear();
   assert.throws(() => fill(256), /holds at most 256 MiB/);
+});
+
+test('what a write has claimed is there for it, whatever other memories of the pool do meanwhile', () => {
+  const BOUND = 12 * MEBIBYTE;
+  let refusals = 0;
+  let stolenFrom = 0;
+  for (let seed = 1; seed <= 40; seed++) {
+    const random = seeded(seed);
+    const budget = new MemoryBudget(MemoryBudget.table(BOUND, 1), 0);
+    const pool = new StablePagePool(4 * BOUND, budget);
+    const memories = Array.from({ length: 5 }, () => {
+      const stable = new StableMemory(pool);
+      stable.grow(100);
+      stable.commit();
+      return { stable, claimed: 0, at: 0 };
+    });
+    const bytes = new Uint8Array(PAGE_BYTES).fill(seed);
+    for (let turn = 0; turn < 300; turn++) {
+      const memory = memories[random.below(memories.length)] ?? assert.fail();
+      const { stable } = memory;
+      switch (random.below(8)) {
+        case 0:
+        case 1: {
+          // A message writes granules that it has not written before.
+          const granules = Math.min(1 + random.below(600), 1600 - memory.at - memory.claimed);
+          if (granules > 0 && stable.claim(granules, (pages) => budget.take(pages))) memory.claimed += granules;
+          else refusals++;
+          break;
+        }
+        case 2:
+        case 3:
+        case 4:
+          for (let n = Math.min(memory.claimed, 1 + random.below(300)); n > 0; n--, memory.claimed--)
+            stable.write(memory.at++ * PAGE_BYTES, bytes, 0, PAGE_BYTES);
+          break;
+        case 5:
+          // One that has claimed nothing takes what is nobody's, or fails.
+          if (memory.claimed > 0 || memory.at >= 1600) break;
+          try {
+            stable.write(memory.at * PAGE_BYTES, bytes, 0, PAGE_BYTES);
+            memory.at++;
+            if (memories.some(({ claimed }) => claimed > 0)) stolenFrom++;
+          } catch (error) {
+            assert.ok(error instanceof ServerError);
+            refusals++;
+          }
+          break;
+        case 6:
+          if (random.below(2) === 0) stable.clear();
+          else stable.rollback();
+          stable.grow(100 - stable.pages);
+          stable.commit();
+          memory.claimed = memory.at = 0;
+          break;
+        default:
+          if (random.below(2) === 0) pool.trim(random.pick([0, 100, 5000]));
+          else pool.release();
+      }
+    }
+    for (const { stable } of memories) stable.clear();
+    pool.trim(0);
+    assert.equal(budget.bytesUsed, 0, `seed ${seed}`);
+  }
+  assert.ok(refusals > 100 && stolenFrom > 100, `${refusals}, ${stolenFrom}`);
 });

@@ -47,10 +47,10 @@ export function stableMemoryImports(execution: CurrentExecution) {
         throw noRoom(error);
       }
     };
-    // Room for all pieces is reserved at once.
+    // Room for all pieces is claimed at once.
     const hasRoom = (): boolean => {
       try {
-        return stable.reserveWith(clean, take);
+        return stable.claim(clean, take);
       } catch (error) {
         throw noRoom(error);
       }
