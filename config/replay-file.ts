@@ -3,9 +3,10 @@
  * recorded. Nothing is served, and nothing is stored but the file of `--profile`: a capsule may come from anybody.
  *
  * Each message is a line on stdout, or with `--log-json` a JSON object, and a line at the end has their number. Exit
- * codes: 0 if all are exact, 1 if not, or if there is no profile, 2 for a file that cannot be read.
+ * codes: 0 if all are exact, 1 if not, or if there is no profile, 2 for a file that cannot be read, or written.
  */
-import { writeFile } from 'node:fs/promises';
+import { access, constants, stat, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { messageOf, readRegularFile, ServerError, systemClock } from '../kernel/index.ts';
 import { CodecPool } from '../subsystems/codec/codec-pool.ts';
 import { createCodec } from '../subsystems/codec/codec.ts';
@@ -34,6 +35,12 @@ export async function replayFile(request: ReplayRequest): Promise<number> {
     await tell([`--replay: ${request.file} cannot be read: ${capsule}`]);
     return BAD_FILE;
   }
+  const { profile } = request;
+  const problem = profile === undefined ? undefined : await problemOfWriting(profile);
+  if (problem !== undefined) {
+    await tell([`--profile: ${profile} cannot be written: ${problem}`]);
+    return BAD_FILE;
+  }
   const log = createLog({
     ...request.log,
     hasColor: hasColors(process.stderr),
@@ -50,6 +57,18 @@ export async function replayFile(request: ReplayRequest): Promise<number> {
   } finally {
     clearInterval(alive);
     await log.close();
+  }
+}
+
+/** Resolves with the reason why a file cannot be written, before anything is executed for it; undefined: it may be. */
+async function problemOfWriting(file: string): Promise<string | undefined> {
+  try {
+    const there = await stat(file).catch(() => undefined);
+    if (there?.isDirectory() === true) return 'it is a directory';
+    await access(there === undefined ? dirname(file) : file, constants.W_OK);
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
   }
 }
 

@@ -1,6 +1,6 @@
 /** Real servers and the real command: messages are taken along as a file, and are executed again where no server is. */
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { SECTION } from '../../subsystems/replay/capsule/capsule-format.ts';
@@ -159,8 +159,16 @@ test('a profile of the messages is written in the form that the name of the file
   assert.match(await written('out.svg'), /^<svg .*<title>counter: [\d,]+ instructions/s);
   const { samples } = JSON.parse(await written('out.cpuprofile')) as { readonly samples: readonly number[] };
   assert.equal(samples.length, 500);
-  const lost = await replayIn(folder, '--replay', 'one.capsule', '--profile', 'nowhere/out.svg');
-  assert.deepEqual([lost.code, /--profile: .*out\.svg cannot be written: ENOENT/.test(lost.stderr)], [1, true]);
+  await mkdir(join(folder, 'folder.svg'));
+  for (const [out, reason] of [
+    ['nowhere/out.svg', /--profile: .*out\.svg cannot be written: ENOENT/],
+    ['folder.svg', /--profile: .*folder\.svg cannot be written: it is a directory/],
+  ] as const) {
+    const lost = await replayIn(folder, '--replay', 'one.capsule', '--profile', out);
+    // Nothing is executed for it.
+    assert.deepEqual([lost.code, lost.stdout], [2, '']);
+    assert.match(lost.stderr, reason);
+  }
   assert.equal((await host.server.post('/upgrade/counter', counter)).status, 200);
   const last = (await listed(host, 'counter')).at(-1)?.seq ?? 0;
   await writeFile(join(folder, 'one.capsule'), await capsule(host, 'counter', `seq=${last}`));
