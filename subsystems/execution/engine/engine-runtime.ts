@@ -111,13 +111,10 @@ export class EngineRuntime {
       return undefined;
     },
   };
-  /** Lets others go on while the message waits for memory. */
+  /** Lets others go on while the message waits for memory; ends as `LONG` if it is recalled, or cannot wait here. */
   readonly waiting: Runnable = {
     runToEnd: () => LONG,
-    runSuspendable: async () => {
-      await this.control.pause(true);
-      return undefined;
-    },
+    runSuspendable: async () => ((await this.control.pause(true)) ? undefined : LONG),
   };
   /**
    * Has all recorded changes stored, and waits until they and what came before are; ends as `LONG` if the message is

@@ -246,14 +246,17 @@ export class ControlMemory {
   /**
    * Lets other work run between two pieces of the host's own work for the message, if the message can be suspended.
    * `isWaiting`: that work waits for memory. An error that would end the message in wasm does not end it here: half a
-   * rollback is useless, so the rest is done at once.
+   * rollback is useless, so the rest is done at once. Returns false then: the message does not get another turn, and
+   * whoever waits for others must end.
    */
-  async pause(isWaiting = false): Promise<void> {
-    if (!this.#canSuspend) return;
+  async pause(isWaiting = false): Promise<boolean> {
+    if (!this.#canSuspend) return true;
     try {
       await this.#onYield(isWaiting);
+      return true;
     } catch (error) {
       if (!(error instanceof TooLong)) throw error;
+      return false;
     }
   }
 

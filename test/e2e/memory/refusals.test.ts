@@ -1,6 +1,7 @@
 /** Messages that are refused memory, over and over: the thread serves others meanwhile. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { send } from '../../support/http-client.ts';
 import { startServer } from '../../support/server.ts';
 import { wat } from '../../support/wat.ts';
@@ -114,3 +115,27 @@ test('messages that are refused memory over and over leave the thread to others'
   assert.equal((await send(server.origin, 'DELETE', '/actors/hog?force=true')).status, 200);
   await filling;
 });
+
+test(
+  'a change of code that waits for memory ends when its actor is deleted by force',
+  { timeout: 60_000 },
+  async (t) => {
+    const args = ['--executors', '1', '--no-storage', '--memory-bytes', '67108864', '--cycles', '0'];
+    const server = await startServer(t, { args, manifest: JSON.stringify({ actors: {} }) });
+    assert.equal((await server.post('/install/neighbour', NEIGHBOUR)).status, 200);
+    const names = ['one', 'two', 'three'];
+    const counts = { changed: 0, refused: 0 };
+    for (let round = 0; round < 20; round++) {
+      // Together they have most of the memory, so the new heap of any has no room beside the old one.
+      for (const name of names) assert.equal((await server.post(`/install/${name}`, LARGE)).status, 200);
+      const path = (name: string): string => (round % 2 === 0 ? `/upgrade/${name}` : `/install/${name}?mode=reinstall`);
+      const changes = names.map((name) => server.post(path(name), LARGE));
+      await sleep(3 + round);
+      const deletions = names.map((name) => send(server.origin, 'DELETE', `/actors/${name}?force=true`));
+      for (const { status } of await Promise.all(changes)) counts[status === 200 ? 'changed' : 'refused']++;
+      for (const { status } of await Promise.all(deletions)) assert.equal(status, 200);
+      assert.equal((await server.post('/call/neighbour/inc')).status, 200);
+    }
+    assert.ok(counts.refused > 20, JSON.stringify(counts));
+  },
+);
