@@ -39,8 +39,14 @@ const LANES = 16;
 
 /** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
 export const BLOCKING_WAIT_MS = 50;
-/** Time for which memory is kept for a canister that could not be woken: it is tried again within a tenth of that. */
+/**
+ * Time for which messages leave memory to a canister that could not be woken: it is tried again within a tenth of that.
+ * If it is still asleep then, they leave none to anybody for UNRESERVED_SECONDS. Only small canisters have this, up to
+ * a share of all memory: others may need for long what a large one lacks.
+ */
 const RESERVED_SECONDS = 1;
+const UNRESERVED_SECONDS = 10;
+const RESERVED_SHARE = 1 / 16;
 /** A message that has blocked its thread in vain lets no other do so for so many times as long. */
 const REST_FACTOR = 9;
 const LOOK_MS = 1;
@@ -129,19 +135,26 @@ export class MemoryBudget {
   }
 
   /**
-   * Gives memory back for a canister that is woken, as `givingBack` does. If there is no room, messages leave so many
-   * pages free for a second: the main thread has idle canisters evicted, and tries again.
+   * Gives memory back for a canister that is woken, as `givingBack` does. If there is no room for a small one, messages
+   * leave so many pages free for a second: the main thread has idle canisters evicted, and tries again.
    */
   *makingRoomToWake(pages: number): Pieces {
     yield* this.givingBack(pages);
     const table = this.#table;
-    const isAgain = this.#reserved !== 0 && Math.abs(this.#at(RESERVED)) === pages;
+    const isOurs = Math.abs(this.#at(RESERVED)) === pages;
     if (this.hasRoom(pages)) {
-      if (isAgain) Atomics.store(table, RESERVED, 0);
+      if (!isOurs) return;
+      Atomics.store(table, RESERVED, 0);
+      Atomics.store(table, RESERVED_UNTIL, 0);
       return;
     }
-    Atomics.store(table, RESERVED_UNTIL, nowSeconds() + RESERVED_SECONDS);
-    Atomics.store(table, RESERVED, isAgain ? -pages : pages);
+    const seconds = nowSeconds();
+    const untilSeconds = this.#at(RESERVED_UNTIL);
+    if (pages > this.#pagesMax * RESERVED_SHARE) return;
+    if (seconds > untilSeconds + UNRESERVED_SECONDS) {
+      Atomics.store(table, RESERVED_UNTIL, seconds + RESERVED_SECONDS);
+      Atomics.store(table, RESERVED, pages);
+    } else if (seconds <= untilSeconds && isOurs) Atomics.store(table, RESERVED, -pages);
   }
 
   /** Returns true if a message may take so many pages, as far as those go that are kept for others. */

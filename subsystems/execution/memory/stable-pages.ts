@@ -70,6 +70,11 @@ export class StablePagePool {
     return this.#slotsMax - this.used;
   }
 
+  /** Free slots that are neither claimed nor in tables of memories that are gone: claims are served from these. */
+  get #nobodysSlots(): number {
+    return this.#freeSlots - this.#discardedSlots;
+  }
+
   /**
    * Takes a slot with undefined content, or zeros if `isZeroed`. `isClaimed`: it is one of those that the caller has
    * claimed. Throws ServerError `stable-memory-exhausted` if none is left.
@@ -92,7 +97,7 @@ export class StablePagePool {
 
   give(slot: number): void {
     this.#free.push(slot);
-    if (this.#freeSlots - this.#discardedSlots > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
+    if (this.#nobodysSlots > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
   }
 
   /** Takes back `slots` slots of the memory that has these tables. They are free at once; `release` does the work. */
@@ -159,8 +164,8 @@ export class StablePagePool {
    */
   reserveWith(slots: number, take: (pages: number) => boolean): boolean {
     // Discarded slabs may be given back before their slots are taken.
-    while (this.hasDiscarded && slots > this.#freeSlots - this.#discardedSlots) this.release(Number.POSITIVE_INFINITY);
-    const missing = slots - (this.#freeSlots - this.#discardedSlots);
+    while (this.hasDiscarded && slots > this.#nobodysSlots) this.release(Number.POSITIVE_INFINITY);
+    const missing = slots - this.#nobodysSlots;
     if (missing <= 0) return true;
     const rest = this.#slotsMax - this.#slots - this.#promised * SLAB_SLOTS;
     if (missing > rest) throw exhausted(this.#slotsMax);
@@ -180,16 +185,19 @@ export class StablePagePool {
     if (this.#isReserving) return;
     // All free slots have to be given back.
     while (slotsKept === 0 && this.hasDiscarded) this.release(0);
-    const unmade = Math.min(this.#promised, Math.max(0, Math.floor((this.#freeSlots - slotsKept) / SLAB_SLOTS)));
+    const most = Math.min(this.#freeSlots - slotsKept, this.#nobodysSlots);
+    const unmade = Math.min(this.#promised, Math.max(0, Math.floor(most / SLAB_SLOTS)));
     this.#promised -= unmade;
     this.#budget.free(unmade * SLAB_PAGES);
     const freeIn = new Map<number, number>();
     for (const slot of this.#free) freeIn.set(slot >> 8, (freeIn.get(slot >> 8) ?? 0) + 1);
     let excess = this.#freeSlots - slotsKept;
+    let nobodys = this.#nobodysSlots;
     for (const [slab, free] of freeIn) {
-      if (excess <= 0) break;
+      if (excess <= 0 || nobodys < free) break;
       if (free < this.#slotsIn(slab)) continue;
       excess -= free;
+      nobodys -= free;
       this.#dropSlab(slab);
     }
     this.#free = this.#free.filter((slot) => this.#slabs[slot >> 8] !== undefined);
@@ -200,6 +208,7 @@ export class StablePagePool {
   #addSlab(): void {
     const slots = Math.min(SLAB_SLOTS, this.#slotsMax - this.#slots);
     let slab: Uint8Array;
+    assert(this.#promised > 0, 'a slab is made for which no room was taken');
     this.#promised--;
     try {
       slab = new Uint8Array(slots * PAGE_BYTES);

@@ -373,7 +373,9 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
-  test('is refused what a canister waits for that is to be woken, and waits no longer for it than a second try', () => {
+  test('is refused what a canister waits for that is to be woken, for two seconds of twelve, and for small ones', (t) => {
+    let seconds = 1000;
+    t.mock.method(process, 'hrtime', () => [seconds, 0]);
     const budget = crowded(10);
     const other = new HeapTally(WASM_PAGE_BYTES);
     const asked = (): number => {
@@ -392,6 +394,16 @@ suite('a message that there is no room for', () => {
     assert.equal(asked(), ROOM.REFUSED);
     budget.free(10);
     wake(20);
+    assert.equal(asked(), ROOM.GRANTED);
+    // The waking has succeeded, so the next one has its turn at once; that one never succeeds.
+    let refused = 0;
+    for (; seconds < 1120; seconds++) {
+      for (let n = 0; n < 3; n++) wake(30);
+      if (asked() !== ROOM.GRANTED) refused++;
+    }
+    assert.equal(refused, 20);
+    seconds += 100;
+    for (let n = 0; n < 3; n++) wake(BOUND_PAGES / 8);
     assert.equal(asked(), ROOM.GRANTED);
     budget.unattend();
   });

@@ -307,6 +307,7 @@ test('a large memory that is gone is given back in pieces, and its slots are fre
 
 test('what a write has claimed is there for it, whatever other memories of the pool do meanwhile', () => {
   const BOUND = 12 * MEBIBYTE;
+  const GRANULES = 1000;
   let refusals = 0;
   let stolenFrom = 0;
   for (let seed = 1; seed <= 40; seed++) {
@@ -316,18 +317,22 @@ test('what a write has claimed is there for it, whatever other memories of the p
     const memories = Array.from({ length: 5 }, () => {
       const stable = new StableMemory(pool);
       stable.grow(100);
+      // The table is there, which a claim does not count.
+      stable.write(GRANULES * PAGE_BYTES, new Uint8Array(1), 0, 1);
       stable.commit();
       return { stable, claimed: 0, at: 0 };
     });
     const bytes = new Uint8Array(PAGE_BYTES).fill(seed);
+    let elsewhere = 0;
     for (let turn = 0; turn < 300; turn++) {
       const memory = memories[random.below(memories.length)] ?? assert.fail();
       const { stable } = memory;
-      switch (random.below(8)) {
+      assert.ok(budget.bytesUsed <= BOUND, `seed ${seed}: ${budget.bytesUsed} bytes`);
+      switch (random.below(10)) {
         case 0:
         case 1: {
           // A message writes granules that it has not written before.
-          const granules = Math.min(1 + random.below(600), 1600 - memory.at - memory.claimed);
+          const granules = Math.min(1 + random.below(600), GRANULES - memory.at - memory.claimed);
           if (granules > 0 && stable.claim(granules, (pages) => budget.take(pages))) memory.claimed += granules;
           else refusals++;
           break;
@@ -340,7 +345,7 @@ test('what a write has claimed is there for it, whatever other memories of the p
           break;
         case 5:
           // One that has claimed nothing takes what is nobody's, or fails.
-          if (memory.claimed > 0 || memory.at >= 1600) break;
+          if (memory.claimed > 0 || memory.at >= GRANULES) break;
           try {
             stable.write(memory.at * PAGE_BYTES, bytes, 0, PAGE_BYTES);
             memory.at++;
@@ -351,11 +356,19 @@ test('what a write has claimed is there for it, whatever other memories of the p
           }
           break;
         case 6:
-          if (random.below(2) === 0) stable.clear();
-          else stable.rollback();
-          stable.grow(100 - stable.pages);
-          stable.commit();
+          // Granules that were written before are written again, and take a slot each as well.
+          if (random.below(2) === 0) stable.rollback();
+          else stable.commit();
           memory.claimed = memory.at = 0;
+          break;
+        case 7:
+          // Another part of the thread takes all that is left.
+          elsewhere += budget.pagesLeft;
+          budget.demand(budget.pagesLeft, 'another part');
+          break;
+        case 8:
+          budget.free(elsewhere);
+          elsewhere = 0;
           break;
         default:
           if (random.below(2) === 0) pool.trim(random.pick([0, 100, 5000]));
@@ -364,7 +377,29 @@ test('what a write has claimed is there for it, whatever other memories of the p
     }
     for (const { stable } of memories) stable.clear();
     pool.trim(0);
+    budget.free(elsewhere);
     assert.equal(budget.bytesUsed, 0, `seed ${seed}`);
   }
   assert.ok(refusals > 100 && stolenFrom > 100, `${refusals}, ${stolenFrom}`);
+});
+
+test('giving slabs back leaves what is claimed, in slabs that are made and in those that are not', () => {
+  for (const [isMade, slotsKept] of [
+    [true, 0],
+    [false, 0],
+    [false, 100],
+  ] as const) {
+    const pages = 512;
+    const budget = new MemoryBudget(MemoryBudget.table(pages * PAGE_BYTES, 1), 0);
+    const pool = new StablePagePool(64 * MEBIBYTE, budget);
+    pool.reserve(pages);
+    const slots = isMade ? Array.from({ length: pages }, () => pool.take(false)) : [];
+    for (const slot of slots) pool.give(slot);
+    assert.ok(pool.claim(400, () => assert.fail('there is room')));
+    pool.trim(slotsKept);
+    budget.take(budget.pagesLeft);
+    for (let n = 0; n < 400; n++) pool.take(false, true);
+    assert.equal(budget.bytesUsed, pages * PAGE_BYTES);
+    assert.equal(pool.slabPages, pages);
+  }
 });
