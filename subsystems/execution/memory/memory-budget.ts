@@ -159,7 +159,8 @@ export class MemoryBudget {
 
   /** Returns true if a message may take so many pages, as far as those go that are kept for others. */
   mayTake(pages: number): boolean {
-    return pages === 0 || this.pagesLeft - pages >= Math.abs(this.#reserved);
+    const reserved = Math.abs(this.#reserved);
+    return reserved === 0 || pages === 0 || this.pagesLeft - pages >= reserved;
   }
 
   /** True if a canister waits for memory that nobody idle has: messages that want more are refused at once. */

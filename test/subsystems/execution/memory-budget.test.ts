@@ -408,6 +408,20 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
+  test('has what its thread does not use, before anybody is asked', () => {
+    const budget = new MemoryBudget(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
+    assert.ok(budget.take(BOUND_PAGES));
+    budget.reclaim = (pages) => {
+      budget.free(pages);
+      return true;
+    };
+    const message = new MessageMemory(budget, 256);
+    message.begin(heap(), 65_536);
+    assert.equal(message.grow(10), ROOM.GRANTED);
+    assert.equal(message.growStable(65_536, 0), ROOM.GRANTED);
+    assert.equal(message.take(10, 'pages', true), ROOM.GRANTED);
+  });
+
   test('asks anew, whatever those before it have asked in vain', async () => {
     const budget = crowded(10, () => Promise.resolve());
     const message = new MessageMemory(budget, 256);
