@@ -452,16 +452,22 @@ export const SQL = {
   },
 } as const satisfies Readonly<Record<string, Statement>>;
 
+/**
+ * Looks for the last of the keys once, and deletes all up to it. Joined by key, the rows were looked for again and
+ * again where PostgreSQL has no statistics of the table: it has none of a new one, and loses them in a crash.
+ */
 function clears(name: string, bounds: string): Statement {
   return {
     name: `svc_${name}`,
-    text: `${OWN}, gone AS (
+    text: `${OWN}, last AS MATERIALIZED (
+        SELECT key FROM (
+          SELECT key, piece FROM svc_entries
+          WHERE namespace = $1 AND family = $3 AND key >= $4${bounds}
+          ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS rows
+        ORDER BY key DESC LIMIT 1), gone AS (
         DELETE FROM svc_entries AS entry
-        USING own, (SELECT DISTINCT key FROM (
-                      SELECT key FROM svc_entries
-                      WHERE namespace = $1 AND family = $3 AND key >= $4${bounds}
-                      ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS rows) AS next
-        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key = next.key
+        USING own, last
+        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key >= $4 AND entry.key <= last.key
         RETURNING 1)
       SELECT (SELECT count(*) FROM gone) FROM own`,
   };
