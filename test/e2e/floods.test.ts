@@ -23,9 +23,9 @@ const headers = { authorization: 'Bearer secret' };
 /** Duration of each case in seconds; `npm run prove` sets it by its number of cases. */
 const { count: PROOF_SECONDS } = new ProofSeeds(1);
 const IS_PROOF = PROOF_SECONDS > 1;
-const SECONDS = IS_PROOF ? PROOF_SECONDS : 0.5;
+const SECONDS = IS_PROOF ? PROOF_SECONDS : 0.25;
 /** Seconds without attackers, for comparison. */
-const SECONDS_ALONE = IS_PROOF ? 0.5 : 0.25;
+const SECONDS_ALONE = IS_PROOF ? 0.5 : 0.15;
 const CALL_EVERY_MS = 10;
 /** One call in this many comes on a connection of its own. */
 const FRESH_EVERY = 10;
@@ -35,7 +35,7 @@ const FRESH_EVERY = 10;
  */
 const P99_MS_MAX = IS_PROOF ? 250 : 3000;
 const LONGER_MAX = 8;
-/** Half a second tells little about a busy machine; without bounds every attempt fails. */
+/** A quarter of a second tells little about a busy machine; without bounds every attempt fails. */
 const ATTEMPTS = IS_PROOF ? 1 : 3;
 
 /** Returns a function that starts the server, each time in the same state directory. */
