@@ -132,7 +132,6 @@ suite('a flipped byte', () => {
     const victim = await host.find('victim');
     assert.equal(await host.query(victim, 'size'), MESSAGES);
     await deployment.kill();
-    await intoTableFiles(deployment);
     await merged(deployment);
     const damage = await flipByteOf(deployment.state, /^tables\/.*\.sst$/, `${MARKER} number 1;`);
     host = await deployment.start();
