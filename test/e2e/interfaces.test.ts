@@ -252,7 +252,7 @@ test('a module with neither is asked for its interface: when it is installed, an
 test('a module that answers nonsense, traps, or does not end when it is asked is installed all the same', async (t) => {
   // Each instruction of the endless one costs some cycles, so that on any machine the cycles last for more than its
   // 2000 ms, but not much more.
-  const args = ['--instruction-limit', '8000000000'];
+  const args = ['--instruction-limit', '5000000000'];
   const server = await startServer(t, { args, manifest: NO_ACTORS });
   const parts = 'opt '.repeat(240);
   const roots = `${'(f64.sqrt '.repeat(8)}(f64.load (i32.const 32))${')'.repeat(8)}`;
