@@ -392,9 +392,10 @@ export interface SharedMemory {
   memoryByKind(): MemoryByKind;
   /**
    * Calls `answer` when memory for so many bytes is needed; `answer` puts idle canisters to sleep, and has done so when
-   * it resolves. Until this is called, executors give back only memory that they can spare.
+   * it resolves: with true if it is worth asking again, because some have given way, or there is room. Until this is
+   * called, executors give back only memory that they can spare.
    */
-  attendMemory(answer: (bytesWanted: number) => Promise<void>): void;
+  attendMemory(answer: (bytesWanted: number) => Promise<unknown>): void;
   /**
    * Takes memory for the state of a sleeping canister that is about to be read; the returned function gives it back.
    * Throws ServerError `memory-full` if there is no room for it.

@@ -24,8 +24,8 @@ interface Sleepers {
 /** Small canisters count less than their size: so it is looked again whether it was enough. */
 const ROUNDS_MAX = 16;
 /**
- * Time until an executor is told that nobody can give way: other messages end meanwhile and give memory back. A growth
- * asks four times before it is refused.
+ * Time until an executor is told that nobody can give way: other messages end meanwhile and give memory back. A message
+ * is told so four times before it is refused.
  */
 const IN_VAIN_MS = 50;
 
@@ -42,8 +42,9 @@ export class Relief {
     this.#execution = execution;
     this.#sleepers = sleepers;
     execution.attendMemory(async (bytesWanted) => {
-      const hasSlept = await this.makeRoom(bytesWanted);
-      if (!hasSlept && this.#missing(bytesWanted) > 0) await sleep(clock, IN_VAIN_MS);
+      if ((await this.makeRoom(bytesWanted)) || this.#missing(bytesWanted) <= 0) return true;
+      await sleep(clock, IN_VAIN_MS);
+      return this.#missing(bytesWanted) <= 0;
     });
   }
 

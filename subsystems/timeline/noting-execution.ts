@@ -182,7 +182,7 @@ export class NotingExecution implements ScheduledExecution {
     this.#execution.refuseNew();
   }
 
-  attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
+  attendMemory(answer: (bytesWanted: number) => Promise<unknown>): void {
     this.#execution.attendMemory(answer);
   }
 

@@ -39,7 +39,7 @@ import { countedPagesOf, dataPagesOf } from '../memory/heap-tally.ts';
 import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import { storeAhead, storeChangedAhead } from '../persistence/store-ahead.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
-import { NO_BYTES } from '../../bytes/index.ts';
+import { NO_BYTES, PAGE_BYTES } from '../../bytes/index.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 
@@ -275,10 +275,12 @@ function* newPlace(
   if (pages > layout.heapPagesMax)
     return `the heap of ${pages} pages cannot be kept: the new module takes at most ${layout.heapPagesMax}`;
   if (layout.heapPagesMax === oldLayout.heapPagesMax) {
-    old.growTo(layout.heapPagesInitial * WASM_PAGE_BYTES);
+    const growing = old.growingTo(layout.heapPagesInitial * WASM_PAGE_BYTES);
+    if ((yield* runtime.waitingIn(growing)) !== undefined) throw new TooLong();
     old.keepGlobals();
     return { instance: Instance.onSameHeap(code, imports, control, old), isShared: true };
   }
+  yield* roomFor(runtime, pagesOfCopy(code, old.heapBytes));
   const instance = yield* runtime.inPieces(Instance.onCopy(code, imports, control, old.heap(), heaps));
   yield* runtime.inPieces(old.rollbackInPieces());
   return { instance, isShared: false };
@@ -292,6 +294,11 @@ function* roomFor(runtime: EngineRuntime, pages: number): Running<void> {
 /** Returns the pages of 4 KiB that the budget counts for a new heap of the module. */
 function firstPagesOf({ layout }: InstrumentedCode): number {
   return countedPagesOf(layout.heapPagesInitial * WASM_PAGE_BYTES, dataPagesOf(layout));
+}
+
+/** Returns the pages of 4 KiB that `Instance.onCopy` takes at most. */
+export function pagesOfCopy({ layout }: InstrumentedCode, heapBytes: number): number {
+  return Math.max(layout.heapPagesInitial * WASM_PAGE_BYTES, heapBytes) / PAGE_BYTES;
 }
 
 /** Returns the fault of an active segment that does not fit. Data is placed only in a new heap. */

@@ -18,12 +18,13 @@ import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
 import { type Fault, LONG } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
-import { LOOK_MS, QUESTIONS_MAX } from '../memory/message-memory.ts';
+import { LOOK_MS, QUESTIONS_MAX, WAIT_MS } from '../memory/message-memory.ts';
 import type { Instance } from './instance.ts';
 import { ChangeRecorder } from '../persistence/change-recorder.ts';
 import type { AheadStore } from '../persistence/ahead-store.ts';
 import { inPlacePagesMax, payloadBytesMax, PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
-import type { StablePagePool } from '../memory/stable-memory.ts';
+import type { Pieces } from '../memory/pieces.ts';
+import type { StableMemory, StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { payloadSlice } from '../wire/ring-bytes.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -166,21 +167,50 @@ export class EngineRuntime {
   }
 
   /**
-   * Gives memory back that the thread does not use, until a new heap of so many pages has room, and then waits until
-   * idle canisters have given way for it, or cannot. Ends as `LONG` where the thread would stand still meanwhile.
+   * Gives memory back that the thread does not use, until so many pages have room, and then waits until idle canisters
+   * have given way for them, or cannot. Ends as `LONG` where the thread would stand still meanwhile.
    */
   *roomFor(pages: number): Running<Fault | undefined> {
     const { budget } = this.control.message;
     yield* this.inPieces(budget.givingBack(pages));
-    for (let questions = 0; questions < QUESTIONS_MAX && !budget.hasRoom(pages); questions++) {
-      const question = budget.ask(pages);
+    const untilMs = performance.now() + WAIT_MS;
+    for (let inVain = 0; inVain < QUESTIONS_MAX && !budget.hasRoom(pages);) {
+      const question = pages * PAGE_BYTES > budget.bytesMax || performance.now() > untilMs ? 0 : budget.ask(pages);
       if (question === 0) break;
       while (!budget.isAnswered(question, LOOK_MS)) {
         const fault = yield this.waiting;
         if (fault !== undefined) return fault;
       }
+      if (budget.wasInVain(question)) inVain++;
     }
     return undefined;
+  }
+
+  /** Does work that pauses while there is no memory for it. Ends as `roomFor` does. */
+  *waitingIn(pieces: Pieces): Running<Fault | undefined> {
+    for (const _ of pieces) {
+      const fault = yield this.waiting;
+      if (fault !== undefined) return fault;
+    }
+    return undefined;
+  }
+
+  /**
+   * Reserves room for writing `granules` clean granules of stable memory, and ends as `roomFor` does. Throws as
+   * `StableMemory.reserve`.
+   */
+  *reserving(stable: StableMemory, granules: number): Running<Fault | undefined> {
+    const { budget } = this.control.message;
+    let missing = 0;
+    const take = (pages: number): boolean => {
+      if (budget.take(pages)) return true;
+      missing = pages;
+      return false;
+    };
+    if (stable.reserveWith(granules, take)) return undefined;
+    const fault = yield* this.roomFor(missing);
+    if (fault === undefined) stable.reserve(granules);
+    return fault;
   }
 
   /** Waits for the certificate of the canister's data; ends as `LONG` if the query is recalled, or cannot wait here. */

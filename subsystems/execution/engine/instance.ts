@@ -18,7 +18,6 @@ import { numberAt } from '../../../kernel/index.ts';
 import { type Ic0Imports, type InstrumentedCode } from '../wire/instrumented-code.ts';
 import {
   ALL_PAGES,
-  BULK_PIECE_BYTES,
   CONTROL,
   IMPORT,
   IMPORT_MODULE,
@@ -36,7 +35,6 @@ import { type Fault, faultOf, OutOfInstructions, toldFault } from './fault.ts';
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { dataPagesOf, HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
-import type { MessageMemory } from '../memory/message-memory.ts';
 import { copyBytesInPieces, inOneGo, type Pieces, orUndone } from '../memory/pieces.ts';
 import { type PackedHeap, pagesOf, readPacked } from '../memory/packed-memory.ts';
 
@@ -93,7 +91,7 @@ export class Instance {
 
   /**
    * Makes an instance as new, on a heap of zeros, of which `pagesUsed` pages of 4 KiB are about to be used. Throws
-   * OutOfMemory if there is no room now (`MemoryBudget.makingRoom` waits for it), and RangeError.
+   * OutOfMemory if there is no room now (`EngineRuntime.roomFor` waits for it), and RangeError.
    */
   static #onZeros(
     code: InstrumentedCode,
@@ -159,7 +157,7 @@ export class Instance {
     return instance;
   }
 
-  /** Makes an instance on a copy of an existing heap. Throws RangeError if there is no room for it. */
+  /** Makes an instance on a copy of an existing heap. Throws as `create` does; `pagesOfCopy` have room then. */
   static *onCopy(
     code: InstrumentedCode,
     imports: Ic0Imports,
@@ -169,7 +167,6 @@ export class Instance {
   ): Generator<void, Instance, void> {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
     const used = heap.length / PAGE_BYTES;
-    yield* control.message.budget.makingRoom(pages * (WASM_PAGE_BYTES / PAGE_BYTES));
     const instance = Instance.#onZeros(code, imports, control, pages, used, heaps);
     instance.#use(0, used);
     const to = (): Uint8Array => instance.#heap;
@@ -323,15 +320,6 @@ export class Instance {
     this.#control.touch(this.#wasm.touch_range, address, length);
   }
 
-  /**
-   * Calls `copy` for all of a system call's `size` bytes. Many bytes are copied in pieces, with pauses for other work.
-   * `hasRoom` is called before, until it returns true: it takes the memory that the copy needs, and may throw.
-   */
-  copyInPieces(size: number, copy: (from: number, length: number) => void, hasRoom?: () => boolean): void {
-    if (size <= BULK_PIECE_BYTES && hasRoom?.() !== false) copy(0, size);
-    else this.#control.copyInPieces(size, copy, hasRoom);
-  }
-
   /** Charges a system call for `instructions`; throws OutOfInstructions if fewer are left. */
   charge(instructions: number): void {
     if (this.#control.charge(instructions) < 0) throw new OutOfInstructions();
@@ -372,9 +360,9 @@ export class Instance {
     return this.#control.touchedCount;
   }
 
-  /** Memory that the message takes from the budget of all actors. */
-  get room(): MessageMemory {
-    return this.#control.message;
+  /** The control memory on which its messages run. */
+  get control(): ControlMemory {
+    return this.#control;
   }
 
   /** Runs an entry point within the message, in one go. */
@@ -603,10 +591,9 @@ export class Instance {
     return contents;
   }
 
-  /** Begins a message's work with another heap size, pages and globals; the message counts them as its changes. */
-  layOver(heapBytes: number, pages: ReadonlyMap<number, Uint8Array>, globals: Uint8Array): Fault | undefined {
+  /** Begins a message's work with other pages and globals; the message counts them as its changes. */
+  layOver(pages: ReadonlyMap<number, Uint8Array>, globals: Uint8Array): Fault | undefined {
     try {
-      this.growTo(heapBytes);
       for (const [page, bytes] of pages) {
         this.touch(page * PAGE_BYTES, bytes.length);
         this.heap().set(bytes, page * PAGE_BYTES);
@@ -620,12 +607,12 @@ export class Instance {
     return undefined;
   }
 
-  /** Grows the heap within a message. Throws RangeError if it cannot grow. */
-  growTo(heapBytes: number): void {
+  /** Grows the heap within a message; pauses while there is no memory. Throws RangeError if it cannot grow. */
+  *growingTo(heapBytes: number): Pieces {
     const pages = (heapBytes - this.heapBytes) / WASM_PAGE_BYTES;
     if (pages <= 0) return;
     const { message } = this.#control;
-    if (!message.growBy(pages))
+    if (!(yield* message.growing(pages)))
       throw new OutOfMemory(message.budget.explain(`there is no room for ${pages} pages of 64 KiB`));
     const grow = this.#memory.grow.bind(this.#memory) as (delta: number | bigint) => unknown;
     try {

@@ -177,7 +177,9 @@ function* runCompositeCallback(
     limits.callback,
   );
   instance.begin(limits.callback);
-  const fault = layOver(canister, instance, frame) ?? (yield inTable(runtime, instance, isReply ? REPLY : REJECT));
+  const fault =
+    (yield* layOver(runtime, canister, instance, frame)) ??
+    (yield inTable(runtime, instance, isReply ? REPLY : REJECT));
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
@@ -211,7 +213,8 @@ function* runCompositeCallback(
       // The cleanup's changes are not kept: it runs for what it prints, and because the specification has it run.
       execution.beginCleanup('CC', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(runtime, instance, CLEANUP));
+      const cleanupFault =
+        (yield* layOver(runtime, canister, instance, frame)) ?? (yield inTable(runtime, instance, CLEANUP));
       total += usedBy(instance, cleanupFault, limits.cleanup);
       yield* runtime.rollingBack(canister, instance);
       if (cleanupFault?.kind === 'long') return needsOwnStack(runtime, frame);
@@ -264,14 +267,23 @@ function usedBy(instance: Instance, fault: Fault | undefined, limit: number): nu
   return fault?.kind === 'limit' ? limit : instance.instructionsUsed();
 }
 
-function layOver({ stable }: CanisterState, instance: Instance, frame: SuspendedFrame): Fault | undefined {
-  const fault = instance.layOver(frame.heapBytes, frame.pages, frame.globals);
-  if (fault !== undefined) return fault;
+/** Begins the callback's work with the state that its query waited with; waits for the memory of that. */
+function* layOver(
+  runtime: EngineRuntime,
+  { stable }: CanisterState,
+  instance: Instance,
+  { heapBytes, pages, globals, stablePages, granules }: SuspendedFrame,
+): Running<Fault | undefined> {
   try {
-    stable.layOver(frame.stablePages, frame.granules);
-    return undefined;
+    const fault =
+      (yield* runtime.waitingIn(instance.growingTo(heapBytes))) ??
+      instance.layOver(pages, globals) ??
+      (yield* runtime.reserving(stable, granules.size));
+    if (fault === undefined) stable.layOver(stablePages, granules);
+    return fault;
   } catch (error) {
     if (error instanceof ServerError) return { kind: 'trap', message: error.message };
+    if (error instanceof RangeError) return { kind: 'trap', message: `the heap cannot be grown: ${error.message}` };
     throw error;
   }
 }

@@ -9,11 +9,13 @@ import {
   FUEL_MAX,
   MAP_BYTES,
   ROOM,
+  SLOT_BYTES,
   STOP,
 } from '../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { TooLong } from '../engine/fault.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';
+import { copyPiece, type HostCopy } from './host-copy.ts';
 import { PAGE_BYTES, type PageSink } from '../../bytes/index.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { FREE_PAGES, MessageMemory } from './message-memory.ts';
@@ -48,6 +50,10 @@ const FIRST_PAGES_SUSPENDABLE = 4;
 /** Bounds of one growth of the journal, which doubles within them. */
 const GROWTH_PAGES = { MIN: 16, MAX: 64 } as const;
 const MEMORY_PAGES_PER_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
+/** A store may spill into the page behind its own. */
+const PAGES_OF_STORE = 2;
+/** As many pages as a piece that the host copies can need, for the heap and for its pre-images. */
+const ROOMY_PAGES = BULK_PIECE_BYTES / PAGE_BYTES + PAGES_OF_STORE + 2 * GROWTH_PAGES.MAX * MEMORY_PAGES_PER_PAGE;
 /**
  * Bounds of the journal of a message that cannot be suspended; beyond them it ends as too long, because the thread
  * keeps the memory. In bytes, and as a share of the memory that all actors may have.
@@ -61,8 +67,6 @@ const SHORT_JOURNAL_SHARE = 1 / 128;
 const YIELD_PAGES = 64;
 /** A message that cannot be suspended ends as too long if it touches more pages, whatever it is charged for them. */
 const SHORT_PAGES_MAX = 1024;
-/** A store may spill into the page behind its own. */
-const PAGES_OF_STORE = 2;
 const FIXED_PAGES = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
 const FUEL = 0;
 const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;
@@ -78,16 +82,6 @@ const DELTA_INDEX = (CONTROL.DELTA_INDEX - CONTROL.FUEL) / 4;
 const DELTA_SLOT = (CONTROL.DELTA_SLOT - CONTROL.FUEL) / 4;
 const DELTA_ENTRIES = (CONTROL.DELTA_ENTRIES - CONTROL.FUEL) / 4;
 const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
-
-/** Work of a system call that is done in pieces. */
-interface Copying {
-  /** Copies `length` bytes. */
-  readonly copy: (from: number, length: number) => void;
-  /** Takes the memory that all pieces need; false: yield, and ask again. Throws HostTrap. */
-  hasRoom: (() => boolean) | undefined;
-  readonly size: number;
-  from: number;
-}
 
 /**
  * A control memory of an executor thread: fuel, stack budget, saved globals and the undo journal of the running message
@@ -114,7 +108,7 @@ export class ControlMemory {
   /** True while the host touches pages, in a function that wasm has called: the message cannot be suspended there. */
   #isHostTouching = false;
   /** The rest that a system call has to copy. */
-  #rest: Copying | undefined;
+  #rest: HostCopy | undefined;
   /** Growth of the memory, in pages of the budget. */
   #counted = 0;
   // Views, made again when wasm has grown the memory: growth sets their length to 0.
@@ -209,38 +203,58 @@ export class ControlMemory {
     this.#isHostTouching = false;
   }
 
+  /** True if a piece of the host's need not be asked for (`hasRoomToTouch`), as nearly always. */
+  get isRoomy(): boolean {
+    return !this.#canSuspend || this.message.budget.pagesLeft >= ROOMY_PAGES;
+  }
+
   /**
-   * Calls `hasRoom`, then `copy` for all of `size` bytes, a piece at a time. Only the first piece is copied here, the
-   * others when the system call has returned (`ROOM.REST`).
+   * Returns true if the host may `touch` these bytes now, false if the message is to yield before. True is no promise:
+   * other threads take memory, too, and if nobody can give any, the touch ends the message.
    */
-  copyInPieces(size: number, copy: Copying['copy'], hasRoom?: Copying['hasRoom']): void {
+  hasRoomToTouch(address: number, length: number): boolean {
+    const { message } = this;
+    if (this.isRoomy) return true;
+    const words = this.#current();
+    const map = this.#map;
+    // A store may spill into the page behind the last.
+    const end = Math.floor((address + length - 1) / PAGE_BYTES) + PAGES_OF_STORE;
+    let pages = 0;
+    for (let page = Math.floor(address / PAGE_BYTES); page < end; page++) if (map[page] === 0) pages++;
+    const slotBytes = (wordAt(words, SAVED) + pages) * SLOT_BYTES;
+    const had = this.#journalPages;
+    let journal = had;
+    for (let more = 1; more > 0 && journal * WASM_PAGE_BYTES < slotBytes; journal += more)
+      more = this.#growthOf(journal);
+    const unasked = this.#roomPages - wordAt(words, TOUCHED);
+    return message.hasRoom(Math.max(0, pages - unasked) + (journal - had) * MEMORY_PAGES_PER_PAGE);
+  }
+
+  /**
+   * Calls `copy` for all of `size` bytes, a piece at a time, each when `hasRoom` returns true. Only the first piece is
+   * copied here, the others when the system call has returned (`ROOM.REST`).
+   */
+  copyInPieces(size: number, copy: HostCopy['copy'], hasRoom: HostCopy['hasRoom']): void {
+    const isPiece = size <= BULK_PIECE_BYTES;
     // The copy would use up the message's slice.
-    if (size > BULK_PIECE_BYTES) this.#endShort?.();
+    if (!isPiece) this.#endShort?.();
+    else if (hasRoom(0, size)) {
+      copy(0, size);
+      return;
+    }
     this.#rest = { copy, hasRoom, size, from: 0 };
-    const answer = this.#copyPiece();
-    // Looked up now: the copy may have grown the journal, and then the words are elsewhere.
-    this.#current()[REST] = Number(answer === ROOM.LATER);
+    if (isPiece) this.#current()[REST] = 1;
+    else this.#copyRest();
   }
 
   #copyRest(): number {
-    const answer = this.#copyPiece();
-    if (answer !== ROOM.LATER) this.#current()[REST] = 0;
-    return answer;
-  }
-
-  #copyPiece(): number {
     const rest = this.#rest;
-    if (rest === undefined) return ROOM.GRANTED;
-    const { copy, hasRoom, size, from } = rest;
-    if (hasRoom?.() === false) return ROOM.LATER;
-    rest.hasRoom = undefined;
-    const length = Math.min(BULK_PIECE_BYTES, size - from);
     this.#rest = undefined;
-    copy(from, length);
-    if (from + length === size) return ROOM.GRANTED;
-    rest.from += length;
-    this.#rest = rest;
-    return ROOM.LATER;
+    const answer = rest === undefined ? ROOM.GRANTED : copyPiece(rest);
+    if (answer === ROOM.LATER) this.#rest = rest;
+    // Looked up now: the copy may have grown the journal, and then the words are elsewhere.
+    this.#current()[REST] = Number(answer === ROOM.LATER);
+    return answer;
   }
 
   /**
@@ -260,13 +274,21 @@ export class ControlMemory {
     }
   }
 
+  get #journalPages(): number {
+    return this.memory.buffer.byteLength / WASM_PAGE_BYTES - FIXED_PAGES;
+  }
+
+  /** Returns the pages by which a journal of `journal` pages grows next; 0: it must not. */
+  #growthOf(journal: number): number {
+    const wanted = Math.min(Math.max(journal, GROWTH_PAGES.MIN), GROWTH_PAGES.MAX);
+    return Math.min(wanted, this.#pagesMax - FIXED_PAGES - journal);
+  }
+
   #growJournal(): number {
     const { memory, message } = this;
-    const pages = memory.buffer.byteLength / WASM_PAGE_BYTES;
-    const journal = pages - FIXED_PAGES;
+    const journal = this.#journalPages;
     if (journal >= this.#shortPagesMax) this.#endShort?.();
-    const wanted = Math.min(Math.max(journal, GROWTH_PAGES.MIN), GROWTH_PAGES.MAX);
-    const more = Math.min(wanted, this.#pagesMax - pages);
+    const more = this.#growthOf(journal);
     if (more <= 0) return ROOM.REFUSED;
     const counted = more * MEMORY_PAGES_PER_PAGE;
     const answer = message.take(counted, 'the message cannot keep what it changes', this.#mayYieldFor(counted));

@@ -29,24 +29,26 @@ const ANSWERED = 4;
 const IS_ATTENDED = 5;
 /** The most pages that any thread wants. */
 const WANTED = 6;
-/**
- * Pages that messages leave to a canister that is to be woken, and the second until which they do. Negative: it has
- * been tried again in vain.
- */
+/** Pages that messages leave to a canister that is to be woken; and the moment from which on, or, if 0, may again. */
 const RESERVED = 7;
-const RESERVED_UNTIL = 8;
+const RESERVED_AT = 8;
+/** The last question after which nobody gave way, and nobody will. */
+const IN_VAIN = 9;
 const LANES = 16;
 
 /** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
-export const BLOCKING_WAIT_MS = 50;
+const BLOCKING_WAIT_MS = 50;
 /**
- * Time for which messages leave memory to a canister that could not be woken: it is tried again within a tenth of that.
- * If it is still asleep then, they leave none to anybody for UNRESERVED_SECONDS. Only small canisters have this, up to
- * a share of all memory: others may need for long what a large one lacks.
+ * Time for which messages leave memory to a canister that could not be woken: it is tried again within a twentieth of
+ * that. If it is still asleep then, they leave none to anybody for UNRESERVED_MS; once it is awake, for GRACE_MS. Only
+ * small canisters have this, up to a share of all memory: others may need for long what a large one lacks.
  */
-const RESERVED_SECONDS = 1;
-const UNRESERVED_SECONDS = 10;
+const RESERVED_MS = 1_000;
+const UNRESERVED_MS = 10_000;
+const GRACE_MS = 50;
 const RESERVED_SHARE = 1 / 16;
+/** Time after which a canister that is still to be woken has been tried again in vain. */
+const AWAITED_MS = 100;
 /** A message that has blocked its thread in vain lets no other do so for so many times as long. */
 const REST_FACTOR = 9;
 const LOOK_MS = 1;
@@ -63,9 +65,10 @@ export class OutOfMemory extends RangeError {
   override readonly name = 'OutOfMemory';
 }
 
-/** Returns the time by a clock that all threads share, and nobody sets. */
-function nowSeconds(): number {
-  return process.hrtime()[0];
+/** Returns the time by a clock that all threads share, and nobody sets, in 32 bits: it wraps after 49 days. */
+function sharedNowMs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return (seconds * 1_000 + nanoseconds / 1_000_000) | 0;
 }
 
 export class MemoryBudget {
@@ -73,7 +76,7 @@ export class MemoryBudget {
   readonly #lane: number;
   readonly #pagesMax: number;
   readonly #highPages: number;
-  #answer: ((bytesWanted: number) => Promise<void>) | undefined;
+  #answer: ((bytesWanted: number) => Promise<unknown>) | undefined;
   /** Moment until which messages do not block this thread. */
   #restsUntilMs = 0;
   /** Frees `pages` pages of this thread's spare memory, or as many as it can; returns true if it has freed anything. */
@@ -141,36 +144,36 @@ export class MemoryBudget {
   *makingRoomToWake(pages: number): Pieces {
     yield* this.givingBack(pages);
     const table = this.#table;
-    const isOurs = Math.abs(this.#at(RESERVED)) === pages;
     if (this.hasRoom(pages)) {
-      if (!isOurs) return;
+      if (this.#at(RESERVED) !== pages) return;
+      Atomics.store(table, RESERVED_AT, sharedNowMs() + GRACE_MS);
       Atomics.store(table, RESERVED, 0);
-      Atomics.store(table, RESERVED_UNTIL, 0);
       return;
     }
-    const seconds = nowSeconds();
-    const untilSeconds = this.#at(RESERVED_UNTIL);
     if (pages > this.#pagesMax * RESERVED_SHARE) return;
-    if (seconds > untilSeconds + UNRESERVED_SECONDS) {
-      Atomics.store(table, RESERVED_UNTIL, seconds + RESERVED_SECONDS);
-      Atomics.store(table, RESERVED, pages);
-    } else if (seconds <= untilSeconds && isOurs) Atomics.store(table, RESERVED, -pages);
+    if (this.#reservedForMs < (this.#at(RESERVED) === 0 ? 0 : RESERVED_MS + UNRESERVED_MS)) return;
+    Atomics.store(table, RESERVED_AT, sharedNowMs());
+    Atomics.store(table, RESERVED, pages);
   }
 
   /** Returns true if a message may take so many pages, as far as those go that are kept for others. */
   mayTake(pages: number): boolean {
-    const reserved = Math.abs(this.#reserved);
-    return reserved === 0 || pages === 0 || this.pagesLeft - pages >= reserved;
+    return pages === 0 || !this.#isReserved || this.pagesLeft - pages >= this.#at(RESERVED);
   }
 
-  /** True if a canister waits for memory that nobody idle has: messages that want more are refused at once. */
+  /** True if a canister waits for memory that nobody idle has. */
   get isAwaited(): boolean {
-    return this.#reserved < 0;
+    return this.#isReserved && this.#reservedForMs >= AWAITED_MS;
   }
 
-  get #reserved(): number {
-    const reserved = this.#at(RESERVED);
-    return reserved === 0 || nowSeconds() > this.#at(RESERVED_UNTIL) ? 0 : reserved;
+  get #isReserved(): boolean {
+    return this.#at(RESERVED) !== 0 && this.#reservedForMs < RESERVED_MS;
+  }
+
+  /** Time since pages were reserved; negative: until they may be again. */
+  get #reservedForMs(): number {
+    const ms = (sharedNowMs() - this.#at(RESERVED_AT)) | 0;
+    return ms < -GRACE_MS ? Number.POSITIVE_INFINITY : ms;
   }
 
   /** Takes pages if there is room for them, or if this thread can free enough; returns true if they were taken. */
@@ -192,21 +195,6 @@ export class MemoryBudget {
     const hasRoom = this.take(pages);
     if (hasRoom) this.free(pages);
     return hasRoom;
-  }
-
-  /**
-   * Makes room for pages, as far as that can be done: does the same as `givingBack`, then waits for a moment until idle
-   * canisters are evicted. Pauses between two looks.
-   */
-  *makingRoom(pages: number): Pieces {
-    yield* this.givingBack(pages);
-    if (pages > this.#pagesMax || this.hasRoom(pages)) return;
-    const question = this.ask(pages);
-    const untilMs = performance.now() + BLOCKING_WAIT_MS;
-    while (question !== 0 && this.pagesLeft < pages && !this.isAnswered(question, LOOK_MS)) {
-      if (performance.now() > untilMs) return;
-      yield;
-    }
   }
 
   /** Does the same as `take`, and waits for a moment until idle canisters are evicted for it. */
@@ -321,11 +309,16 @@ export class MemoryBudget {
     return ((this.#at(ANSWERED) - question) | 0) >= 0;
   }
 
+  /** Returns true if nobody gave way after a question that is answered, and it is not worth asking again. */
+  wasInVain(question: number): boolean {
+    return ((this.#at(IN_VAIN) - question) | 0) >= 0;
+  }
+
   /**
    * Answers questions, in the main thread: `answer` is called with the bytes wanted for each question, and has freed
-   * them when it resolves.
+   * them when it resolves. It resolves with true if it is worth asking again: some have given way, and others may.
    */
-  attend(answer: (bytesWanted: number) => Promise<void>): void {
+  attend(answer: (bytesWanted: number) => Promise<unknown>): void {
     const isAttended = this.#answer !== undefined;
     this.#answer = answer;
     if (isAttended) return;
@@ -340,7 +333,8 @@ export class MemoryBudget {
       if (waiting.async) await waiting.value;
       if (this.#at(IS_ATTENDED) === 0) return;
       seen = this.#at(ASKED);
-      await this.#answer?.(Atomics.exchange(table, WANTED, 0) * PAGE_BYTES);
+      const isWorthwhile = await this.#answer?.(Atomics.exchange(table, WANTED, 0) * PAGE_BYTES);
+      if (isWorthwhile !== true) Atomics.store(table, IN_VAIN, seen);
       Atomics.store(table, ANSWERED, seen);
       Atomics.notify(table, ANSWERED);
     }

@@ -23,7 +23,7 @@
  * heap.
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
-import { BLOCKING_WAIT_MS, type MemoryBudget } from './memory-budget.ts';
+import type { MemoryBudget } from './memory-budget.ts';
 import { HostTrap } from '../engine/fault.ts';
 import { type HeapTally, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import { ROOM } from '../../instrument/abi/index.ts';
@@ -39,8 +39,12 @@ const NO_LIMIT = 2 ** 30;
  * Longest time a request waits until idle canisters are evicted, while other work goes on: their state goes to the
  * disk.
  */
-const WAIT_MS = 60_000;
-/** Most questions of one request: others may have taken the pages that were freed. */
+export const WAIT_MS = 60_000;
+/** Time for which a request leaves memory to canisters that are to be woken. */
+const PATIENCE_MS = 200;
+/** Time after which it is refused if such a canister is still asleep: what the message has may be what that lacks. */
+const AWAITED_WAIT_MS = 500;
+/** Most questions of one request after which nobody gave way. */
 export const QUESTIONS_MAX = 4;
 export const LOOK_MS = 1;
 const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
@@ -79,8 +83,9 @@ export class MessageMemory {
   /** Pages that the heap's last growth has taken; undefined: it was not granted, or it is known to have been done. */
   #growth: Growth | undefined;
   #question = 0;
-  #questions = 0;
-  #untilMs = 0;
+  #questionsInVain = 0;
+  /** Moment at which the message began to wait; undefined: it does not. */
+  #waitsSinceMs: number | undefined;
 
   constructor(budget: MemoryBudget, freePages: number) {
     this.budget = budget;
@@ -118,7 +123,7 @@ export class MessageMemory {
     this.#isStopped = false;
     this.#growth = undefined;
     // Questions of an earlier message that was rolled back do not count for this one.
-    this.#question = this.#questions = 0;
+    this.#endWait();
     if (tally.marks === undefined) return this.touchedPagesMax;
     return this.budget.pagesLeft >= this.#freePages ? this.#freePages : 0;
   }
@@ -147,7 +152,7 @@ export class MessageMemory {
   }
 
   /** Asks for a growth of the heap by `wasmPages` pages of 64 KiB; returns one of ROOM's answers. */
-  grow(wasmPages: number, mayWaitLong = true): number {
+  grow(wasmPages: number): number {
     // A growth beyond the maximum is granted here: it will fail by itself.
     const pages = wasmPages * PAGES_PER_WASM_PAGE;
     const size = this.#pages + pages;
@@ -157,7 +162,7 @@ export class MessageMemory {
     const held = tally.counted + this.#taken;
     const wanted = size > SMALL_PAGES_MAX ? Math.max(0, size - held) : pages;
     const forUndo = Math.max(0, tally.counted - this.#takenForUndo);
-    const answer = this.#attempt(wanted + forUndo, mayWaitLong);
+    const answer = this.#attempt(wanted + forUndo);
     if (answer === ROOM.GRANTED) {
       this.#pages = size;
       this.#taken += wanted;
@@ -187,13 +192,13 @@ export class MessageMemory {
     this.#refuse();
   }
 
-  /**
-   * Does the same as `grow` for the host, which cannot yield: the thread blocks meanwhile, and evictions need the
-   * thread. Returns true if granted.
-   */
-  growBy(wasmPages: number): boolean {
-    let answer = this.grow(wasmPages, false);
-    while (answer === ROOM.LATER) answer = this.grow(wasmPages, false);
+  /** Does the same as `grow` for the host, which pauses while there is no answer. Returns true if granted. */
+  *growing(wasmPages: number): Generator<void, boolean, void> {
+    let answer = this.grow(wasmPages);
+    while (answer === ROOM.LATER) {
+      yield;
+      answer = this.grow(wasmPages);
+    }
     return answer === ROOM.GRANTED;
   }
 
@@ -204,16 +209,16 @@ export class MessageMemory {
   growStable(bytes: number, roomBytes: number): number {
     if (bytes === 0) return ROOM.GRANTED;
     const pages = Math.max(0, Math.min(bytes / PAGE_BYTES, STABLE_STEP_PAGES) - roomBytes / PAGE_BYTES);
-    const answer = this.#attempt(pages, true);
+    const answer = this.#attempt(pages);
     if (answer === ROOM.GRANTED) this.budget.free(pages);
     return answer;
   }
 
-  #attempt(pages: number, mayWaitLong: boolean): number {
+  #attempt(pages: number): number {
     if (this.#isRefused) return ROOM.REFUSED;
     const expected = this.#expected?.[this.#run];
     if (expected?.kind === 'refused' && this.#granted >= expected.granted) return this.#refuse();
-    const answer = this.#seek(pages, mayWaitLong);
+    const answer = this.#seek(pages);
     if (answer === ROOM.GRANTED) this.#granted++;
     if (answer !== ROOM.REFUSED) return answer;
     if (this.#expected !== undefined)
@@ -222,36 +227,51 @@ export class MessageMemory {
   }
 
   /** Takes pages, or asks for them; returns one of ROOM's answers. */
-  #seek(pages: number, mayWaitLong: boolean): number {
+  #seek(pages: number): number {
     const { budget } = this;
-    if (mayWaitLong && budget.pagesLeft < pages && budget.givePieceBack()) return ROOM.LATER;
-    const isAnswered = this.#question !== 0 && this.#isAnswered();
+    if (budget.pagesLeft < pages && budget.givePieceBack()) return ROOM.LATER;
+    const isAnswered = this.#question !== 0 && this.budget.isAnswered(this.#question, LOOK_MS);
     // Looking for room makes the thread collect its garbage, so requests that can never fit do not look.
-    if (!this.#canNeverHave(pages) && budget.mayTake(pages) && budget.take(pages)) {
-      this.#question = this.#questions = 0;
+    if (!this.#canNeverHave(pages) && this.#mayTake(pages) && budget.take(pages)) {
+      this.#endWait();
       return ROOM.GRANTED;
     }
-    if (isAnswered) this.#question = 0;
-    if (this.#ask(pages, mayWaitLong ? WAIT_MS : BLOCKING_WAIT_MS)) return ROOM.LATER;
-    this.#question = this.#questions = 0;
+    if (isAnswered) {
+      if (budget.wasInVain(this.#question)) this.#questionsInVain++;
+      this.#question = 0;
+    }
+    if (this.#ask(pages)) return ROOM.LATER;
+    this.#endWait();
     return ROOM.REFUSED;
   }
 
   /** True while a request of the message waits until idle canisters are evicted for it. */
   get isWaiting(): boolean {
-    return this.#question !== 0;
+    return this.#waitsSinceMs !== undefined;
+  }
+
+  #endWait(): void {
+    this.#question = this.#questionsInVain = 0;
+    this.#waitsSinceMs = undefined;
+  }
+
+  get #waitedMs(): number {
+    return this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
+  }
+
+  #mayTake(pages: number): boolean {
+    return this.budget.mayTake(pages) || this.#waitedMs > PATIENCE_MS;
   }
 
   /** Returns true if it is worth asking again later. */
-  #ask(pages: number, waitMs: number): boolean {
+  #ask(pages: number): boolean {
     const { budget } = this;
-    const nowMs = performance.now();
-    // A canister that is to be woken may wait for the very pages that the message has.
-    if (budget.isAwaited) return false;
-    if (this.#questions === 0) this.#untilMs = nowMs + waitMs;
-    else if (nowMs > this.#untilMs) return false;
-    if (this.#question !== 0) return true;
-    if (this.#questions++ === QUESTIONS_MAX || this.#canNeverHave(pages)) return false;
+    this.#waitsSinceMs ??= performance.now();
+    if (this.#canNeverHave(pages)) return false;
+    if (this.#waitedMs > (budget.isAwaited ? AWAITED_WAIT_MS : WAIT_MS)) return false;
+    // There is room, which is kept for somebody else.
+    if (this.#question !== 0 || budget.pagesLeft >= pages) return true;
+    if (this.#questionsInVain === QUESTIONS_MAX) return false;
     this.#question = budget.ask(pages);
     return this.#question !== 0;
   }
@@ -260,10 +280,6 @@ export class MessageMemory {
   #canNeverHave(pages: number): boolean {
     const own = (this.#tally?.counted ?? 0) + this.#taken + this.#takenForUndo;
     return (own + pages) * PAGE_BYTES > this.budget.bytesMax;
-  }
-
-  #isAnswered(): boolean {
-    return this.budget.isAnswered(this.#question, LOOK_MS);
   }
 
   #refuse(): number {
@@ -290,6 +306,7 @@ export class MessageMemory {
     // Each of them may spill into the page behind it.
     const ahead = Math.min(rest, 2 * STEP_PAGES);
     if (ahead <= this.budget.pagesLeft && this.budget.mayTake(ahead) && this.budget.take(ahead)) {
+      this.#endWait();
       this.#taken += ahead;
       return ahead === rest ? NO_LIMIT : STEP_PAGES;
     }
@@ -304,9 +321,19 @@ export class MessageMemory {
    * message may yield.
    */
   take(pages: number, what: string, mayYield: boolean): number {
-    const answer = mayYield ? this.#seek(pages, true) : Number(this.budget.takeOrWaitRarely(pages));
+    const answer = mayYield ? this.#seek(pages) : Number(this.budget.takeOrWaitRarely(pages));
     if (answer === ROOM.REFUSED) throw this.stop(this.budget.explain(what));
     return answer;
+  }
+
+  /**
+   * Looks for room for pages that the host is about to take for the message, which cannot yield meanwhile. Returns
+   * false if it is to yield before, and ask again; true: they can be taken, or nobody can give so many.
+   */
+  hasRoom(pages: number): boolean {
+    const answer = this.#seek(pages);
+    if (answer === ROOM.GRANTED) this.budget.free(pages);
+    return answer !== ROOM.LATER;
   }
 
   /** Returns the trap that ends the message, because there is no memory for its work. */

@@ -180,6 +180,11 @@ export class StableMemory {
     this.#pool.reserve(granules);
   }
 
+  /** Does the same with `take`, which may return false: not yet; returns false then. */
+  reserveWith(granules: number, take: (pages: number) => boolean): boolean {
+    return this.#pool.reserveWith(granules, take);
+  }
+
   /**
    * Keeps room for writing `granules` clean granules until the message ends, whoever else writes meanwhile. `take` may
    * return false: not yet; returns false then (`StablePagePool.reserveWith`).
@@ -277,12 +282,10 @@ export class StableMemory {
   }
 
   /**
-   * Begins a message with another size and other content in some granules, which count as its writes. Throws as `write`
-   * does.
+   * Begins a message with another size and other content in some granules, which count as its writes and are reserved.
    */
   layOver(pages: number, granules: ReadonlyMap<number, Uint8Array>): void {
     this.#pages = pages;
-    this.reserve(granules.size);
     for (const [granule, bytes] of granules) this.write(granule * PAGE_BYTES, bytes, 0, bytes.length);
   }
 

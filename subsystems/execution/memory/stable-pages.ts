@@ -134,11 +134,10 @@ export class StablePagePool {
   }
 
   /**
-   * Reserves room for taking `slots` slots, all at once. If there is no room, idle canisters are evicted, and the
-   * thread blocks for a moment. Throws as `take` does, and then has nothing more than before.
+   * Reserves room for taking `slots` slots, all at once. Throws as `take` does, and then has nothing more than before.
    */
   reserve(slots: number): void {
-    this.reserveWith(slots, (pages) => this.#orNoRoom(this.#budget.takeOrWait(pages)));
+    this.reserveWith(slots, (pages) => this.#orNoRoom(this.#budget.take(pages)));
   }
 
   #orNoRoom(isTaken: boolean): true {

@@ -7,6 +7,8 @@ import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, release, type StoredMemory, type StoredPages } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
+import { pagesOfCopy } from '../engine/change-code.ts';
+import { type Fault, TooLong } from '../engine/fault.ts';
 import { rolesOf } from '../engine/entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from '../index.ts';
 import { Instance } from '../engine/instance.ts';
@@ -51,8 +53,8 @@ export function* captureState(
 
 /**
  * Replaces code and state; no hook runs. Timer, version and open calls stay. Returns the reason for a refusal, or
- * undefined if it is done. Throws if there is no memory for it (`isLackOfMemory`), and Recalled once `isRecalled`
- * returns true; the canister is as it was then.
+ * undefined if it is done. Throws if there is no memory for it (`isLackOfMemory`), Recalled once `isRecalled` returns
+ * true, and TooLong where the thread would stand still until there is memory; the canister is as it was then.
  */
 export function* restoreState(
   runtime: EngineRuntime,
@@ -65,17 +67,23 @@ export function* restoreState(
   if (problem !== undefined) return problem;
   const stable = new StableMemory(runtime.pool);
   let instance: Instance | undefined;
+  const wait = function* (waiting: Running<Fault | undefined>): Running<void> {
+    if ((yield* waiting) !== undefined) throw isRecalled() ? new Recalled() : new TooLong();
+  };
   try {
+    stable.grow(image.stablePages);
+    yield* wait(runtime.reserving(stable, granulesOf(image.stable)));
     yield* runtime.inPieces(unlessRecalled(copyStable(stable, image), isRecalled));
     stable.commit();
     if (code !== undefined) {
+      yield* wait(runtime.roomFor(pagesOfCopy(code, image.heap.length)));
       const copying = Instance.onCopy(code, runtime.imports, runtime.control, image.heap, runtime.heaps);
       instance = yield* runtime.inPieces(unlessRecalled(copying, isRecalled));
       instance.loadGlobals(image.globals);
     }
   } catch (error) {
     stable.clear();
-    if (isLackOfMemory(error) || error instanceof Recalled) throw error;
+    if (isLackOfMemory(error) || error instanceof Recalled || error instanceof TooLong) throw error;
     return messageOf(error);
   }
   if ((yield* storeAhead(runtime, canister, { instance, stable, isStableNew: true })) !== undefined) {
@@ -94,9 +102,11 @@ export function* restoreState(
   return undefined;
 }
 
-function* copyStable(stable: StableMemory, image: Pick<CanisterImage, 'stable' | 'stablePages'>): Pieces {
-  stable.grow(image.stablePages);
-  stable.reserve(image.stable.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0));
+function granulesOf(runs: CanisterImage['stable']): number {
+  return runs.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0);
+}
+
+function* copyStable(stable: StableMemory, image: Pick<CanisterImage, 'stable'>): Pieces {
   for (const { offset, bytes } of image.stable) {
     stable.write(offset, bytes, 0, bytes.length);
     yield;

@@ -132,7 +132,7 @@ export class ExecutorPool implements Execution {
     return this.#tables.budget;
   }
 
-  attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
+  attendMemory(answer: (bytesWanted: number) => Promise<unknown>): void {
     this.#tables.budget.attend(answer);
   }
 

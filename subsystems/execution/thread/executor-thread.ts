@@ -50,7 +50,7 @@ import { CertificateDesk } from './certificate-desk.ts';
 import { LongMessages } from './long-messages.ts';
 import { type CreateEngine, engineOf, type ThreadEngine } from './thread-engine.ts';
 import { NO_PROBLEM, type Problem, problemOf } from './problem.ts';
-import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
+import { atOnce, isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
 import { SpareMemory } from './spare-memory.ts';
 import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
 import type { PackedFacts } from '../index.ts';
@@ -397,8 +397,9 @@ export class ExecutorThread {
     const isRecalled = (): boolean => this.#recalls.isAllWanted(handle);
     const moving = (engine: ThreadEngine): Running<PortMessage> =>
       movingState(engine, canister, code, command, isRecalled);
-    if (isMovedAtOnce(canister, command, this.#pieceSizes)) {
-      this.#sendByPort(runToEnd(moving(this.#home)));
+    const answer = isMovedAtOnce(canister, command, this.#pieceSizes) ? atOnce(moving(this.#home)) : undefined;
+    if (answer !== undefined) {
+      this.#sendByPort(answer);
       return true;
     }
     const run = async (engine: ThreadEngine): Promise<void> => {

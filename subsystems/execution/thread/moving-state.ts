@@ -6,7 +6,8 @@
  */
 import { messageOf } from '../../../kernel/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import type { Engine, Running } from '../engine/engine.ts';
+import { type Engine, type Running, runToEnd } from '../engine/engine.ts';
+import { TooLong } from '../engine/fault.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { Recalled } from '../memory/pieces.ts';
 import { isLackOfMemory } from '../persistence/canister-image.ts';
@@ -33,7 +34,20 @@ export function isMovedAtOnce(
   return bytes <= Math.min(BYTES_AT_ONCE_MAX, atOncePages * PAGE_BYTES);
 }
 
-/** Executes the command, and returns the answer. Once `isRecalled` returns true, the canister stays as it is. */
+/** Moves state without pauses; returns undefined if that would wait for memory: the canister is as it was. */
+export function atOnce(moving: Running<PortMessage>): PortMessage | undefined {
+  try {
+    return runToEnd(moving);
+  } catch (error) {
+    if (error instanceof TooLong) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Executes the command, and returns the answer. Once `isRecalled` returns true, the canister stays as it is. Throws as
+ * `restoreState` does where it waits for memory.
+ */
 export function* movingState(
   engine: MovingEngine,
   canister: CanisterState,

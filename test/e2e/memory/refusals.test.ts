@@ -54,10 +54,31 @@ const GREEDY = wat(`(module
 
 /** Code whose heap there is no room for. */
 const LARGE = wat('(module (memory 300))');
-const CHANGES: ReadonlyMap<string, string> = new Map([
-  ['install', '/install/new-'],
-  ['reinstall', '/install/greedy-?mode=reinstall'],
-  ['upgrade', '/upgrade/greedy-'],
+/** Makes a module whose upgrades keep the heap. */
+function keeping(text: string): Uint8Array {
+  const name = 'icp:private enhanced-orthogonal-persistence';
+  const section = Buffer.from(`${String.fromCharCode(name.length)}${name}`, 'latin1');
+  return Buffer.concat([wat(text), Buffer.of(0, section.length), section]);
+}
+/** Upgrades to these keep the heap: on a copy, since its maximum is another, or where it is, grown. */
+const KEEPING = keeping('(module (memory 1 2000))');
+const LARGER_COPY = keeping('(module (memory 300 1999))');
+const LARGER = keeping('(module (memory 300 2000))');
+/** An actor whose snapshot does not fit beside the others. */
+const STORED = wat(`(module
+  (import "ic0" "stable64_grow" (func $grow (param i64) (result i64)))
+  (import "ic0" "stable64_write" (func $write (param i64 i64 i64)))
+  (memory 32)
+  (func (export "canister_init")
+    (drop (call $grow (i64.const 32)))
+    (call $write (i64.const 0) (i64.const 0) (i64.const 2097152))))`);
+const CHANGES: ReadonlyMap<string, readonly [path: string, wasm: Uint8Array]> = new Map([
+  ['install', ['/install/new-', LARGE]],
+  ['reinstall', ['/install/greedy-?mode=reinstall', LARGE]],
+  ['upgrade', ['/upgrade/greedy-', LARGE]],
+  ['upgrade that copies the heap', ['/upgrade/keeping-?force=true', LARGER_COPY]],
+  ['upgrade that grows the heap', ['/upgrade/keeping-?force=true', LARGER]],
+  ['snapshot load', ['/x/actors/stored-/snapshots/ID/load', new Uint8Array(0)]],
 ]);
 const KINDS = ['grow_heap', 'grow_stable', 'grow_stable64', 'write_stable', 'touch', 'copy'];
 const TRAPS: ReadonlySet<string> = new Set(['write_stable', 'touch', 'copy']);
@@ -75,14 +96,23 @@ test('messages that are refused memory over and over leave the thread to others'
   };
   await install('hog', HOG);
   await install('neighbour', NEIGHBOUR);
-  for (let n = 0; n < CLIENTS; n++) await install(`greedy-${n}`, GREEDY);
+  const snapshots: string[] = [];
+  for (let n = 0; n < CLIENTS; n++) {
+    await install(`greedy-${n}`, GREEDY);
+    await install(`keeping-${n}`, KEEPING);
+    await install(`stored-${n}`, STORED);
+    const { body } = await server.post(`/x/actors/stored-${n}/snapshots`);
+    snapshots.push((JSON.parse(body) as { id: string }).id);
+    assert.equal((await server.post(`/install/stored-${n}?mode=reinstall`, KEEPING)).status, 200);
+  }
   const filling = server.post('/call/hog/fill');
   while (!/^svc_memory_bytes 6[0-9]{7}$/m.test((await server.get('/metrics')).body));
 
   const ask = async (kind: string, n: number): Promise<void> => {
-    const change = CHANGES.get(kind)?.replace('-', `-${n}`);
-    const path = change ?? `/call/greedy-${n}/${kind}`;
-    const { status, body } = await server.post(path, change === undefined ? new Uint8Array(65_536) : LARGE);
+    const change = CHANGES.get(kind);
+    const [path, sent] = change ?? [`/call/greedy-/${kind}`, new Uint8Array(65_536)];
+    const at = path.replace('-', `-${n}`).replace('ID', snapshots[n] ?? '');
+    const { status, body } = await server.post(at, sent);
     const expected = change === undefined ? (TRAPS.has(kind) ? 400 : 200) : 503;
     assert.equal(status, expected, `${kind}: ${body}`);
     if (expected !== 200) assert.match(body, /--memory-bytes/, kind);

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import type { Engine } from '../../../subsystems/execution/engine/engine.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
+import { inOneGo } from '../../../subsystems/execution/memory/pieces.ts';
 import { changedPagesMax, PIECE_SIZES } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
@@ -348,7 +349,9 @@ test('a second copy that nobody keeps up to date is given up', () => {
   // Changes that the other copy will lack.
   for (const at of [9_600_001, 9_700_001]) kept.run('write', writeTo(at, 50, 99));
   assert.equal(kept.check(), 0);
-  kept.state.installed?.instance.growTo(151 * 65_536);
+  const { installed } = kept.state;
+  assert.ok(installed !== undefined);
+  inOneGo(installed.instance.growingTo(151 * 65_536));
   kept.run('write', writeTo(80_001, 50, 3));
   assert.equal(kept.state.persistence?.isLogged, true);
   for (let at = 100_001; (kept.state.persistence?.stale.pages ?? 0) <= 2048; at += 4096)

@@ -14,7 +14,7 @@ const utf8 = new TextEncoder();
 const REPLY: Response = { kind: 'reply', data: utf8.encode('an answer') };
 const REJECT: Response = { kind: 'reject', code: 5, message: 'nö' };
 
-function onlyCall(result: TestResult): OutgoingCall {
+function onlyCall(result: Pick<TestResult, 'step'>): OutgoingCall {
   const [call, ...others] = result.step.calls;
   assert.ok(call !== undefined && others.length === 0, show(result.step));
   return call;
@@ -173,6 +173,15 @@ for (const width of WIDTHS) {
         faultOf(c.canister.respond(second, REJECT), 'trap'),
         /"ic0_msg_arg_data_size" cannot be executed in reject/,
       );
+    });
+
+    test('the text of a reject is copied whole if it has more than a piece', () => {
+      const c = new ScriptCanister(width);
+      const message = 'x'.repeat(1.5 * 2 ** 20);
+      const callback = answering([['msg_reject_msg_copy', 0x10_0000, 0, message.length]]);
+      const { step } = c.runKeeping({ 1: callback }, perform(width, { reject: 1 }), CALL_BLOB);
+      replyOf(c.canister.respond(onlyCall({ step }), { ...REJECT, message }));
+      assert.ok(Buffer.from(message).equals(c.heapAfter([], 0x10_0000, message.length)));
     });
 
     test('environments come back bit for bit', () => {

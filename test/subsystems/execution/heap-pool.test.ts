@@ -508,7 +508,7 @@ for (const width of WIDTHS) {
         () => instance.saveGlobals(),
         () => instance.begin(1000),
         () => instance.touch(0, 1),
-        () => instance.growTo(1 << 20),
+        () => inOneGo(instance.growingTo(1 << 20)),
       ];
       for (const use of uses) assert.throws(use, TypeError);
       instance.release();

@@ -8,6 +8,7 @@ import { FULL_LIMIT, WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
 import { ROOM } from '../../../subsystems/instrument/index.ts';
 import { HeapTally } from '../../../subsystems/execution/memory/heap-tally.ts';
 import { MessageMemory } from '../../../subsystems/execution/memory/message-memory.ts';
+import { HostTrap } from '../../../subsystems/execution/engine/fault.ts';
 import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { seeded } from '../../support/seeded.ts';
 import { HOGS, Log, MIB, PAGE, stateOf, Thread } from './budget-thread.ts';
@@ -315,7 +316,10 @@ test('threads that take and give back at once lose nothing, and never have more 
 suite('a message that there is no room for', () => {
   const BOUND_PAGES = 10_000;
   /** Makes a budget in which idle canisters are asked to give way, and nobody answers. */
-  function crowded(freePages: number, answer = () => new Promise<void>(() => undefined)): MemoryBudget {
+  function crowded(
+    freePages: number,
+    answer: () => Promise<unknown> = () => new Promise(() => undefined),
+  ): MemoryBudget {
     const budget = new MemoryBudget(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
     budget.attend(answer);
     assert.ok(budget.take(BOUND_PAGES - freePages));
@@ -328,7 +332,7 @@ suite('a message that there is no room for', () => {
     const message = new MessageMemory(budget, 256);
     message.begin(heap(), 65_536);
     const beginMs = performance.now();
-    assert.equal(message.growBy(100), false);
+    assert.throws(() => message.take(100, 'no room', false), HostTrap);
     // The wait is 50 ms; guests that can yield wait for a minute.
     assert.ok(performance.now() - beginMs < 10_000);
     budget.unattend();
@@ -373,38 +377,80 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
-  test('is refused what a canister waits for that is to be woken, for two seconds of twelve, and for small ones', (t) => {
-    let seconds = 1000;
-    t.mock.method(process, 'hrtime', () => [seconds, 0]);
+  test('leaves memory to a small canister that is to be woken, for a while', (t) => {
+    let ms = 1_000_000;
+    t.mock.method(process, 'hrtime', () => [Math.floor(ms / 1000), (ms % 1000) * 1_000_000]);
+    t.mock.method(performance, 'now', () => ms);
     const budget = crowded(10);
-    const other = new HeapTally(WASM_PAGE_BYTES);
-    const asked = (): number => {
+    const asking = (): (() => number) => {
       const message = new MessageMemory(budget, 256);
-      message.begin(other, 65_536);
-      return message.growStable(4096, 0);
+      message.begin(new HeapTally(WASM_PAGE_BYTES), 65_536);
+      return () => message.growStable(4096, 0);
+    };
+    const lacking = (): (() => number) => {
+      const message = new MessageMemory(budget, 256);
+      message.begin(new HeapTally(WASM_PAGE_BYTES), 65_536);
+      return () => message.take(15, 'no room', true);
     };
     const wake = (pages: number): unknown => [...budget.makingRoomToWake(pages)];
-    assert.equal(asked(), ROOM.GRANTED);
+    assert.equal(asking()(), ROOM.GRANTED);
     wake(20);
-    assert.equal(asked(), ROOM.LATER, 'ten pages are free, and left alone');
+    const [ask, lack] = [asking(), lacking()];
+    for (const waited of [0, 200]) {
+      ms = 1_000_000 + waited;
+      wake(20);
+      // Another one that finds room changes nothing.
+      wake(5);
+      assert.equal(ask(), ROOM.LATER, `ten pages are free, and left alone after ${waited} ms`);
+      assert.equal(lack(), ROOM.LATER);
+    }
+    ms += 1;
+    assert.equal(ask(), ROOM.GRANTED, 'it has waited for long enough');
+    assert.equal(asking()(), ROOM.LATER);
+    ms = 1_000_500;
+    assert.equal(lack(), ROOM.LATER);
+    ms += 1;
+    assert.throws(lack, HostTrap, 'what it has may be what the canister lacks');
+    ms = 1_000_999;
+    assert.equal(asking()(), ROOM.LATER);
+    for (; ms < 1_011_000; ms += 100) {
+      wake(20);
+      if (ms >= 1_001_000) assert.equal(asking()(), ROOM.GRANTED, `${ms}`);
+    }
+    const patient = lacking();
+    assert.equal(patient(), ROOM.LATER);
+    ms = 1_011_600;
+    assert.equal(patient(), ROOM.LATER, 'nobody is to be woken in time');
     wake(20);
-    assert.equal(asked(), ROOM.REFUSED);
-    // Another one that finds room changes nothing.
-    wake(5);
-    assert.equal(asked(), ROOM.REFUSED);
+    assert.equal(asking()(), ROOM.LATER);
+    // The waking succeeds, and those who waited have a turn.
     budget.free(10);
     wake(20);
-    assert.equal(asked(), ROOM.GRANTED);
-    // The waking has succeeded, so the next one has its turn at once; that one never succeeds.
-    let refused = 0;
-    for (; seconds < 1120; seconds++) {
-      for (let n = 0; n < 3; n++) wake(30);
-      if (asked() !== ROOM.GRANTED) refused++;
-    }
-    assert.equal(refused, 20);
-    seconds += 100;
+    assert.equal(asking()(), ROOM.GRANTED);
+    wake(30);
+    assert.equal(asking()(), ROOM.GRANTED);
+    ms += 50;
+    wake(30);
+    assert.equal(asking()(), ROOM.LATER);
+    ms += 11_000;
     for (let n = 0; n < 3; n++) wake(BOUND_PAGES / 8);
-    assert.equal(asked(), ROOM.GRANTED);
+    assert.equal(asking()(), ROOM.GRANTED);
+    budget.unattend();
+  });
+
+  test('is refused when four answers told that nobody gives way, however many told that somebody did', async () => {
+    let isWorthwhile = true;
+    const budget = crowded(0, () => Promise.resolve(isWorthwhile));
+    const message = new MessageMemory(budget, 256);
+    message.begin(heap(), 65_536);
+    const answers: number[] = [];
+    for (let n = 0; n < 40; n++) {
+      if (n === 20) isWorthwhile = false;
+      answers.push(message.grow(1));
+      await nextTurn();
+    }
+    const refused = answers.indexOf(ROOM.REFUSED);
+    assert.ok(refused >= 23 && refused <= 26, answers.join(' '));
     budget.unattend();
   });
 

@@ -5,9 +5,13 @@
  * suspended at every yield, while a bystander of the thread executes messages. The plain module in V8, with a naive
  * counter in its text, has the same memory and the same count; an engine that never yields tells storage the same
  * bytes, and its faults have the same words.
+ *
+ * The same messages have the same effects where neighbours have nearly all memory, and give way only when they are
+ * asked.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import {
   createStores,
@@ -19,6 +23,7 @@ import {
 import { TooLong } from '../../../subsystems/execution/engine/fault.ts';
 import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { ControlMemory, type ControlMemoryOptions } from '../../../subsystems/execution/memory/control-memory.ts';
+import { MemoryBudget } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { StableMemory } from '../../../subsystems/execution/memory/stable-memory.ts';
 import type { Task } from '../../../subsystems/ic/index.ts';
 import { startPlainCanister } from '../../support/bare-canister.ts';
@@ -73,34 +78,73 @@ interface Drawn {
   readonly size: number;
 }
 
+/** Idle canisters with all memory but a few pages, which they give back a moment after they have been asked. */
+class Neighbours {
+  static readonly #PAGES = 2 ** 18;
+  readonly budget = new MemoryBudget(MemoryBudget.table(Neighbours.#PAGES * PAGE_BYTES, 1), 0);
+  #held = 0;
+  questions = 0;
+
+  constructor() {
+    this.budget.attend(async (bytes) => {
+      this.questions++;
+      await sleep(1);
+      this.#give(Math.ceil(bytes / PAGE_BYTES));
+    });
+  }
+
+  #give(pages: number): void {
+    const given = Math.min(pages, this.#held);
+    this.#held -= given;
+    this.budget.free(given);
+  }
+
+  /** Leaves so many pages. */
+  crowd(pagesLeft: number): void {
+    const pages = this.budget.pagesLeft - pagesLeft;
+    if (pages < 0) this.#give(-pages);
+    else {
+      assert.ok(this.budget.take(pages));
+      this.#held += pages;
+    }
+  }
+}
+
 /** An executor's engines, without the executor. */
 class Thread {
-  readonly #shared = createStores({ stableBytesMax: 1 << 30 });
-  readonly home = this.#engine({
-    onYield: () => {
-      throw new TooLong();
-    },
-  });
-  readonly inOneGo = this.#engine({});
-  readonly #long = this.#engine({ canSuspend: true, onYield: () => this.#yielded() });
+  readonly #neighbours: Neighbours | undefined;
+  readonly home: Engine;
+  readonly inOneGo = this.#engine({}, createStores({ stableBytesMax: 1 << 30 }));
+  readonly #long: Engine;
   readonly #bystander: CanisterState;
   #running: CanisterState | undefined;
   #touched = 0;
   yields = 0;
+  /** Pages that neighbours leave to the next message. */
+  pagesLeft = 0;
   /** Number of yields after which a deletion is requested, which ends an executing message. */
   endsAfter = Infinity;
   /** Maximum of pages touched or untouched between two yields. */
   mostPages = 0;
 
-  constructor() {
+  constructor(neighbours?: Neighbours) {
+    const around = neighbours && { budget: neighbours.budget };
+    const shared = createStores({ stableBytesMax: 1 << 30, ...around });
+    const onYield = (): never => {
+      throw new TooLong();
+    };
+    this.#neighbours = neighbours;
+    this.home = this.#engine({ onYield, ...around }, shared);
+    const yielding = { canSuspend: true, onYield: (isWaiting?: boolean) => this.#yielded(isWaiting === true) };
+    this.#long = this.#engine({ ...yielding, ...around }, shared);
     this.#bystander = this.install(this.home, 32, undefined);
   }
 
-  #engine(options: Partial<ControlMemoryOptions>): Engine {
+  #engine(options: Partial<ControlMemoryOptions>, shared: ReturnType<typeof createStores>): Engine {
     return new Engine({
       policy: { ...POLICY, instructionLimit: LIMIT },
       control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 1 << 30, ...options }),
-      shared: this.#shared,
+      shared,
       reportBug: (message, cause) => {
         throw new Error(`a bug of the host: ${message}`, { cause });
       },
@@ -119,6 +163,7 @@ class Thread {
   async run(canister: CanisterState, task: Task): Promise<EngineResult> {
     this.yields = 0;
     this.mostPages = 0;
+    this.#neighbours?.crowd(this.pagesLeft);
     const result = this.home.execute(canister, task, NOW_MS);
     if (result !== TOO_LONG) return result;
     this.#running = canister;
@@ -136,10 +181,11 @@ class Thread {
     this.#touched = touched;
   }
 
-  async #yielded(): Promise<void> {
+  async #yielded(isWaiting: boolean): Promise<void> {
     this.#look();
     if (this.yields >= this.endsAfter) throw new TooLong();
-    if (this.yields++ % 16 !== 0) return;
+    if (isWaiting) await sleep(1);
+    if (this.yields++ % 16 !== 0 || this.#neighbours !== undefined) return;
     await Promise.resolve();
     const task = taskOf(32, 'fill', 'update', hogArgument(4096, 0, 8192));
     assert.equal(this.home.execute(this.#bystander, task, NOW_MS).step.fault, undefined);
@@ -220,6 +266,8 @@ interface Choice {
   readonly operations: readonly [HogOperation, ...HogOperation[]];
   readonly ends: readonly [HogEnd, ...HogEnd[]];
 }
+/** Pages that a message has before it waits: for none of its own, for some of them, for a piece with its journal. */
+const PAGES_LEFT = [0, 1, 300, 64, 1500, 700, 2];
 const ALL: Choice = { operations: HOG_OPERATIONS, ends: HOG_ENDS };
 
 function draw(random: ReturnType<typeof seeded>, thresholds: readonly [number, ...number[]], choice: Choice): Drawn {
@@ -334,6 +382,18 @@ describe('a message that touches much memory', () => {
     for (const seed of SEEDS) await checkCase(seed, thread, seen);
     SEEDS.saw(seen);
     assert.ok(seen.suspended > SEEDS.count / 2, JSON.stringify(seen));
+  });
+
+  it('has the same effects where it waits for memory', async () => {
+    const seen = { ...NONE_SEEN };
+    const neighbours = new Neighbours();
+    for (const seed of SEEDS) {
+      const thread = new Thread(neighbours);
+      thread.pagesLeft = PAGES_LEFT[(seed - 1) % PAGES_LEFT.length] ?? 0;
+      await checkCase(seed, thread, seen);
+    }
+    assert.ok(neighbours.questions > 2 * SEEDS.count, `${neighbours.questions} questions`);
+    neighbours.budget.unattend();
   });
 
   it('has all of its argument, also where the journal grows below the first piece', async () => {

@@ -46,7 +46,7 @@ export class HeldExecution implements ScheduledExecution {
   readonly memory = { bytesMax: 1000, bytesHigh: 900, bytesUsed: 0, refusals: 0 };
   trims = 0;
   /** Asks for memory as an executor does; resolves when the executor should look again. */
-  want: (bytes: number) => Promise<void> = () => Promise.resolve();
+  want: (bytes: number) => Promise<unknown> = () => Promise.resolve();
 
   /** Hears of deaths, and of cycles. */
   listener: ExecutionListener | undefined;
@@ -60,7 +60,7 @@ export class HeldExecution implements ScheduledExecution {
     this.listener?.lost(handle);
   }
 
-  attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
+  attendMemory(answer: (bytesWanted: number) => Promise<unknown>): void {
     this.want = answer;
   }
 

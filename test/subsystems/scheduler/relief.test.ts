@@ -14,13 +14,13 @@ class Host {
   trims = 0;
   readonly relief: Relief;
   /** Asks for memory as an executor does. */
-  want: (bytes: number) => Promise<void> = () => Promise.resolve();
+  want: (bytes: number) => Promise<unknown> = () => Promise.resolve();
 
   constructor(idle: number) {
     this.idle = idle;
     const execution = {
       memory: this.memory as unknown as ConstructorParameters<typeof Relief>[1]['memory'],
-      attendMemory: (answer: (bytes: number) => Promise<void>) => {
+      attendMemory: (answer: (bytes: number) => Promise<unknown>) => {
         this.want = answer;
       },
       trim: async () => void this.trims++,
@@ -35,10 +35,10 @@ class Host {
     });
   }
 
-  /** Asks for memory; `isGiven`: the answer has come. */
-  async answer(bytesWanted: number): Promise<{ isGiven: boolean }> {
-    const answer = { isGiven: false };
-    void this.want(bytesWanted).then(() => (answer.isGiven = true));
+  /** Asks for memory; `given`: the answer, once it has come. */
+  async answer(bytesWanted: number): Promise<{ given: unknown }> {
+    const answer: { given: unknown } = { given: undefined };
+    void this.want(bytesWanted).then((given) => (answer.given = given));
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     return answer;
   }
@@ -47,27 +47,36 @@ class Host {
 suite('relief', () => {
   test('is told at once when idle canisters have given way', async () => {
     const host = new Host(3);
-    assert.deepEqual(await host.answer(150), { isGiven: true });
+    assert.deepEqual(await host.answer(150), { given: true });
     assert.deepEqual([host.idle, host.memory.bytesUsed], [1, 800]);
   });
 
   test('is told at once when nothing is lacking', async () => {
     const host = new Host(0);
     host.memory.bytesUsed = 500;
-    assert.deepEqual(await host.answer(500), { isGiven: true });
+    assert.deepEqual(await host.answer(500), { given: true });
     assert.equal(host.trims, 0);
   });
 
   test('takes its time where nobody can give way, and tells at once whoever tries again by himself', async () => {
     const host = new Host(0);
     const answer = await host.answer(100);
-    assert.equal(answer.isGiven, false);
+    assert.equal(answer.given, undefined);
     host.clock.advance(49);
     await nextTurn();
-    assert.equal(answer.isGiven, false);
+    assert.equal(answer.given, undefined);
     host.clock.advance(1);
     await nextTurn();
-    assert.equal(answer.isGiven, true);
+    assert.equal(answer.given, false, 'nobody has given way');
     assert.equal(await host.relief.makeRoom(100), false);
+  });
+
+  test('is told to ask again where memory has become free meanwhile', async () => {
+    const host = new Host(0);
+    const answer = await host.answer(100);
+    host.memory.bytesUsed -= 100;
+    host.clock.advance(50);
+    await nextTurn();
+    assert.equal(answer.given, true);
   });
 });

@@ -22,7 +22,7 @@ import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
 /** The part of a live instance that the system API uses. */
-type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'copyInPieces' | 'charge' | 'instructionsUsed' | 'room'>;
+type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'charge' | 'instructionsUsed' | 'control'>;
 
 /** Kind of answer that an execution gave to its call. */
 type Answer = 'none' | 'reply' | 'reject';
@@ -296,26 +296,57 @@ export class CurrentExecution {
       );
   }
 
-  /** Serves the `…_copy` imports: copies `source[offset, offset + size)` to the heap at `destination`. */
+  /**
+   * Serves the `…_copy` imports but `msg_arg_data_copy`: copies `source[offset, offset + size)` to the heap at
+   * `destination`, at once. None has more than a few megabytes.
+   */
   copyOut(name: string, source: Uint8Array, destination: number, offset: number, size: number): void {
+    this.#chargeCopy(name, source, destination, offset, size);
+    if (size === 0) return;
+    this.memory.touch(destination, size);
+    copyBytes(source, offset, this.memory.heap(), destination, size);
+  }
+
+  /** Serves `msg_arg_data_copy`. */
+  copyArgument(destination: number, offset: number, size: number): void {
+    const { memory, argument } = this;
+    this.#chargeCopy('msg_arg_data_copy', argument, destination, offset, size);
+    if (size === 0) return;
+    // Most messages copy little, and make no functions for it.
+    if (size <= BULK_PIECE_BYTES && memory.control.isRoomy) {
+      memory.touch(destination, size);
+      copyBytes(argument, offset, memory.heap(), destination, size);
+      return;
+    }
+    this.copyToHeap(destination, size, (from, length) =>
+      copyBytes(argument, offset + from, memory.heap(), destination + from, length),
+    );
+  }
+
+  /**
+   * Calls `copy` for all bytes that a system call writes to the heap at `destination`, a piece at a time, each when
+   * there is memory for it. Only for imports that may leave work (instrument/system-calls.ts).
+   */
+  copyToHeap(destination: number, size: number, copy: (from: number, length: number) => void): void {
+    const { memory } = this;
+    memory.control.copyInPieces(
+      size,
+      (from, length) => {
+        memory.touch(destination + from, length);
+        copy(from, length);
+      },
+      (from, length) => memory.control.hasRoomToTouch(destination + from, length),
+    );
+  }
+
+  /** Checks the bounds of a copy to the heap, and charges for it. */
+  #chargeCopy(name: string, source: Uint8Array, destination: number, offset: number, size: number): void {
     if (offset + size > source.length)
       throw new HostTrap(
         `ic0.${name}: ${size} bytes at offset ${offset} lie beyond the ${source.length} bytes there are`,
       );
-    const memory = this.memory;
-    const heap = memory.heap();
-    this.checkHeapRange(name, heap, destination, size);
-    if (size === 0) return;
-    memory.charge(size);
-    if (size <= BULK_PIECE_BYTES) {
-      memory.touch(destination, size);
-      copyBytes(source, offset, heap, destination, size);
-      return;
-    }
-    memory.copyInPieces(size, (from, length) => {
-      memory.touch(destination + from, length);
-      copyBytes(source, offset + from, memory.heap(), destination + from, length);
-    });
+    this.checkHeapRange(name, this.memory.heap(), destination, size);
+    this.memory.charge(size);
   }
 
   /** Returns a copy of `[address, address + size)` of the heap, at most `sizeMax` bytes, and charges for it. */

@@ -11,7 +11,7 @@ export function messageImports(execution: CurrentExecution) {
   return {
     msg_arg_data_size: () => execution.argument.length,
     msg_arg_data_copy: (destination: number, offset: number, size: number) =>
-      execution.copyOut('msg_arg_data_copy', execution.argument, destination, offset, size),
+      execution.copyArgument(destination, offset, size),
     msg_caller_size: () => shownCaller(execution.context.caller).length,
     msg_caller_copy: (destination: number, offset: number, size: number) =>
       execution.copyOut('msg_caller_copy', shownCaller(execution.context.caller), destination, offset, size),

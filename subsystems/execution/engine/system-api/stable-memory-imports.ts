@@ -21,10 +21,9 @@ export function stableMemoryImports(execution: CurrentExecution) {
     const heap = memory.heap();
     execution.checkHeapRange(name, heap, destination, size);
     memory.charge(size);
-    memory.copyInPieces(size, (from, length) => {
-      memory.touch(destination + from, length);
-      stable.read(offset + from, memory.heap(), destination + from, length);
-    });
+    execution.copyToHeap(destination, size, (from, length) =>
+      stable.read(offset + from, memory.heap(), destination + from, length),
+    );
   };
   const write = (name: string, stable: StableMemory, offset: number, source: number, size: number): void => {
     if (size === 0) return;
@@ -37,9 +36,9 @@ export function stableMemoryImports(execution: CurrentExecution) {
     if (dirty > execution.stableGranulesMax) throw tooManyDirty(name, execution.stableGranulesMax);
     memory.charge(size + clean * DIRTY_GRANULE_INSTRUCTIONS);
     const noRoom = (error: unknown): unknown =>
-      error instanceof ServerError ? memory.room.stop(`ic0.${name}: ${error.message}`) : error;
+      error instanceof ServerError ? memory.control.message.stop(`ic0.${name}: ${error.message}`) : error;
     const take = (pages: number): boolean =>
-      memory.room.take(pages, `ic0.${name}: stable memory cannot be written`, true) === ROOM.GRANTED;
+      memory.control.message.take(pages, `ic0.${name}: stable memory cannot be written`, true) === ROOM.GRANTED;
     const copy = (from: number, length: number): void => {
       try {
         stable.write(offset + from, memory.heap(), source + from, length);
@@ -47,20 +46,21 @@ export function stableMemoryImports(execution: CurrentExecution) {
         throw noRoom(error);
       }
     };
+    let isClaimed = clean === 0;
     // Room for all pieces is claimed at once.
     const hasRoom = (): boolean => {
       try {
-        return stable.claim(clean, take);
+        return (isClaimed ||= stable.claim(clean, take));
       } catch (error) {
         throw noRoom(error);
       }
     };
-    memory.copyInPieces(size, copy, clean > 0 ? hasRoom : undefined);
+    memory.control.copyInPieces(size, copy, hasRoom);
   };
   const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
     // Stable memory beyond its maximum does not grow anyway.
     if (pages > pagesMax - stable.pages) return -1;
-    const answer = execution.memory.room.growStable(pages * WASM_PAGE_BYTES, stable.roomBytes);
+    const answer = execution.memory.control.message.growStable(pages * WASM_PAGE_BYTES, stable.roomBytes);
     if (answer === ROOM.LATER) return GROW_AGAIN;
     return answer === ROOM.GRANTED ? stable.grow(pages, pagesMax) : -1;
   };
