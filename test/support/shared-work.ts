@@ -44,6 +44,8 @@ export async function shareWork(work: SharedWork): Promise<() => void> {
   await once(server, 'listening');
   process.env[SOCKET] = path;
   return () => {
+    // Files that are run again later do their work themselves.
+    delete process.env[SOCKET];
     server.closeAllConnections();
     server.close();
   };
