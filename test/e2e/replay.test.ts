@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { before, test, type TestContext } from 'node:test';
+import { after, before, test } from 'node:test';
 import { crc32, gzipSync } from 'node:zlib';
 import { FILE_HEAD, FRAME, readTimelineFrame } from '../../subsystems/timeline/frame-format.ts';
 import { decodeNote, encodeNote, idOfNote } from '../../subsystems/timeline/note.ts';
 import type { Note } from '../../subsystems/timeline/index.ts';
 import { compileMotoko } from '../support/motoko.ts';
+import type { TestOwner } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 import { Deployment } from './durability/deployment.ts';
 import { type Host, STRANGER } from './semantics/host.ts';
@@ -48,12 +49,29 @@ interface Replayed extends Listed {
   readonly moreLines?: number;
 }
 
-async function started(t: TestContext): Promise<{ deployment: Deployment; host: Host; principal: string }> {
+interface Started {
+  readonly deployment: Deployment;
+  readonly host: Host;
+  readonly principal: string;
+}
+
+async function started(t: TestOwner): Promise<Started> {
   const deployment = await Deployment.create(t, { args: FLAGS, modules: { shop, peer, holder } });
   await deployment.start();
   const { host } = deployment;
   await begun(host);
   return { deployment, host, principal: (await host.find('peer')).principal };
+}
+
+const ends: (() => Promise<void>)[] = [];
+after(async () => {
+  for (const end of ends) await end();
+});
+let shared: Promise<Started> | undefined;
+
+/** Returns the server of the tests that neither stop it nor look at all of its past. */
+function sharedOne(): Promise<Started> {
+  return (shared ??= started({ after: (end) => void ends.push(end) }));
 }
 
 async function listed({ server }: Host, name = 'shop'): Promise<readonly Listed[]> {
@@ -135,8 +153,8 @@ test('every message replays exactly: answers, traps, callbacks, timers, upgrades
   await allExact(deployment.host);
 });
 
-test('a replay tells the reply, calls that were not sent, timers, and why a message trapped', async (t) => {
-  const { host, principal } = await started(t);
+test('a replay tells the reply, calls that were not sent, timers, and why a message trapped', async () => {
+  const { host, principal } = await sharedOne();
   const added = await sent(host, 'add', [{ book: '3' }]);
   const { answer: addition } = await replay(host, added);
   assert.match(addition.reply ?? '', /^\(\d+ : nat\)$/);
@@ -158,8 +176,8 @@ test('a replay tells the reply, calls that were not sent, timers, and why a mess
   assert.match(later.effects.timer ?? '', /^20\d\d-/);
 });
 
-test('messages replay exactly while calls of the actor are open', async (t) => {
-  const { host } = await started(t);
+test('messages replay exactly while calls of the actor are open', async () => {
+  const { host } = await sharedOne();
   const held = call(host, 'hold', [(await host.find('holder')).principal]);
   await host.until(async () => assert.equal((await listed(host)).at(-1)?.openCalls, 1));
   const between = await sent(host, 'add', [{ book: '4' }]);
@@ -170,8 +188,8 @@ test('messages replay exactly while calls of the actor are open', async (t) => {
   assert.deepEqual([answer.exact, answer.kind, answer.reply], [true, 'callback', '(5 : nat)']);
 });
 
-test('what if: another argument or caller, as Candid text or JSON, without a word about exactness', async (t) => {
-  const { host } = await started(t);
+test('what if: another argument or caller, as Candid text or JSON, without a word about exactness', async () => {
+  const { host } = await sharedOne();
   const added = await sent(host, 'add', [{ book: '3' }]);
   const was = (await replay(host, added)).answer;
   for (const args of ['(variant { voucher = 12345678901234567890 : nat })', [{ voucher: '12345678901234567890' }]]) {
@@ -229,8 +247,10 @@ test('numbers of no message, and messages that execute nothing, are refused with
   assert.equal((await replay(host, at)).status, 404);
 });
 
-/** Changes the note of the newest message in the files of a server that does not run. */
-async function mutate(deployment: Deployment, id: Uint8Array, change: (note: Note) => Note): Promise<void> {
+type NoteChange = (note: Note) => Note;
+
+/** Changes the notes of as many newest messages in the files of a server that does not run. */
+async function mutate(deployment: Deployment, id: Uint8Array, ...changes: readonly NoteChange[]): Promise<void> {
   const folder = join(deployment.folder, 'state', 'timeline', Buffer.from(id).toString('hex'));
   const [name = ''] = (await readdir(folder))
     .filter((each) => each.endsWith('.tl'))
@@ -238,26 +258,29 @@ async function mutate(deployment: Deployment, id: Uint8Array, change: (note: Not
     .slice(-1);
   const bytes = await readFile(join(folder, name));
   let at = FILE_HEAD.length;
-  let last: number | undefined;
+  const messages: number[] = [];
   while (at < bytes.length) {
     const frame = readTimelineFrame(bytes, at);
     assert.ok(typeof frame !== 'string');
-    if (frame.kind === FRAME.message) last = at;
+    if (frame.kind === FRAME.message) messages.push(at);
     at = frame.end;
   }
-  assert.ok(last !== undefined);
-  const frame = readTimelineFrame(bytes, last);
-  assert.ok(typeof frame !== 'string');
-  const note = encodeNote(idOfNote(frame.note), change(decodeNote(frame.note)));
-  assert.equal(note.length, frame.note.length);
-  bytes.set(note, last + 36);
-  bytes.writeUInt32LE(crc32(bytes.subarray(last + 8, frame.end)), last + 4);
+  assert.ok(messages.length >= changes.length);
+  for (const [index, change] of changes.entries()) {
+    const begin = messages.at(index - changes.length) ?? assert.fail();
+    const frame = readTimelineFrame(bytes, begin);
+    assert.ok(typeof frame !== 'string');
+    const note = encodeNote(idOfNote(frame.note), change(decodeNote(frame.note)));
+    assert.equal(note.length, frame.note.length);
+    bytes.set(note, begin + 36);
+    bytes.writeUInt32LE(crc32(bytes.subarray(begin + 8, frame.end)), begin + 4);
+  }
   await writeFile(join(folder, name), bytes);
 }
 
 test('a record that is not what happened is told with the first difference, and counted', async (t) => {
   const { deployment } = await started(t);
-  const changes: readonly (readonly [what: RegExp, change: (note: Note) => Note])[] = [
+  const changes: readonly (readonly [what: RegExp, change: NoteChange])[] = [
     [/^instructions$/, (note) => ({ ...note, instructions: note.instructions + 1 })],
     [/^cycles$/, (note) => ({ ...note, charge: note.charge - 1 })],
     [/^outcome$/, (note) => ({ ...note, outcome: 'trap' })],
@@ -266,18 +289,19 @@ test('a record that is not what happened is told with the first difference, and 
     // Same length, but another method.
     [/^(outcome|instructions)$/, (note) => ({ ...note, method: 'now' })],
   ];
-  for (const [what, change] of changes) {
-    const at = await sent(deployment.host, 'add', [{ book: '3' }]);
-    const { id } = await deployment.host.find('shop');
-    assert.equal((await replay(deployment.host, at)).answer.exact, true);
-    await deployment.stop();
-    await mutate(deployment, id, change);
-    await deployment.start();
-    const { status, answer } = await replay(deployment.host, at);
+  const sentAt: number[] = [];
+  for (const _ of changes) sentAt.push(await sent(deployment.host, 'add', [{ book: '3' }]));
+  for (const at of sentAt) assert.equal((await replay(deployment.host, at)).answer.exact, true);
+  const { id } = await deployment.host.find('shop');
+  await deployment.stop();
+  await mutate(deployment, id, ...changes.map(([, change]) => change));
+  await deployment.start();
+  for (const [index, [what]] of changes.entries()) {
+    const { status, answer } = await replay(deployment.host, sentAt[index] ?? 0);
     assert.deepEqual([status, answer.exact], [200, false], JSON.stringify(answer));
     assert.match(answer.difference?.what ?? '', what);
     assert.notEqual(answer.difference?.was, answer.difference?.is);
-    assert.equal(await metric(deployment.host, 'svc_replay_mismatch_total'), 1);
+    assert.equal(await metric(deployment.host, 'svc_replay_mismatch_total'), index + 1);
   }
 });
 
@@ -437,8 +461,8 @@ function namesIn({ name, children }: ProfileTree): readonly string[] {
   return [name, ...children.flatMap(namesIn)];
 }
 
-test('a profile has all instructions of an update or a callback, by functions, in each form', async (t) => {
-  const { host, principal } = await started(t);
+test('a profile has all instructions of an update or a callback, by functions, in each form', async () => {
+  const { host, principal } = await sharedOne();
   // A packed module is unpacked for it.
   assert.equal((await host.server.post('/upgrade/shop', gzipSync(shop))).body, 'upgraded');
   await sent(host, 'add', [{ book: '4' }]);
