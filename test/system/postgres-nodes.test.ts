@@ -14,12 +14,16 @@ import { type RunningServer, startServer, type TestOwner } from '../support/serv
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const SHARDS = 6;
+/** Shards where one node's processes matter: each costs a process, and these leave a neighbour on either side. */
+const FEW_SHARDS = 3;
 const LEASE_MS = 2_000;
 /** Lease so long that a process that waited for its end would show. */
 const LONG_LEASE_MS = 120_000;
 const NAMES = Array.from({ length: 2 * SHARDS }, (_none, at) => `actor${at}`);
 const BALANCE = 1_000_000;
 const DEADLINE_MS = 60_000;
+/** Pause of a client behind an answer: about as long as a payment takes, so that several are always under way. */
+const PAUSE_MS = 15;
 const KEY = 'a key of thirty-two characters or more';
 const SOURCE = `
 persistent actor {
@@ -65,11 +69,15 @@ before(async () => {
 after(() => postgres[Symbol.asyncDispose]());
 
 /** Starts a node in a process group of its own. */
-function startNode(t: TestOwner, namespace: string, leaseMs = LEASE_MS): Promise<RunningServer> {
+function startNode(
+  t: TestOwner,
+  namespace: string,
+  { leaseMs = LEASE_MS, shards = SHARDS } = {},
+): Promise<RunningServer> {
   const given = [
     `storage.url=${postgres.url}`,
     `storage.namespace=${namespace}`,
-    `storage.shards=${SHARDS}`,
+    `storage.shards=${shards}`,
     `storage.lease-ms=${leaseMs}`,
   ];
   const plugin = ['--plugin', 'storage=svc/storage-postgres', ...given.flatMap((each) => ['--plugin-option', each])];
@@ -92,7 +100,7 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
 }
 
 /** Waits until so many nodes have the shards, each its share, and each has a process that waits. */
-async function untilShared(node: RunningServer, nodes: number): Promise<void> {
+async function untilShared(node: RunningServer, nodes: number, shards = SHARDS): Promise<void> {
   let seen: unknown;
   const isShared = async (): Promise<boolean> => {
     const view = await viewOf(node);
@@ -102,8 +110,8 @@ async function untilShared(node: RunningServer, nodes: number): Promise<void> {
     const haveSpares = view.nodes.every(
       ({ processes }) => nodes === 1 || processes.some(({ shard }) => shard === null),
     );
-    const areEven = counts.length === nodes && counts.every((count) => count <= Math.ceil(SHARDS / nodes));
-    return areReached && haveSpares && areEven && counts.reduce((sum, count) => sum + count, 0) === SHARDS;
+    const areEven = counts.length === nodes && counts.every((count) => count <= Math.ceil(shards / nodes));
+    return areReached && haveSpares && areEven && counts.reduce((sum, count) => sum + count, 0) === shards;
   };
   await until(`${nodes} nodes have their shares`, isShared).catch((error: unknown) => {
     throw new Error(JSON.stringify(seen, undefined, 1), { cause: error });
@@ -150,6 +158,7 @@ class Load {
       this.#gaps.set(name, Math.max(this.#gaps.get(name) ?? 0, nowMs - (this.#answeredMs.get(name) ?? nowMs)));
       this.#answeredMs.set(name, nowMs);
       this.acknowledged.set(name, (this.acknowledged.get(name) ?? 0) + 1);
+      await sleep(PAUSE_MS);
     }
   }
 
@@ -293,25 +302,25 @@ async function untilAll(node: RunningServer): Promise<void> {
 
 suite('processes of a node', () => {
   test('a shard process that is killed is replaced at once, and nobody else is touched', async (t) => {
-    const node = await startNode(t, 'child', LONG_LEASE_MS);
-    await untilShared(node, 1);
+    const node = await startNode(t, 'child', { leaseMs: LONG_LEASE_MS, shards: FEW_SHARDS });
+    await untilShared(node, 1, FEW_SHARDS);
     const load = new Load([node], await principalsOf(node));
     await load.settled();
     load.mark();
     const { shards } = await viewOf(node);
-    const pid = Number(/pid (\d+)/.exec(shards[3]?.holder ?? '')?.[1]);
+    const pid = Number(/pid (\d+)/.exec(shards[1]?.holder ?? '')?.[1]);
     process.kill(pid, 'SIGKILL');
     t.diagnostic(
       `longest gap after a shard process was killed: ${await load.settled()} ms, with a lease of two minutes`,
     );
-    assert.match(node.output.stderr, new RegExp(`shard process ${pid}, of shard 3, has ended \\(signal SIGKILL\\)`));
+    assert.match(node.output.stderr, new RegExp(`shard process ${pid}, of shard 1, has ended \\(signal SIGKILL\\)`));
     await assertExact(node, load, t);
   });
 
   test('end, and hand over, when the process that has started them is killed alone', async (t) => {
-    const [first, second] = await Promise.all([1, 2].map(() => startNode(t, 'orphans')));
+    const [first, second] = await Promise.all([1, 2].map(() => startNode(t, 'orphans', { shards: FEW_SHARDS })));
     assert.ok(first !== undefined && second !== undefined);
-    await untilShared(first, 2);
+    await untilShared(first, 2, FEW_SHARDS);
     // Resolves when nobody holds its output any more: the children are gone, too.
     await second.kill();
     await untilAll(first);
