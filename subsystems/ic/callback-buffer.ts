@@ -32,8 +32,10 @@ export class CallbackBuffer {
     if (which === CLEANUP) this.#words[HAS_CLEANUP] = 1;
   }
 
-  /** Resets the buffer for a new call: no cleanup, not counted. */
+  /** Resets the buffer for a new call: no cleanup, not counted. Equal calls have equal bytes. */
   clear(): void {
+    this.#floats[CLEANUP] = 0;
+    this.#floats[CLEANUP + 1] = 0;
     this.#words[HAS_CLEANUP] = 0;
     this.#words[SLOT] = 0;
   }

@@ -184,6 +184,13 @@ for (const width of WIDTHS) {
       assert.ok(Buffer.from(message).equals(c.heapAfter([], 0x10_0000, message.length)));
     });
 
+    test('equal calls leave equal callbacks, whatever was called before', () => {
+      const c = new ScriptCanister(width);
+      const first = onlyCall(c.run(perform(width), CALL_BLOB)).callbacks;
+      c.runKeeping({ 1: [] }, perform(width, { cleanup: 1 }), CALL_BLOB);
+      assert.deepEqual(onlyCall(c.run(perform(width), CALL_BLOB)).callbacks, first);
+    });
+
     test('environments come back bit for bit', () => {
       const c = new ScriptCanister(width);
       const env = width === 64 ? 2n ** 64n - 3n : 2n ** 32n - 3n;
