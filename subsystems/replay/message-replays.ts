@@ -17,6 +17,7 @@ import {
   type Replay,
   type ReplayAsked,
   type ReplayReport,
+  type ReplayVerdict,
   SPAN_MESSAGES_MAX,
   type SpanAsked,
   type SpanProfile,
@@ -146,7 +147,8 @@ export class MessageReplays implements Replay {
     }
     if (message.entry.note.kind !== 'callback') return first;
     const call = await callBefore(this.#needs, id, message, terms);
-    if (call === undefined || call.instructions === 0) return first;
+    if (call === undefined) return { ...first, report: { ...first.report, verdict: unsureOf(verdict) } };
+    if (call.instructions === 0) return first;
     const { report, unknown } = await attempt({ timerNs, instructions: call.instructions });
     return { report: { ...report, earlier: call.messages }, unknown };
   }
@@ -160,6 +162,19 @@ export class MessageReplays implements Replay {
     if (first === undefined || second === undefined) throw new Error('a message was executed without code');
     return { from: first, to: second };
   }
+}
+
+/** Reason why a difference of a callback says nothing: it may ask how many instructions its call has taken. */
+export const CALL_UNTOLD =
+  'the call that it works for began too long ago to be executed again, so nobody knows how many instructions it had taken';
+
+function unsureOf(verdict: ReplayVerdict): ReplayVerdict {
+  if (verdict.kind !== 'different') return verdict;
+  return {
+    ...verdict,
+    kind: 'unsure',
+    why: CALL_UNTOLD,
+  };
 }
 
 interface Attempt {

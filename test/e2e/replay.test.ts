@@ -353,6 +353,62 @@ test('a message that another server executed is exact, or nobody can tell why it
   assert.equal(await metric(deployment.host, 'svc_replay_mismatch_total'), 0);
 });
 
+/** Answers, when the holder whose id is the argument lets go, with the instructions of its call. */
+const COUNTED = wat(`(module
+  (import "ic0" "msg_arg_data_size" (func $size (result i32)))
+  (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
+  (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+  (import "ic0" "msg_reply" (func $reply))
+  (import "ic0" "performance_counter" (func $counter (param i32) (result i64)))
+  (import "ic0" "call_new" (func $new (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "ic0" "call_data_append" (func $data (param i32 i32)))
+  (import "ic0" "call_perform" (func $perform (result i32)))
+  (memory 1)
+  (table 1 funcref)
+  (elem (i32.const 0) $held)
+  (data (i32.const 0) "hold")
+  (data (i32.const 8) "DIDL\\00\\00")
+  (func $held (param i32)
+    (i64.store (i32.const 200) (call $counter (i32.const 1)))
+    (call $append (i32.const 200) (i32.const 8))
+    (call $reply))
+  (func (export "canister_update begin")
+    (call $copy (i32.const 100) (i32.const 0) (call $size))
+    (call $new (i32.const 100) (call $size) (i32.const 0) (i32.const 4)
+      (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+    (call $data (i32.const 8) (i32.const 6))
+    (drop (call $perform)))
+  (func (export "canister_update step") (call $reply)))`);
+
+test('a callback whose call began too long ago is not exact, and nobody can tell why not', async (t) => {
+  const deployment = await Deployment.create(t, { args: FLAGS, modules: { shop: COUNTED, holder } });
+  await deployment.start();
+  const { host } = deployment;
+  await host.until(async () => {
+    await host.server.post('/call/shop/step', '');
+    assert.equal((await host.server.get('/x/time/state/shop')).status, 200);
+  });
+  const { id } = await host.find('holder');
+  /** Resolves with the replay of the callback of a call during which the actor executes so many other messages. */
+  const ending = async (steps: number): Promise<Replayed> => {
+    const held = host.server.post('/call/shop/begin', id);
+    await host.until(async () => assert.equal((await listed(host)).at(-1)?.openCalls, 1));
+    const began = await newest(host);
+    for (let step = 0; step < steps; step += 100)
+      await Promise.all(Array.from({ length: 100 }, () => host.server.post('/call/shop/step', '')));
+    await host.server.post('/call-json/holder/release', '[]');
+    assert.equal((await held).status, 200);
+    return (await replay(host, began + steps + 1)).answer;
+  };
+  const first = await ending(0);
+  assert.equal(first.exact, true, JSON.stringify(first));
+  await host.server.post('/install/holder?mode=reinstall', holder);
+  const { exact, difference, why } = await ending(1100);
+  assert.deepEqual([exact, difference?.what], [null, 'heap at byte 200'], 'the counter');
+  assert.match(why ?? '', /began too long ago/);
+  assert.equal(await metric(host, 'svc_replay_mismatch_total'), 0);
+});
+
 /** Answers with the argument's first bytes, prints, grows its memories, or never ends. */
 const RAW = wat(`(module
   (import "ic0" "msg_arg_data_size" (func $size (result i32)))

@@ -5,7 +5,7 @@ import type { Execution } from '../../execution/index.ts';
 import { differences, type TimelineEntry } from '../../timeline/index.ts';
 import type { MessageProfile, ReplayVerdict } from '../index.ts';
 import { collectGarbage } from '../../threads/index.ts';
-import { MessageReplays } from '../message-replays.ts';
+import { CALL_UNTOLD, MessageReplays } from '../message-replays.ts';
 import { capsuleFacts, type CapsuleServer } from './capsules.ts';
 import { CapsuleTimeline } from './capsule-timeline.ts';
 import type { Capsule } from './decode-capsule.ts';
@@ -73,8 +73,8 @@ export class CapsuleReplays {
       const asked = { id, name, seq, whatIf: undefined, isProfiled: false };
       const { verdict } = await this.#replays.replay(asked, this.#signal);
       if (verdict === undefined) throw new Error('a replay without changes has a verdict');
-      const isUnsure = verdict.kind === 'different' && kind === 'callback' && !hasCalls;
-      return isUnsure ? { ...verdict, kind: 'unsure', why: NOT_THERE } : verdict;
+      const isUntold = verdict.kind === 'unsure' && verdict.why === CALL_UNTOLD;
+      return isUntold && !hasCalls ? { ...verdict, why: NOT_THERE } : verdict;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       return { kind: 'failed', why: error.message };
