@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ServerError, systemClock } from '../../../kernel/index.ts';
+import { type Clock, ServerError, systemClock } from '../../../kernel/index.ts';
 import type { ManifestActors } from '../../../subsystems/canisters/index.ts';
 import { Reloader } from '../../../subsystems/hot-reload/reloader.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -14,6 +14,8 @@ class TextActors implements ManifestActors {
   readonly root: string;
   readonly has = new Map<string, string>();
   reloads = 0;
+  /** Reloads that the server cannot do now. */
+  refusals = 0;
   /** Reloads end when this resolves. */
   held: Promise<void> = Promise.resolve();
 
@@ -42,6 +44,7 @@ class TextActors implements ManifestActors {
     this.reloads++;
     const text = this.#now.get(name) ?? '';
     await this.held;
+    if (this.refusals > 0 && this.refusals-- > 0) throw new ServerError('unavailable', 'memory-full', 'no room');
     if (text === 'broken') throw new ServerError('invalid', 'motoko-errors', `${name}.mo:1.1: syntax error`);
     if (this.has.get(name) === text) return 'same';
     this.has.set(name, text);
@@ -49,12 +52,16 @@ class TextActors implements ManifestActors {
   }
 }
 
-async function reloading(t: TestContext, names: readonly string[]): Promise<{ actors: TextActors; lines: string[] }> {
+async function reloading(
+  t: TestContext,
+  names: readonly string[],
+  clock: Clock = systemClock,
+): Promise<{ actors: TextActors; lines: string[] }> {
   const lines: string[] = [];
   const tell = (text: string): void => void lines.push(text);
   const log = { event() {}, debug() {}, info: tell, warn: tell, error: tell, announce: tell };
   const actors = new TextActors(await temporaryDirectory(), names);
-  const reloader = new Reloader({ actors, clock: systemClock, log }, { isWatching: true });
+  const reloader = new Reloader({ actors, clock, log }, { isWatching: true });
   t.after(() => reloader.stop());
   reloader.start();
   await until(() => names.every((name) => actors.has.get(name) === 'first'));
@@ -106,5 +113,28 @@ suite('actors that follow their files', { timeout: 120_000 }, () => {
     assert.equal(actors.has.get('one'), 'first');
     resolve();
     await until(() => actors.has.get('one') === 'third');
+  });
+
+  test('what the server cannot do at that moment is tried again, told once, and not for ever', async (t) => {
+    /** Retries come at once. */
+    const clock: Clock = { ...systemClock, after: (ms, work) => systemClock.after(ms === 5_000 ? 1 : ms, work) };
+    const { actors, lines } = await reloading(t, ['one'], clock);
+    const warnings = (): string[] => lines.filter((line) => line.startsWith('WARNING'));
+    actors.refusals = 5;
+    actors.write('one', 'second');
+    await until(() => actors.has.get('one') === 'second');
+    const told = 'WARNING one was not reloaded, nothing has changed: no room';
+    assert.deepEqual(warnings(), [`${told}; it is tried again every 5 s`]);
+    actors.refusals = 1_000;
+    actors.write('one', 'third');
+    await until(() => warnings().length === 3);
+    await sleep(50);
+    assert.deepEqual(warnings().slice(1), [`${told}; it is tried again every 5 s`, told]);
+    // The first try, and the tries after it.
+    assert.equal(1_000 - actors.refusals, 13);
+    actors.write('one', 'fourth');
+    await until(() => warnings().length === 4);
+    actors.refusals = 0;
+    await until(() => actors.has.get('one') === 'fourth');
   });
 });
