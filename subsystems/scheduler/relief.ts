@@ -29,6 +29,12 @@ const ROUNDS_MAX = 16;
  */
 const IN_VAIN_MS = 50;
 
+/** Whether any canister was put to sleep, and whether there was room for all that was wanted. */
+interface Relieved {
+  readonly hasSlept: boolean;
+  readonly isEnough: boolean;
+}
+
 export class Relief {
   readonly #execution: Pick<Execution, 'memory' | 'trim'>;
   readonly #sleepers: Sleepers;
@@ -42,25 +48,30 @@ export class Relief {
     this.#execution = execution;
     this.#sleepers = sleepers;
     execution.attendMemory(async (bytesWanted) => {
-      if ((await this.makeRoom(bytesWanted)) || this.#missing(bytesWanted) <= 0) return true;
-      await sleep(clock, IN_VAIN_MS);
+      const { hasSlept, isEnough } = await this.#relieve(bytesWanted);
+      if (isEnough) return true;
+      if (!hasSlept) await sleep(clock, IN_VAIN_MS);
       return this.#missing(bytesWanted) <= 0;
     });
   }
 
   /** Makes room for so many bytes, if idle canisters have them; whether any was put to sleep. One after the other. */
-  makeRoom(bytesWanted: number): Promise<boolean> {
+  async makeRoom(bytesWanted: number): Promise<boolean> {
+    return (await this.#relieve(bytesWanted)).hasSlept;
+  }
+
+  #relieve(bytesWanted: number): Promise<Relieved> {
     const made = this.#last.then(() => this.#makeRoom(bytesWanted));
     this.#last = made.catch(() => undefined);
     return made;
   }
 
-  async #makeRoom(bytesWanted: number): Promise<boolean> {
+  async #makeRoom(bytesWanted: number): Promise<Relieved> {
     const { coldest, putToSleep, bytesOf } = this.#sleepers;
     let hasSlept = false;
     for (let round = 0; round < ROUNDS_MAX; round++) {
       let missing = this.#missing(bytesWanted);
-      if (missing <= 0) break;
+      if (missing <= 0) return { hasSlept, isEnough: true };
       const falling: Promise<void>[] = [];
       for (let victim = coldest(); victim !== undefined && missing > 0; victim = coldest()) {
         missing -= bytesOf(victim);
@@ -71,7 +82,7 @@ export class Relief {
       await this.trim();
       hasSlept ||= falling.length > 0;
     }
-    return hasSlept;
+    return { hasSlept, isEnough: false };
   }
 
   /** Has executors collect what those had that sleep. */

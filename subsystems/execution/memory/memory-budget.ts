@@ -316,7 +316,7 @@ export class MemoryBudget {
 
   /**
    * Answers questions, in the main thread: `answer` is called with the bytes wanted for each question, and has freed
-   * them when it resolves. It resolves with true if it is worth asking again: some have given way, and others may.
+   * them when it resolves. It resolves with true if it is worth asking again: there was room for them.
    */
   attend(answer: (bytesWanted: number) => Promise<unknown>): void {
     const isAttended = this.#answer !== undefined;

@@ -51,6 +51,12 @@ suite('relief', () => {
     assert.deepEqual([host.idle, host.memory.bytesUsed], [1, 800]);
   });
 
+  test('is told at once that it is in vain to ask again where all have given way, and it is not enough', async () => {
+    const host = new Host(3);
+    assert.deepEqual(await host.answer(500), { given: false });
+    assert.deepEqual([host.idle, host.memory.bytesUsed], [0, 700]);
+  });
+
   test('is told at once when nothing is lacking', async () => {
     const host = new Host(0);
     host.memory.bytesUsed = 500;
