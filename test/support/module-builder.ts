@@ -13,9 +13,9 @@ type Part = number | Uint8Array | readonly number[];
 
 /** Returns the bytes of the parts in a row. */
 export function bytesOf(...parts: readonly Part[]): Uint8Array {
-  let length = 0;
-  for (const part of parts) length += typeof part === 'number' ? 1 : part.length;
-  const out = new Uint8Array(length);
+  const out = new Uint8Array(
+    parts.reduce<number>((sum, part) => sum + (typeof part === 'number' ? 1 : part.length), 0),
+  );
   let at = 0;
   for (const part of parts) {
     if (typeof part === 'number') {
@@ -30,7 +30,6 @@ export function bytesOf(...parts: readonly Part[]): Uint8Array {
 
 /** Encodes unsigned LEB128; `width` pads it to so many bytes. */
 export function leb(value: number, width = 1): Uint8Array {
-  if (value < 128 && width === 1) return Uint8Array.of(value);
   const bytes: number[] = [];
   let rest = value;
   do {
