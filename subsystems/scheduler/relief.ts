@@ -29,7 +29,7 @@ const ROUNDS_MAX = 16;
  */
 const IN_VAIN_MS = 50;
 
-/** Whether any canister was put to sleep, and whether there was room for all that was wanted. */
+/** Tells if any canister was put to sleep, and if there was room for all that was wanted. */
 interface Relieved {
   readonly hasSlept: boolean;
   readonly isEnough: boolean;

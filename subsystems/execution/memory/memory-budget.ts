@@ -29,7 +29,7 @@ const ANSWERED = 4;
 const IS_ATTENDED = 5;
 /** The most pages that any thread wants. */
 const WANTED = 6;
-/** Pages that messages leave to a canister that is to be woken; and the moment from which on, or, if 0, may again. */
+/** Pages that messages leave to a canister that is to be woken, and the moment from which on. */
 const RESERVED = 7;
 const RESERVED_AT = 8;
 /** The last question after which nobody gave way, and nobody will. */
@@ -40,15 +40,14 @@ const LANES = 16;
 const BLOCKING_WAIT_MS = 50;
 /**
  * Time for which messages leave memory to a canister that could not be woken: it is tried again within a twentieth of
- * that. If it is still asleep then, they leave none to anybody for UNRESERVED_MS; once it is awake, for GRACE_MS. Only
- * small canisters have this, up to a share of all memory: others may need for long what a large one lacks.
+ * that. If it is still asleep then, they leave none to anybody for UNRESERVED_MS. Only small canisters have this, up to
+ * a share of all memory: others may need for long what a large one lacks.
  */
 const RESERVED_MS = 1_000;
 const UNRESERVED_MS = 10_000;
-const GRACE_MS = 50;
 const RESERVED_SHARE = 1 / 16;
 /** Time after which a canister that is still to be woken has been tried again in vain. */
-const AWAITED_MS = 100;
+const AWAITED_MS = 50;
 /** A message that has blocked its thread in vain lets no other do so for so many times as long. */
 const REST_FACTOR = 9;
 const LOOK_MS = 1;
@@ -145,13 +144,11 @@ export class MemoryBudget {
     yield* this.givingBack(pages);
     const table = this.#table;
     if (this.hasRoom(pages)) {
-      if (this.#at(RESERVED) !== pages) return;
-      Atomics.store(table, RESERVED_AT, sharedNowMs() + GRACE_MS);
-      Atomics.store(table, RESERVED, 0);
+      if (this.#at(RESERVED) === pages) Atomics.store(table, RESERVED, 0);
       return;
     }
     if (pages > this.#pagesMax * RESERVED_SHARE) return;
-    if (this.#reservedForMs < (this.#at(RESERVED) === 0 ? 0 : RESERVED_MS + UNRESERVED_MS)) return;
+    if (this.#at(RESERVED) !== 0 && this.#reservedForMs < RESERVED_MS + UNRESERVED_MS) return;
     Atomics.store(table, RESERVED_AT, sharedNowMs());
     Atomics.store(table, RESERVED, pages);
   }
@@ -170,10 +167,10 @@ export class MemoryBudget {
     return this.#at(RESERVED) !== 0 && this.#reservedForMs < RESERVED_MS;
   }
 
-  /** Time since pages were reserved; negative: until they may be again. */
+  /** Time since pages were reserved. */
   get #reservedForMs(): number {
     const ms = (sharedNowMs() - this.#at(RESERVED_AT)) | 0;
-    return ms < -GRACE_MS ? Number.POSITIVE_INFINITY : ms;
+    return ms < 0 ? Number.POSITIVE_INFINITY : ms;
   }
 
   /** Takes pages if there is room for them, or if this thread can free enough; returns true if they were taken. */

@@ -40,9 +40,13 @@ const NO_LIMIT = 2 ** 30;
  * disk.
  */
 export const WAIT_MS = 60_000;
-/** Time for which a request leaves memory to canisters that are to be woken. */
+/**
+ * A message with up to this share of all memory leaves memory for PATIENCE_MS to canisters that are to be woken, and is
+ * refused after AWAITED_WAIT_MS if one is still asleep. One with more leaves it until it is refused, at once when the
+ * canister has been tried again in vain: what the message has may be what that lacks.
+ */
+const MODEST_SHARE = 1 / 64;
 const PATIENCE_MS = 200;
-/** Time after which it is refused if such a canister is still asleep: what the message has may be what that lacks. */
 const AWAITED_WAIT_MS = 500;
 /** Most questions of one request after which nobody gave way. */
 export const QUESTIONS_MAX = 4;
@@ -260,7 +264,7 @@ export class MessageMemory {
   }
 
   #mayTake(pages: number): boolean {
-    return this.budget.mayTake(pages) || this.#waitedMs > PATIENCE_MS;
+    return this.budget.mayTake(pages) || (this.#waitedMs > PATIENCE_MS && this.#isModest(pages));
   }
 
   /** Returns true if it is worth asking again later. */
@@ -268,7 +272,8 @@ export class MessageMemory {
     const { budget } = this;
     this.#waitsSinceMs ??= performance.now();
     if (this.#canNeverHave(pages)) return false;
-    if (this.#waitedMs > (budget.isAwaited ? AWAITED_WAIT_MS : WAIT_MS)) return false;
+    if (this.#waitedMs > WAIT_MS) return false;
+    if (budget.isAwaited && (this.#waitedMs > AWAITED_WAIT_MS || !this.#isModest(pages))) return false;
     // There is room, which is kept for somebody else.
     if (this.#question !== 0 || budget.pagesLeft >= pages) return true;
     if (this.#questionsInVain === QUESTIONS_MAX) return false;
@@ -278,8 +283,15 @@ export class MessageMemory {
 
   /** Returns true if the pages cannot fit beside the message's own heap, whose pages nobody can free. */
   #canNeverHave(pages: number): boolean {
-    const own = (this.#tally?.counted ?? 0) + this.#taken + this.#takenForUndo;
-    return (own + pages) * PAGE_BYTES > this.budget.bytesMax;
+    return (this.#own + pages) * PAGE_BYTES > this.budget.bytesMax;
+  }
+
+  #isModest(pages: number): boolean {
+    return (this.#own + pages) * PAGE_BYTES <= this.budget.bytesMax * MODEST_SHARE;
+  }
+
+  get #own(): number {
+    return (this.#tally?.counted ?? 0) + this.#taken + this.#takenForUndo;
   }
 
   #refuse(): number {

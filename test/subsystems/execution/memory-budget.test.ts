@@ -387,15 +387,21 @@ suite('a message that there is no room for', () => {
       message.begin(new HeapTally(WASM_PAGE_BYTES), 65_536);
       return () => message.growStable(4096, 0);
     };
-    const lacking = (): (() => number) => {
+    const lacking = (pages = 15): (() => number) => {
       const message = new MessageMemory(budget, 256);
       message.begin(new HeapTally(WASM_PAGE_BYTES), 65_536);
-      return () => message.take(15, 'no room', true);
+      return () => message.take(pages, 'no room', true);
     };
     const wake = (pages: number): unknown => [...budget.makingRoomToWake(pages)];
     assert.equal(asking()(), ROOM.GRANTED);
     wake(20);
     const [ask, lack] = [asking(), lacking()];
+    // More than a message may have that is not refused at once.
+    const greedy = lacking(Math.ceil(BOUND_PAGES / 64));
+    assert.equal(greedy(), ROOM.LATER);
+    ms += 50;
+    assert.throws(greedy, HostTrap);
+    ms -= 50;
     for (const waited of [0, 200]) {
       ms = 1_000_000 + waited;
       wake(20);
@@ -423,13 +429,10 @@ suite('a message that there is no room for', () => {
     assert.equal(patient(), ROOM.LATER, 'nobody is to be woken in time');
     wake(20);
     assert.equal(asking()(), ROOM.LATER);
-    // The waking succeeds, and those who waited have a turn.
+    // The waking succeeds, so the next one has its turn at once.
     budget.free(10);
     wake(20);
     assert.equal(asking()(), ROOM.GRANTED);
-    wake(30);
-    assert.equal(asking()(), ROOM.GRANTED);
-    ms += 50;
     wake(30);
     assert.equal(asking()(), ROOM.LATER);
     ms += 11_000;
