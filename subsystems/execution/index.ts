@@ -392,8 +392,8 @@ export interface SharedMemory {
   memoryByKind(): MemoryByKind;
   /**
    * Calls `answer` when memory for so many bytes is needed; `answer` puts idle canisters to sleep, and has done so when
-   * it resolves: with true if it is worth asking again, because there was room for all of it. Until this is
-   * called, executors give back only memory that they can spare.
+   * it resolves: with true if it is worth asking again, because there was room for all of it. Until this is called,
+   * executors give back only memory that they can spare.
    */
   attendMemory(answer: (bytesWanted: number) => Promise<unknown>): void;
   /**

@@ -32,7 +32,7 @@ const WANTED = 6;
 /** Pages that messages leave to a canister that is to be woken, and the moment from which on. */
 const RESERVED = 7;
 const RESERVED_AT = 8;
-/** The last question after which nobody gave way, and nobody will. */
+/** The last question after which there was not enough. */
 const IN_VAIN = 9;
 const LANES = 16;
 
@@ -306,7 +306,7 @@ export class MemoryBudget {
     return ((this.#at(ANSWERED) - question) | 0) >= 0;
   }
 
-  /** Returns true if nobody gave way after a question that is answered, and it is not worth asking again. */
+  /** Returns true if there was not enough after a question that is answered. */
   wasInVain(question: number): boolean {
     return ((this.#at(IN_VAIN) - question) | 0) >= 0;
   }

@@ -48,7 +48,7 @@ export const WAIT_MS = 60_000;
 const MODEST_SHARE = 1 / 64;
 const PATIENCE_MS = 200;
 const AWAITED_WAIT_MS = 500;
-/** Most questions of one request after which nobody gave way. */
+/** Most questions of one request after which there was not enough. */
 export const QUESTIONS_MAX = 4;
 export const LOOK_MS = 1;
 const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
