@@ -5,7 +5,7 @@ import type { OutputLine } from '../../ic/index.ts';
 import { DEBUG } from './wire.ts';
 import { inlineBytes, lengthField, readBytes, wordAt, writeBytes } from './ring-bytes.ts';
 
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 // ---- DEBUG
 const D = { HANDLE: 0, RECORD: 4, TEXT_LENGTH: 8, LENGTH: 12, DATA: 16 } as const;

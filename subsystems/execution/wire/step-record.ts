@@ -31,7 +31,7 @@ import {
 } from './ring-bytes.ts';
 import { PAYLOAD_KEY_BYTES } from '../../storage/index.ts';
 import { CALL, CHANGES, STEP } from './wire.ts';
-import { NO_BYTES } from '../../bytes/index.ts';
+import { NameCache, NO_BYTES } from '../../bytes/index.ts';
 
 /** An executor's report of a canister with each step. */
 export interface StepRecord extends ToldStep {
@@ -52,7 +52,8 @@ interface BeforeStep {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const names = new NameCache();
 
 // ---- CALL
 const C = {
@@ -71,7 +72,7 @@ const IS_STORED = 1 << 8;
 
 /** Returns false if the ring is full now. */
 export function writeCall(ring: RingProducer, port: MessagePort, call: OutgoingCall): boolean {
-  const method = encoder.encode(call.method);
+  const method = names.bytesOf(call.method);
   const { storedAs = NO_BYTES } = call;
   const at = ring.reserve(CALL, C.METHOD + method.length + storedAs.length + inlineBytes(call.payload));
   if (at < 0) return false;
@@ -98,7 +99,7 @@ export function readCall(ring: RingConsumer, port: MessagePort, at: number): Out
   const timeout = word(C.TIMEOUT);
   const call = {
     callee: bytes.slice(at + C.CALLEE, at + C.CALLEE + (word(C.CALLEE_LENGTH) & ~IS_STORED)),
-    method: decoder.decode(bytes.slice(at + C.METHOD, methodEnd)),
+    method: names.textOf(bytes, at + C.METHOD, word(C.METHOD_LENGTH)),
     payload: readBytes(ring, port, payloadAt, word(C.PAYLOAD_LENGTH)),
     cycles: readAmount(longs, at + C.CYCLES),
     timeoutSeconds: timeout === NO_TIMEOUT ? undefined : timeout,

@@ -18,7 +18,7 @@ import {
   writeBytes,
 } from './ring-bytes.ts';
 import { TASK } from './wire.ts';
-import { NO_BYTES } from '../../bytes/index.ts';
+import { NameCache, NO_BYTES } from '../../bytes/index.ts';
 
 /** A task on its way. */
 export interface TaskRecord {
@@ -30,7 +30,8 @@ export interface TaskRecord {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const names = new NameCache();
 
 // ---- TASK: byte offsets in the payload. f64 and u64 fields are 8-aligned.
 const T = {
@@ -98,7 +99,7 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
     data = task.response.kind === 'reply' ? task.response.data : encoder.encode(task.response.message);
   } else if (task.kind === 'inspect') {
     data = task.argument;
-    method = encoder.encode(task.method);
+    method = names.bytesOf(task.method);
   }
   const at = ring.reserve(TASK, T.DATA + method.length + inlineBytes(data));
   if (at < 0) return false;
@@ -177,7 +178,7 @@ function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (
   const argument = viewBytes(ring, port, dataAt, word(T.DATA_LENGTH));
   const caller = bytes.slice(at + T.CALLER, at + T.CALLER + word(T.CALLER_LENGTH));
   if (kind === 'inspect') {
-    return { kind, entry, argument, caller, method: decoder.decode(bytes.slice(at + T.DATA, dataAt)) };
+    return { kind, entry, argument, caller, method: names.textOf(bytes, at + T.DATA, word(T.METHOD_LENGTH)) };
   }
   const flags = word(T.FLAGS);
   const context: ContextView = {

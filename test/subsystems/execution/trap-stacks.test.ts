@@ -156,7 +156,7 @@ it('crosses threads beside a message with any text', () => {
   const { port1: port } = new MessageChannel();
   const numbers = { ...NO_NUMBERS, version: 1 };
   const about = { call: 1, handle: 2, heapBytes: 0, stableBytes: 0, numbers, instantMs: 0, loggedInstructions: 0 };
-  const faults = ['', 'a\0b', 'line\nline', '\0', 'größe'].flatMap((message) => [
+  const faults = ['', 'a\0b', 'line\nline', '\0', 'größe', '\ufeffmark'].flatMap((message) => [
     { kind: 'trap', code: 5, message } as const,
     { kind: 'trap', code: 5, message, stack: 'größe\nfunction 2' } as const,
   ]);

@@ -14,8 +14,6 @@ const CALL_TIMEOUT_SECONDS_MAX = 300;
 /** The only result with which `call_perform` refuses; its number is that of SYS_TRANSIENT. */
 const NOT_QUEUED = 2;
 
-const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
-
 /** Imports for calls to other canisters. Calls are collected, and sent when the execution returns. */
 export function callImports(execution: CurrentExecution) {
   const construction = (name: string): OutgoingDraft => {
@@ -47,7 +45,7 @@ export function callImports(execution: CurrentExecution) {
         throw new HostTrap(
           `ic0.call_new: Size of method_name ${nameSize} exceeds the allowed limit of ${METHOD_NAME_BYTES_MAX}.`,
         );
-      const name = LOSSY_TEXT.decode(execution.copyIn('call_new', nameSource, nameSize, METHOD_NAME_BYTES_MAX));
+      const name = execution.textIn('call_new', nameSource, nameSize, METHOD_NAME_BYTES_MAX);
       execution.draft.open(callee, name, nameSize, replyFun, replyEnv, rejectFun, rejectEnv);
     },
     call_on_cleanup: (fun: number, env: number | bigint) => {

@@ -10,7 +10,7 @@
  *
  * Executor thread; touched by the imports and by the engine that it belongs to.
  */
-import { copyBytes, sliceBytes, NO_BYTES } from '../../../bytes/index.ts';
+import { copyBytes, NameCache, sliceBytes, NO_BYTES } from '../../../bytes/index.ts';
 import { BULK_PIECE_BYTES } from '../../../instrument/abi/index.ts';
 import { slotOf, type ContextView, type OutgoingCall, type StoredAs } from '../../../ic/index.ts';
 import { chargeOf, type MeteringPolicy } from '../../../metering/index.ts';
@@ -37,6 +37,7 @@ const CALLS_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Most stable memory one execution may write, in granules: 2 GiB, 8 GiB and 1 GiB, the replica's limits. */
 const STABLE_GRANULES_MAX = { message: 2 ** 19, install: 2 ** 21, query: 2 ** 18 } as const;
+const NAMES = new NameCache();
 
 export class CurrentExecution {
   mode: Mode = 's';
@@ -351,12 +352,21 @@ export class CurrentExecution {
 
   /** Returns a copy of `[address, address + size)` of the heap, at most `sizeMax` bytes, and charges for it. */
   copyIn(name: string, address: number, size: number, sizeMax: number): Uint8Array {
+    return sliceBytes(this.#chargeRead(name, address, size, sizeMax), address, size);
+  }
+
+  /** Does the same as `copyIn` for a text; bytes that are not UTF-8 become U+FFFD. */
+  textIn(name: string, address: number, size: number, sizeMax: number): string {
+    return NAMES.textOf(this.#chargeRead(name, address, size, sizeMax), address, size);
+  }
+
+  #chargeRead(name: string, address: number, size: number, sizeMax: number): Uint8Array {
     if (size > sizeMax) throw new HostTrap(`ic0.${name}: ${size} bytes are more than the ${sizeMax} allowed`);
     const memory = this.memory;
     const heap = memory.heap();
     this.checkHeapRange(name, heap, address, size);
     memory.charge(size);
-    return sliceBytes(heap, address, size);
+    return heap;
   }
 
   /** Writes a 128-bit amount, little endian, at `destination`. */
