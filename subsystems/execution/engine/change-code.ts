@@ -72,7 +72,7 @@ function* install(
   const numbersBefore = numbersOf(canister);
   let instance: Instance;
   try {
-    if ((yield* runtime.roomFor(firstPagesOf(code))) !== undefined) return TOO_LONG;
+    if ((yield* runtime.roomFor(firstPagesOf(code), canister.installed?.instance)) !== undefined) return TOO_LONG;
     instance = Instance.create(code, runtime.imports, runtime.control, runtime.heaps);
   } catch (error) {
     return noRoomForHeap(error);
@@ -97,7 +97,7 @@ function* install(
     instantiationFault(code, true) ??
     (yield* runHooks(runtime, instance, 'canister_init')) ??
     runtime.heapFault(canister, instance) ??
-    runtime.imageFault(canister, instance);
+    (yield* runtime.imageFault(canister, instance));
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   /** Restores the state before the installation. */
   const giveUp = (): void => {
@@ -206,7 +206,7 @@ function* upgrade(
   else instance.begin(limit);
   fault = instantiationFault(code, !change.keepsHeap) ?? (yield* runHooks(runtime, instance, 'canister_post_upgrade'));
   if (instance.heapBytes > heapBytesKept) fault ??= runtime.heapFault(canister, instance);
-  if (!isShared) fault ??= runtime.imageFault(canister, instance);
+  if (!isShared) fault ??= yield* runtime.imageFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
   const isCommitted = fault === undefined && !isShared;
@@ -261,7 +261,7 @@ function* newPlace(
 ): Running<NewPlace> {
   const { imports, control, heaps } = runtime;
   if (!keepsHeap) {
-    yield* roomFor(runtime, firstPagesOf(code));
+    yield* roomFor(runtime, firstPagesOf(code), old);
     // If there is no room for it, the old instance's message is still open, for the caller to roll back.
     const instance = Instance.create(code, imports, control, heaps);
     yield* runtime.inPieces(old.rollbackInPieces());
@@ -280,15 +280,15 @@ function* newPlace(
     old.keepGlobals();
     return { instance: Instance.onSameHeap(code, imports, control, old), isShared: true };
   }
-  yield* roomFor(runtime, pagesOfCopy(code, old.heapBytes));
+  yield* roomFor(runtime, pagesOfCopy(code, old.heapBytes), old);
   const instance = yield* runtime.inPieces(Instance.onCopy(code, imports, control, old.heap(), heaps));
   yield* runtime.inPieces(old.rollbackInPieces());
   return { instance, isShared: false };
 }
 
 /** Waits for the memory of a new heap. Throws TooLong where the thread would stand still, or if it is recalled. */
-function* roomFor(runtime: EngineRuntime, pages: number): Running<void> {
-  if ((yield* runtime.roomFor(pages)) !== undefined) throw new TooLong();
+function* roomFor(runtime: EngineRuntime, pages: number, old: Instance): Running<void> {
+  if ((yield* runtime.roomFor(pages, old)) !== undefined) throw new TooLong();
 }
 
 /** Returns the pages of 4 KiB that the budget counts for a new heap of the module. */

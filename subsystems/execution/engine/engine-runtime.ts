@@ -168,14 +168,16 @@ export class EngineRuntime {
 
   /**
    * Gives memory back that the thread does not use, until so many pages have room, and then waits until idle canisters
-   * have given way for them, or cannot. Ends as `LONG` where the thread would stand still meanwhile.
+   * have given way for them, or cannot. Nobody is asked where they can never fit beside `beside`, which the canister
+   * keeps meanwhile. Ends as `LONG` where the thread would stand still.
    */
-  *roomFor(pages: number): Running<Fault | undefined> {
+  *roomFor(pages: number, beside?: Instance): Running<Fault | undefined> {
     const { budget } = this.control.message;
     yield* this.inPieces(budget.givingBack(pages));
     const untilMs = performance.now() + WAIT_MS;
+    const canFit = (pages + (beside?.countedPages ?? 0)) * PAGE_BYTES <= budget.bytesMax;
     for (let inVain = 0; inVain < QUESTIONS_MAX && !budget.hasRoom(pages);) {
-      const question = pages * PAGE_BYTES > budget.bytesMax || performance.now() > untilMs ? 0 : budget.ask(pages);
+      const question = canFit && performance.now() <= untilMs ? budget.ask(pages) : 0;
       if (question === 0) break;
       while (!budget.isAnswered(question, LOOK_MS)) {
         const fault = yield this.waiting;
@@ -293,17 +295,19 @@ export class EngineRuntime {
 
   /**
    * Returns the fault of a heap that has to be stored at once and is too large for that; undefined: it can be stored.
+   * Waits for room, and ends, as `roomFor` does.
    */
-  imageFault({ persistence }: CanisterState, { usedPages }: Instance): Fault | undefined {
+  *imageFault({ persistence }: CanisterState, instance: Instance): Running<Fault | undefined> {
+    const { usedPages } = instance;
     const { budget } = this.control.message;
-    if (persistence === undefined || usedPages <= IMAGE_PAGES_UNASKED || usedPages * IMAGE_COPIES <= budget.pagesLeft)
-      return undefined;
+    if (persistence === undefined || usedPages <= IMAGE_PAGES_UNASKED) return undefined;
     // Stored a piece at a time.
     if (this.ahead !== undefined && usedPages > inPlacePagesMax(this.pieceSizes)) return undefined;
-    // The next attempt may find room.
-    budget.ask(usedPages * IMAGE_COPIES);
+    const pages = usedPages * IMAGE_COPIES;
+    const fault = yield* this.roomFor(pages, instance);
+    if (fault !== undefined || budget.hasRoom(pages)) return fault;
     budget.refused();
-    const bytes = usedPages * IMAGE_COPIES * PAGE_BYTES;
+    const bytes = pages * PAGE_BYTES;
     return { kind: 'trap', message: budget.explain(`storing the new heap takes ${bytes} bytes for a while`) };
   }
 

@@ -11,7 +11,6 @@
  */
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterState } from './canister-state.ts';
-import { unlessRecalled } from '../memory/pieces.ts';
 import { captureState, restoreState } from '../persistence/canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
@@ -358,11 +357,11 @@ export class Engine {
 
   /**
    * Does the same as `capture`, for a driver, which keeps all other work from the canister meanwhile. Throws Recalled
-   * once `isRecalled` returns true.
+   * once `isRecalled` returns true, and TooLong where it has to wait for memory and the driver cannot.
    */
   capturing(canister: CanisterState, isRecalled = isNever): Running<Omit<CanisterImage, 'module'>> {
     assertClosed(canister);
-    return this.#runtime.inPieces(unlessRecalled(captureState(canister, this.#shared.budget), isRecalled));
+    return captureState(this.#runtime, canister, isRecalled);
   }
 
   /** Replaces code and state, running nothing. Returns the reason for a refusal, or undefined. */

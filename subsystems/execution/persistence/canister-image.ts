@@ -17,26 +17,41 @@ import { PAGE_BYTES, sharedBytes } from '../../bytes/index.ts';
 import { isPacked, type PackedMemory, type PackedPages, pagesOf, readPacked } from '../memory/packed-memory.ts';
 import { copyBytesInPieces, type Pieces, Recalled, unlessRecalled } from '../memory/pieces.ts';
 import { countedPagesOf } from '../memory/heap-tally.ts';
-import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { storeAhead } from './store-ahead.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
 /** Stable memory leaves in pieces of at most this size. */
 const RUN_BYTES_MAX = 1 << 20;
 
+/** A state that goes with the code. */
+type State = Omit<CanisterImage, 'module'>;
+
 /**
- * Returns a copy of the state that goes with the code. Other threads may have the copy without copying it again: the
- * main thread hands it on. Throws OutOfMemory if there is no room for the copy. This thread does not count it any
- * longer: the host bounds snapshots (management/stored-bytes.ts).
+ * Returns a copy of the state, for which idle canisters give way. Throws OutOfMemory if there is no room for it,
+ * Recalled once `isRecalled` returns true, and TooLong where the thread would stand still until there is memory. This
+ * thread does not count the copy any longer: the host bounds snapshots (management/stored-bytes.ts).
  */
 export function* captureState(
-  { installed: code, stable, certifiedData }: CanisterState,
-  budget: MemoryBudget,
-): Generator<void, Omit<CanisterImage, 'module'>, void> {
-  const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
-  yield* budget.givingBack(pages);
+  runtime: EngineRuntime,
+  canister: CanisterState,
+  isRecalled: () => boolean,
+): Running<State> {
+  const { budget } = runtime.control.message;
+  const instance = canister.installed?.instance;
+  const pages = Math.ceil((instance?.heapBytes ?? 0) / PAGE_BYTES);
+  yield* awaitMemory(runtime.roomFor(pages, instance), isRecalled);
   budget.demand(pages, 'there is no room for a copy of the state now');
   budget.free(pages);
+  return yield* runtime.inPieces(unlessRecalled(copyOfState(canister), isRecalled));
+}
+
+/** Waits as `waiting` does, and throws if that ends early. */
+function* awaitMemory(waiting: Running<Fault | undefined>, isRecalled: () => boolean): Running<void> {
+  if ((yield* waiting) !== undefined) throw isRecalled() ? new Recalled() : new TooLong();
+}
+
+/** Returns a copy of the state that other threads may have without copying it again: the main thread hands it on. */
+export function* copyOfState({ installed: code, stable, certifiedData }: CanisterState): Generator<void, State, void> {
   const heap = code === undefined ? new Uint8Array(0) : sharedBytes(code.instance.heapBytes);
   if (code !== undefined) {
     const from = (): Uint8Array => code.instance.heap();
@@ -60,23 +75,21 @@ export function* restoreState(
   runtime: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
-  image: Omit<CanisterImage, 'module'>,
+  image: State,
   isRecalled: () => boolean,
 ): Running<string | undefined> {
   const problem = problemOf(code, image);
   if (problem !== undefined) return problem;
   const stable = new StableMemory(runtime.pool);
   let instance: Instance | undefined;
-  const wait = function* (waiting: Running<Fault | undefined>): Running<void> {
-    if ((yield* waiting) !== undefined) throw isRecalled() ? new Recalled() : new TooLong();
-  };
   try {
     stable.grow(image.stablePages);
-    yield* wait(runtime.reserving(stable, granulesOf(image.stable)));
+    yield* awaitMemory(runtime.reserving(stable, granulesOf(image.stable)), isRecalled);
     yield* runtime.inPieces(unlessRecalled(copyStable(stable, image), isRecalled));
     stable.commit();
     if (code !== undefined) {
-      yield* wait(runtime.roomFor(pagesOfCopy(code, image.heap.length)));
+      const pages = pagesOfCopy(code, image.heap.length);
+      yield* awaitMemory(runtime.roomFor(pages, canister.installed?.instance), isRecalled);
       const copying = Instance.onCopy(code, runtime.imports, runtime.control, image.heap, runtime.heaps);
       instance = yield* runtime.inPieces(unlessRecalled(copying, isRecalled));
       instance.loadGlobals(image.globals);
@@ -221,7 +234,7 @@ export function isLackOfMemory(error: unknown): boolean {
 
 function problemOf(
   code: InstrumentedCode | undefined,
-  { heap, globals, stable, stablePages }: Omit<CanisterImage, 'module'>,
+  { heap, globals, stable, stablePages }: State,
 ): string | undefined {
   const pages = heap.length / WASM_PAGE_BYTES;
   if (!Number.isInteger(pages))

@@ -1,6 +1,6 @@
 /** Engines with bounded memory, for tests: those of one thread, and a log that is run again in another thread. */
 import assert from 'node:assert/strict';
-import { captureState } from '../../../subsystems/execution/persistence/canister-image.ts';
+import { copyOfState } from '../../../subsystems/execution/persistence/canister-image.ts';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { inOneGo } from '../../../subsystems/execution/memory/pieces.ts';
@@ -115,7 +115,7 @@ export class Thread {
 }
 
 export function stateOf(canister: CanisterState): Omit<CanisterImage, 'module'> {
-  return inOneGo(captureState(canister, MemoryBudget.unbounded()));
+  return inOneGo(copyOfState(canister));
 }
 
 export const HOGS = { 32: load(hogModule(32)).code, 64: load(hogModule(64)).code } as const;
