@@ -103,6 +103,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   damage: string | undefined = undefined;
   /** Messages of its log that were run again when it was woken last. */
   replayed = 0;
+  /** Bytes of stable memory that were written, when it was last read from storage. */
+  storedStableBytes = 0;
   storedModule: string | undefined = undefined;
   /** Told of each step. */
   readonly steps: StepAccounting;

@@ -15,13 +15,23 @@ import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
 import type { MessageHistories } from './message-histories.ts';
-import { NO_BYTES } from '../bytes/index.ts';
+import { NO_BYTES, PAGE_BYTES } from '../bytes/index.ts';
 
 /** A canister that is put to sleep and woken. */
 type StoredRecord = SpecifiedCanister &
   Pick<
     CanisterRecord,
-    'name' | 'handle' | 'steps' | 'settings' | 'module' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
+    | 'name'
+    | 'handle'
+    | 'steps'
+    | 'settings'
+    | 'module'
+    | 'isRemoved'
+    | 'damage'
+    | 'replayed'
+    | 'heapBytes'
+    | 'version'
+    | 'storedStableBytes'
   >;
 
 interface StoredCanisterLoaderDependencies {
@@ -59,6 +69,12 @@ export class StoredCanisterLoader implements Loader {
 
   heapBytesOf(handle: number): number {
     return this.#needs.directory.get(handle).heapBytes;
+  }
+
+  storedStableBytesOf(handle: number): number {
+    const { storedStableBytes, stableBytes } = this.#needs.directory.get(handle);
+    // Other code may have begun anew with less.
+    return Math.min(storedStableBytes, stableBytes);
   }
 
   sleep(handle: number): Promise<void> {
@@ -143,12 +159,14 @@ export class StoredCanisterLoader implements Loader {
   async #read(record: StoredRecord): Promise<StoredCanister> {
     const { execution, storage } = this.#needs;
     // The memory of a small canister is not its size.
-    if (record.heapBytes < LARGE_HEAP_BYTES) return storage.canister(record.id);
-    const release = execution.holdMemory(record.heapBytes);
+    const { heapBytes } = record;
+    const release = heapBytes < LARGE_HEAP_BYTES ? undefined : execution.holdMemory(heapBytes);
     try {
-      return await storage.canister(record.id);
+      const stored = await storage.canister(record.id);
+      record.storedStableBytes = stored.memory.stable.numbers.length * PAGE_BYTES;
+      return stored;
     } finally {
-      release();
+      release?.();
     }
   }
 

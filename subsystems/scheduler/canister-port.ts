@@ -38,6 +38,8 @@ export interface Loader {
   bytesOf(handle: number): number;
   /** Bytes of heap, as last known. */
   heapBytesOf(handle: number): number;
+  /** Bytes of stable memory that were written, as the last read of the sleeping canister found; 0: not known. */
+  storedStableBytesOf(handle: number): number;
 }
 
 /**
@@ -84,7 +86,13 @@ function noLoader(): never {
 }
 
 /** Loader of a scheduler whose canisters never sleep. */
-export const NO_LOADER: Loader = { wake: noLoader, sleep: noLoader, bytesOf: noLoader, heapBytesOf: noLoader };
+export const NO_LOADER: Loader = {
+  wake: noLoader,
+  sleep: noLoader,
+  bytesOf: noLoader,
+  heapBytesOf: noLoader,
+  storedStableBytesOf: noLoader,
+};
 
 /** Listener of a scheduler whose canisters nobody has. */
 export const NO_LISTENER: Listener = {

@@ -122,7 +122,7 @@ export class Eviction {
     this.#gates = { small: fitting, large: fitting, oversized: newGate() };
     if (execution !== undefined)
       this.#relief = new Relief(clock, execution, {
-        coldest: () => this.#coldest,
+        coldest: (mayGo) => this.#coldest(mayGo),
         putToSleep: (canister) => this.#putToSleep(canister),
         bytesOf: ({ handle }) => port.loader.bytesOf(handle),
       });
@@ -134,9 +134,9 @@ export class Eviction {
     return this.#awake.size;
   }
 
-  /** The one that nobody has used for longest, of those that have nothing to do. */
-  get #coldest(): ScheduledCanister | undefined {
-    for (const canister of this.#idle.fromColdest()) if (canister.isIdle) return canister;
+  /** Returns the one that nobody has used for longest, of those that are idle and for which `mayGo` is true. */
+  #coldest(mayGo: (canister: ScheduledCanister) => boolean): ScheduledCanister | undefined {
+    for (const canister of this.#idle.fromColdest()) if (canister.isIdle && mayGo(canister)) return canister;
     return undefined;
   }
 
@@ -312,7 +312,7 @@ export class Eviction {
 
   #lackFor(next: ScheduledCanister, bytes: number, freed: Freed): Lack | undefined {
     return (
-      this.#places.lackFor(bytes, freed) ?? (this.#waking.lacksMemory(next, freed.heapBytes) ? 'memory' : undefined)
+      this.#places.lackFor(bytes, freed) ?? (this.#waking.lacksMemory(next, freed.largeBytes) ? 'memory' : undefined)
     );
   }
 
@@ -348,14 +348,14 @@ export class Eviction {
   }
 
   #helps(lack: Lack, canister: ScheduledCanister): boolean {
-    if (lack === 'memory') return this.#waking.heapBytesOf(canister) >= LARGE_HEAP_BYTES;
+    if (lack === 'memory') return this.#waking.bytesOf(canister) >= LARGE_HEAP_BYTES;
     return this.#places.helps(lack, canister);
   }
 
   #free(canister: ScheduledCanister, freed: Freed): void {
     this.#places.free(canister, freed);
-    const heapBytes = this.#waking.heapBytesOf(canister);
-    if (heapBytes >= LARGE_HEAP_BYTES) freed.heapBytes += heapBytes;
+    const bytes = this.#waking.bytesOf(canister);
+    if (bytes >= LARGE_HEAP_BYTES) freed.largeBytes += bytes;
   }
 
   #sleepAll({ victims }: Plan): Promise<unknown> {
@@ -484,6 +484,6 @@ export class Eviction {
     for (const canister of suspended) canister.requestEviction(this.tickets);
     for (const canister of [...victims, ...suspended]) this.stepEnded(canister);
     // There may be garbage that nobody has seen to.
-    if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.heapBytesOf(next)).then(() => this.#advance());
+    if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.bytesOf(next)).then(() => this.#advance());
   }
 }

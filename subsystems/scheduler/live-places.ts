@@ -27,7 +27,8 @@ export class Freed {
   places = 0;
   bytes = 0;
   oversized = 0;
-  heapBytes = 0;
+  /** Bytes of large ones. */
+  largeBytes = 0;
 }
 
 export class LivePlaces {

@@ -27,7 +27,7 @@ export class Waking {
   readonly #port: CanisterPort;
   readonly #waking = new Set<ScheduledCanister>();
   readonly #falling: Pick<Falling, 'bytes'>;
-  /** Bytes of heaps that canisters which wake have not taken yet. */
+  /** Bytes that canisters which wake have not taken yet. */
   #wakingBytes = 0;
 
   constructor(
@@ -52,13 +52,24 @@ export class Waking {
     return this.#waking.has(canister);
   }
 
-  heapBytesOf({ handle }: ScheduledCanister): number {
-    return this.#port.loader.heapBytesOf(handle);
+  /** Returns the bytes of memory that the canister takes at most when it is woken, as far as is known. */
+  bytesOf({ handle }: ScheduledCanister): number {
+    const { loader } = this.#port;
+    return loader.heapBytesOf(handle) + loader.storedStableBytesOf(handle);
+  }
+
+  /** True if there can never be memory for the canister: small heaps take less than their size. */
+  #isHopeless({ handle }: ScheduledCanister): boolean {
+    if (this.#memory === undefined) return true;
+    const { loader } = this.#port;
+    const heapBytes = loader.heapBytesOf(handle);
+    const least = (heapBytes < LARGE_HEAP_BYTES ? 0 : heapBytes) + loader.storedStableBytesOf(handle);
+    return least > this.#memory.bytesMax;
   }
 
   /** Tells whether the canister has to wait for memory; one that can never have it is told so. */
   isLarge(canister: ScheduledCanister): boolean {
-    const bytes = this.heapBytesOf(canister);
+    const bytes = this.bytesOf(canister);
     return this.#memory !== undefined && bytes >= LARGE_HEAP_BYTES && bytes <= this.#memory.bytesMax;
   }
 
@@ -69,16 +80,15 @@ export class Waking {
   lacksMemory(next: ScheduledCanister, freedBytes: number): boolean {
     if (this.#memory === undefined || !this.isLarge(next)) return false;
     const { bytesUsed, bytesMax } = this.#memory;
-    const heapBytes = this.heapBytesOf(next);
-    return bytesUsed - this.#falling.bytes - freedBytes + this.#wakingBytes + heapBytes > bytesMax;
+    return bytesUsed - this.#falling.bytes - freedBytes + this.#wakingBytes + this.bytesOf(next) > bytesMax;
   }
 
   /** Calls back when it is awake, or with the reason why it cannot be. */
   begin(canister: ScheduledCanister, ended: (problem: Error | undefined) => void): void {
     canister.expect('be loaded', 'loading');
     this.#waking.add(canister);
-    const heapBytes = this.isLarge(canister) ? this.heapBytesOf(canister) : 0;
-    this.#wakingBytes += heapBytes;
+    const bytes = this.isLarge(canister) ? this.bytesOf(canister) : 0;
+    this.#wakingBytes += bytes;
     const end = (problem: Error | undefined): void => {
       this.#waking.delete(canister);
       ended(problem);
@@ -86,7 +96,7 @@ export class Waking {
     // Later: the executor that it has died with may still be about to be replaced.
     Promise.resolve()
       .then(() => this.#wakeWithMemory(canister))
-      .finally(() => (this.#wakingBytes -= heapBytes))
+      .finally(() => (this.#wakingBytes -= bytes))
       .then(
         () => end(undefined),
         (error: unknown) => end(error instanceof Error ? error : new Error(String(error))),
@@ -94,17 +104,18 @@ export class Waking {
   }
 
   async #wakeWithMemory(canister: ScheduledCanister): Promise<void> {
-    const canFit = this.#memory !== undefined && this.heapBytesOf(canister) <= this.#memory.bytesMax;
-    for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
+    for (let triesLeft = MEMORY_TRIES; ; triesLeft--) {
       try {
         await this.#port.loader.wake(canister.handle, canister);
         return;
       } catch (error) {
         const isShort = error instanceof ServerError && error.code === 'memory-full';
-        if (!isShort || triesLeft === 0 || canister.state.kind === 'deleted') throw error;
+        // The try may have found out how much stable memory the canister has.
+        const isOver = triesLeft === 0 || canister.state.kind === 'deleted' || this.#isHopeless(canister);
+        if (!isShort || isOver) throw error;
       }
-      // Nobody knows how much of the canister's stable memory was written.
-      const hasSlept = await this.#relief?.makeRoom(this.heapBytesOf(canister));
+      const bytes = Math.min(this.bytesOf(canister), this.#memory?.bytesMax ?? 0);
+      const hasSlept = await this.#relief?.makeRoom(bytes);
       if (hasSlept !== true) await this.#untilRetry(canister);
     }
   }
@@ -115,7 +126,7 @@ export class Waking {
     while (this.#clock.nowMs() < untilMs) {
       await sleep(this.#clock, MEMORY_LOOK_MS);
       const { bytesUsed, bytesMax } = this.#memory ?? { bytesUsed: 0, bytesMax: 0 };
-      if (bytesUsed + this.heapBytesOf(canister) <= bytesMax) return;
+      if (bytesUsed + this.bytesOf(canister) <= bytesMax) return;
     }
   }
 }

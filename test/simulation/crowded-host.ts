@@ -150,6 +150,7 @@ class CrowdedHost {
         sleep: (handle) => this.#fall(this.#actorAt(handle)),
         bytesOf: (handle) => this.#actorAt(handle).bytes,
         heapBytesOf: () => 0,
+        storedStableBytesOf: () => 0,
       },
       NO_LISTENER,
     );

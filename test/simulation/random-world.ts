@@ -163,6 +163,7 @@ class World {
         sleep: (handle) => void falling.set(handle, threads.sleep(handle)),
         bytesOf: () => 0,
         heapBytesOf: () => 0,
+        storedStableBytesOf: () => 0,
       },
       { ...NO_LISTENER, answered: (_handle, noted) => this.#answered(noted, problems) },
     );

@@ -14,6 +14,8 @@
 
 import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import { LARGE_HEAP_BYTES } from '../../ic/index.ts';
+import { MemoryQuestions, QUESTIONS_WORDS } from './memory-questions.ts';
 import type { Pieces } from './pieces.ts';
 
 /** Share of the bound from which on idle canisters are evicted, so that hardly any thread has to wait for that. */
@@ -23,18 +25,13 @@ const HIGH_SHARE = 7 / 8;
 const USED = 0;
 const BOUND = 1;
 const REFUSALS = 2;
-const ASKED = 3;
-const ANSWERED = 4;
-/** Nonzero if the main thread answers questions. */
-const IS_ATTENDED = 5;
-/** The most pages that any thread wants. */
-const WANTED = 6;
 /** Pages that messages leave to a canister that is to be woken, and the moment from which on. */
-const RESERVED = 7;
-const RESERVED_AT = 8;
-/** The last question after which there was not enough. */
-const IN_VAIN = 9;
-const LANES = 16;
+const RESERVED = 3;
+const RESERVED_AT = 4;
+/** Questions for less than LARGE_HEAP_BYTES, and others: those for little do not wait for the answers of the others. */
+const LITTLE_QUESTIONS = 5;
+const LARGE_QUESTIONS = LITTLE_QUESTIONS + QUESTIONS_WORDS;
+const LANES = LARGE_QUESTIONS + QUESTIONS_WORDS;
 
 /** Longest time a thread blocks while idle canisters are evicted: the eviction may need that thread. */
 const BLOCKING_WAIT_MS = 50;
@@ -75,7 +72,8 @@ export class MemoryBudget {
   readonly #lane: number;
   readonly #pagesMax: number;
   readonly #highPages: number;
-  #answer: ((bytesWanted: number) => Promise<unknown>) | undefined;
+  readonly #little: MemoryQuestions;
+  readonly #large: MemoryQuestions;
   /** Moment until which messages do not block this thread. */
   #restsUntilMs = 0;
   /** Frees `pages` pages of this thread's spare memory, or as many as it can; returns true if it has freed anything. */
@@ -88,6 +86,8 @@ export class MemoryBudget {
     this.#lane = LANES + executorIndex;
     this.#pagesMax = numberAt(this.#table, BOUND, 'word of the budget');
     this.#highPages = Math.floor(this.#pagesMax * HIGH_SHARE);
+    this.#little = new MemoryQuestions(this.#table, LITTLE_QUESTIONS);
+    this.#large = new MemoryQuestions(this.#table, LARGE_QUESTIONS);
   }
 
   /** Makes a table for this many threads. */
@@ -281,17 +281,10 @@ export class MemoryBudget {
 
   /** Asks for room for `pages` pages; returns the question's number, or 0 if nobody would answer. */
   ask(pages: number): number {
-    const table = this.#table;
-    if (this.#at(IS_ATTENDED) === 0) return 0;
-    let wanted = this.#at(WANTED);
-    while (wanted < pages) {
-      const seen = Atomics.compareExchange(table, WANTED, wanted, pages);
-      if (seen === wanted) break;
-      wanted = seen;
-    }
-    const question = Atomics.add(table, ASKED, 1) + 1;
-    Atomics.notify(table, ASKED);
-    return question;
+    const isLittle = pages > 0 && pages * PAGE_BYTES < LARGE_HEAP_BYTES;
+    const asked = (isLittle ? this.#little : this.#large).ask(pages);
+    // Never 0, which stands for no question.
+    return asked === undefined ? 0 : 4 * asked + (isLittle ? IS_LITTLE : IS_LARGE);
   }
 
   /**
@@ -299,51 +292,37 @@ export class MemoryBudget {
    * `waitMs` milliseconds.
    */
   isAnswered(question: number, waitMs: number): boolean {
-    const answered = this.#at(ANSWERED);
-    // Numbers of 32 bits that wrap.
-    if (((answered - question) | 0) >= 0) return true;
-    Atomics.wait(this.#table, ANSWERED, answered, waitMs);
-    return ((this.#at(ANSWERED) - question) | 0) >= 0;
+    return this.#questionsOf(question).isAnswered(numberOf(question), waitMs);
   }
 
   /** Returns true if there was not enough after a question that is answered. */
   wasInVain(question: number): boolean {
-    return ((this.#at(IN_VAIN) - question) | 0) >= 0;
+    return this.#questionsOf(question).wasInVain(numberOf(question));
+  }
+
+  #questionsOf(question: number): MemoryQuestions {
+    return (question & 3) === IS_LITTLE ? this.#little : this.#large;
   }
 
   /**
    * Answers questions, in the main thread: `answer` is called with the bytes wanted for each question, and has freed
-   * them when it resolves. It resolves with true if it is worth asking again: there was room for them.
+   * them when it resolves. It resolves with true if it is worth asking again: there was room for them. While a question
+   * for much is answered, it may be called for one for little.
    */
   attend(answer: (bytesWanted: number) => Promise<unknown>): void {
-    const isAttended = this.#answer !== undefined;
-    this.#answer = answer;
-    if (isAttended) return;
-    Atomics.store(this.#table, IS_ATTENDED, 1);
-    void this.#attend();
-  }
-
-  async #attend(): Promise<void> {
-    const table = this.#table;
-    for (let seen = this.#at(ASKED); ;) {
-      const waiting = Atomics.waitAsync(table, ASKED, seen);
-      if (waiting.async) await waiting.value;
-      if (this.#at(IS_ATTENDED) === 0) return;
-      seen = this.#at(ASKED);
-      const isWorthwhile = await this.#answer?.(Atomics.exchange(table, WANTED, 0) * PAGE_BYTES);
-      if (isWorthwhile !== true) Atomics.store(table, IN_VAIN, seen);
-      Atomics.store(table, ANSWERED, seen);
-      Atomics.notify(table, ANSWERED);
-    }
+    for (const each of [this.#little, this.#large]) each.attend((pages) => answer(pages * PAGE_BYTES));
   }
 
   /** Stops answering: all later requests are refused. */
   unattend(): void {
-    const table = this.#table;
-    Atomics.store(table, IS_ATTENDED, 0);
-    Atomics.add(table, ASKED, 1);
-    Atomics.notify(table, ASKED);
-    Atomics.store(table, ANSWERED, this.#at(ASKED));
-    Atomics.notify(table, ANSWERED);
+    for (const each of [this.#little, this.#large]) each.unattend();
   }
+}
+
+/** Kind of a question, in the lowest bits of its number. */
+const IS_LITTLE = 1;
+const IS_LARGE = 2;
+
+function numberOf(question: number): number {
+  return Math.floor(question / 4);
 }

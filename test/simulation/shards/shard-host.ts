@@ -98,7 +98,13 @@ export class ShardHost {
       { heartbeatMs: 1000, timerMs: 100, queryInstructionsMax: 1000, liveCap: 0, liveBytes: 0 },
     );
     const nothing = async (): Promise<void> => undefined;
-    const loader = { wake: nothing, sleep: nothing, bytesOf: () => 0, heapBytesOf: () => 0 };
+    const loader = {
+      wake: nothing,
+      sleep: nothing,
+      bytesOf: () => 0,
+      heapBytesOf: () => 0,
+      storedStableBytesOf: () => 0,
+    };
     this.#scheduler.attachCanisters(loader, NO_LISTENER);
     for (const id of Object.keys(state)) this.#admit(id, false);
     this.#scheduler.restore(left?.entries ?? []);

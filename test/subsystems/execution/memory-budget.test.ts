@@ -1,7 +1,7 @@
 /** Accounting of the memory that all actors share, refusals, and the same refusal when a log is run again. */
 import assert from 'node:assert/strict';
 import { describe, suite, test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { FULL_LIMIT, WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
@@ -374,6 +374,31 @@ suite('a message that there is no room for', () => {
     assert.equal(budget.looks, looks);
     budget.free(10);
     assert.equal(budget.takeOrWaitRarely(20), true);
+    budget.unattend();
+  });
+
+  test('is answered where it wants little, while others wait for the answer for much, and knows which was in vain', async () => {
+    const budget = new MemoryBudget(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
+    const large = Promise.withResolvers<boolean>();
+    const asked: number[] = [];
+    budget.attend((bytes) => {
+      asked.push(bytes / PAGE);
+      return bytes / PAGE === 5_000 ? large.promise : Promise.resolve(bytes / PAGE !== 40);
+    });
+    const answered = async (question: number): Promise<boolean> => {
+      for (let turn = 0; turn < 5; turn++) await sleep(1);
+      return budget.isAnswered(question, 0);
+    };
+    const much = budget.ask(5_000);
+    assert.equal(await answered(much), false);
+    const little = budget.ask(30);
+    assert.deepEqual([await answered(little), budget.wasInVain(little)], [true, false]);
+    const inVain = budget.ask(40);
+    assert.deepEqual([await answered(inVain), budget.wasInVain(inVain)], [true, true]);
+    assert.equal(await answered(much), false);
+    large.resolve(true);
+    assert.deepEqual([await answered(much), budget.wasInVain(much)], [true, false]);
+    assert.deepEqual(asked, [5_000, 30, 40]);
     budget.unattend();
   });
 

@@ -36,6 +36,8 @@ export class DurableHost {
   wakeProblem: Error | undefined;
   readonly bytes = new Map<number, number>();
   readonly heaps = new Map<number, number>();
+  /** Bytes of stable memory that reads of sleeping canisters have found. */
+  readonly stable = new Map<number, number>();
 
   constructor(options: DurableOptions = {}) {
     this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
@@ -67,6 +69,7 @@ export class DurableHost {
       },
       bytesOf: (handle) => this.bytes.get(handle) ?? 0,
       heapBytesOf: (handle) => this.heaps.get(handle) ?? 0,
+      storedStableBytesOf: (handle) => this.stable.get(handle) ?? 0,
     };
     this.scheduler.attachCanisters(loader, {
       ...NO_LISTENER,

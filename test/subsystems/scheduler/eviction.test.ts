@@ -227,6 +227,73 @@ test('one that there is no memory for is woken when others have given way, and r
   assert.equal(refused.outcome?.kind === 'unavailable' ? refused.outcome.message : '', 'there is no room');
 });
 
+test('idle ones give way to stable memory that the first try to wake its owner finds', async () => {
+  const host = new DurableHost().admit([0, 1, 2], { isAsleep: true });
+  const { memory } = host.execution;
+  for (const handle of [0, 1]) host.heaps.set(handle, 300);
+  for (const handle of [0, 1]) await use(host, handle);
+  memory.bytesUsed = 800;
+  host.heaps.set(2, 10);
+  const found = 600;
+  Object.defineProperty(host, 'wakeProblem', {
+    get: () => {
+      host.stable.set(2, found);
+      const isShort = memory.bytesUsed + found > memory.bytesMax;
+      return isShort ? new ServerError('unavailable', 'memory-full', 'there is no room') : undefined;
+    },
+  });
+  const told = host.deliver(2);
+  for (let k = 0; k < 5; k++) await host.endTurn();
+  assert.deepEqual(
+    [host.slept, host.woken],
+    [
+      [0, 1],
+      [0, 1, 2],
+    ],
+  );
+  host.execution.endOne();
+  await host.commit();
+  assert.notEqual(told.outcome, undefined);
+});
+
+test('one whose small heap and stable memory may be more than there is together is tried all the same', async () => {
+  const host = new DurableHost().admit([0, 1], { isAsleep: true });
+  const { memory } = host.execution;
+  host.heaps.set(0, 300);
+  await use(host, 0);
+  memory.bytesUsed = 800;
+  host.heaps.set(1, 600);
+  host.stable.set(1, 600);
+  const isShort = (): boolean => memory.bytesUsed > 500;
+  Object.defineProperty(host, 'wakeProblem', {
+    get: () => (isShort() ? new ServerError('unavailable', 'memory-full', 'there is no room') : undefined),
+  });
+  const told = host.deliver(1);
+  for (let k = 0; k < 5; k++) await host.endTurn();
+  assert.deepEqual([host.slept, host.woken], [[0], [0, 1]]);
+  host.execution.endOne();
+  await host.commit();
+  assert.notEqual(told.outcome, undefined);
+});
+
+test('one is refused after its first try if that finds more stable memory than there can be', async () => {
+  const host = new DurableHost().admit([0, 1], { isAsleep: true });
+  host.heaps.set(0, 300);
+  await use(host, 0);
+  let looks = 0;
+  Object.defineProperty(host, 'wakeProblem', {
+    get: () => {
+      looks++;
+      host.stable.set(1, host.execution.memory.bytesMax + 1);
+      return new ServerError('unavailable', 'memory-full', 'there is no room');
+    },
+  });
+  const told = host.deliver(1);
+  await host.commit();
+  // The host looks twice in each try.
+  assert.deepEqual([told.outcome?.kind, looks, host.slept], ['unavailable', 2, []]);
+});
+
 test('one that cannot be woken refuses what waits with the reason, and the next message tries again', async () => {
   const host = new DurableHost().admit([0], { isAsleep: true });
   host.wakeProblem = new ServerError('unavailable', 'disk-away', 'the disk is away');

@@ -6,18 +6,22 @@ import { Relief } from '../../../subsystems/scheduler/relief.ts';
 import type { ScheduledCanister } from '../../../subsystems/scheduler/scheduled-canister.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 
-/** Memory of 1,000 bytes, all of it in use, and idle canisters of 100 bytes each. */
+const MIB = 2 ** 20;
+
+/** Memory of 1,000 bytes, all of it in use, and idle canisters of 100 bytes each, the coldest first. */
 class Host {
   readonly clock = new FakeClock();
   readonly memory = { bytesUsed: 1_000, bytesHigh: 1_000, bytesMax: 1_000, refusals: 0 };
-  idle: number;
+  idleBytes: number[];
   trims = 0;
+  /** Functions that end the sleep of large canisters. */
+  readonly stored: (() => void)[] = [];
   readonly relief: Relief;
   /** Asks for memory as an executor does. */
   want: (bytes: number) => Promise<unknown> = () => Promise.resolve();
 
-  constructor(idle: number) {
-    this.idle = idle;
+  constructor(...idleBytes: number[]) {
+    this.idleBytes = idleBytes;
     const execution = {
       memory: this.memory as unknown as ConstructorParameters<typeof Relief>[1]['memory'],
       attendMemory: (answer: (bytes: number) => Promise<unknown>) => {
@@ -26,13 +30,19 @@ class Host {
       trim: async () => void this.trims++,
     };
     this.relief = new Relief(this.clock, execution, {
-      coldest: () => (this.idle === 0 ? undefined : ({} as unknown as ScheduledCanister)),
-      bytesOf: () => 100,
-      putToSleep: async () => {
-        this.idle--;
-        this.memory.bytesUsed -= 100;
+      coldest: (mayGo) => this.idleBytes.map(canisterOf).find(mayGo),
+      bytesOf,
+      putToSleep: async (canister) => {
+        const bytes = bytesOf(canister);
+        this.idleBytes.splice(this.idleBytes.indexOf(bytes), 1);
+        if (bytes >= 16 * MIB) await new Promise<void>((resolve) => this.stored.push(resolve));
+        this.memory.bytesUsed -= bytes;
       },
     });
+  }
+
+  get idle(): number {
+    return this.idleBytes.length;
   }
 
   /** Asks for memory; `given`: the answer, once it has come. */
@@ -44,28 +54,36 @@ class Host {
   }
 }
 
+function canisterOf(bytes: number): ScheduledCanister {
+  return { handle: bytes } as unknown as ScheduledCanister;
+}
+
+function bytesOf({ handle }: ScheduledCanister): number {
+  return handle;
+}
+
 suite('relief', () => {
   test('is told at once when idle canisters have given way', async () => {
-    const host = new Host(3);
+    const host = new Host(100, 100, 100);
     assert.deepEqual(await host.answer(150), { given: true });
     assert.deepEqual([host.idle, host.memory.bytesUsed], [1, 800]);
   });
 
   test('is told at once that it is in vain to ask again where all have given way, and it is not enough', async () => {
-    const host = new Host(3);
+    const host = new Host(100, 100, 100);
     assert.deepEqual(await host.answer(500), { given: false });
     assert.deepEqual([host.idle, host.memory.bytesUsed], [0, 700]);
   });
 
   test('is told at once when nothing is lacking', async () => {
-    const host = new Host(0);
+    const host = new Host();
     host.memory.bytesUsed = 500;
     assert.deepEqual(await host.answer(500), { given: true });
     assert.equal(host.trims, 0);
   });
 
   test('takes its time where nobody can give way, and tells at once whoever tries again by himself', async () => {
-    const host = new Host(0);
+    const host = new Host();
     const answer = await host.answer(100);
     assert.equal(answer.given, undefined);
     host.clock.advance(49);
@@ -78,11 +96,47 @@ suite('relief', () => {
   });
 
   test('is told to ask again where memory has become free meanwhile', async () => {
-    const host = new Host(0);
+    const host = new Host();
     const answer = await host.answer(100);
     host.memory.bytesUsed -= 100;
     host.clock.advance(50);
     await nextTurn();
     assert.equal(answer.given, true);
+  });
+
+  test('small ones give way to little where the coldest is large, and takes long to be stored', async () => {
+    const host = new Host(600 * MIB, 5 * MIB, 5 * MIB, 5 * MIB);
+    host.memory.bytesMax = host.memory.bytesHigh = host.memory.bytesUsed = 1_000 * MIB;
+    const answer = await host.answer(6 * MIB);
+    assert.deepEqual([answer.given, host.idle], [undefined, 3]);
+    host.clock.advance(250);
+    for (let turn = 0; turn < 9; turn++) await nextTurn();
+    assert.deepEqual([answer.given, host.idle], [true, 1], 'no more than it takes');
+  });
+
+  test('small ones give way to little that is wanted behind much', async () => {
+    const host = new Host(600 * MIB, 500 * MIB, 5 * MIB, 5 * MIB, 5 * MIB);
+    host.memory.bytesMax = host.memory.bytesHigh = host.memory.bytesUsed = 2_000 * MIB;
+    const much = await host.answer(400 * MIB);
+    const little = await host.answer(6 * MIB);
+    assert.deepEqual([much.given, little.given, host.idle], [undefined, undefined, 4]);
+    host.clock.advance(250);
+    for (let turn = 0; turn < 9; turn++) await nextTurn();
+    assert.deepEqual([much.given, little.given, host.idle], [undefined, true, 2]);
+    host.stored.shift()?.();
+    for (let turn = 0; turn < 9; turn++) await nextTurn();
+    assert.deepEqual([much.given, host.idle], [true, 2]);
+  });
+
+  test('little waits for a large one where there is no small one', async () => {
+    const host = new Host(600 * MIB, 500 * MIB);
+    host.memory.bytesMax = host.memory.bytesHigh = host.memory.bytesUsed = 2_000 * MIB;
+    const answer = await host.answer(6 * MIB);
+    host.clock.advance(250);
+    for (let turn = 0; turn < 9; turn++) await nextTurn();
+    assert.deepEqual([answer.given, host.idle], [undefined, 1], 'the other large one stays');
+    host.stored.shift()?.();
+    for (let turn = 0; turn < 9; turn++) await nextTurn();
+    assert.deepEqual([answer.given, host.idle], [true, 1]);
   });
 });

@@ -229,7 +229,7 @@ export class Bench {
       await nextTurn();
     };
     this.scheduler.attachCanisters(
-      { wake, sleep, bytesOf: () => 0, heapBytesOf: () => 0 },
+      { wake, sleep, bytesOf: () => 0, heapBytesOf: () => 0, storedStableBytesOf: () => 0 },
       {
         stepEnded: (handle, { step }, count) => void heard.ended.push({ handle, step, count }),
         answered: (handle, noted, outcome) => void heard.answered.push({ handle, noted, outcome }),

@@ -65,7 +65,13 @@ export class KeyedHost {
       },
     );
     this.scheduler.attachCanisters(
-      { wake: () => Promise.resolve(), sleep: () => Promise.resolve(), bytesOf: () => 0, heapBytesOf: () => 0 },
+      {
+        wake: () => Promise.resolve(),
+        sleep: () => Promise.resolve(),
+        bytesOf: () => 0,
+        heapBytesOf: () => 0,
+        storedStableBytesOf: () => 0,
+      },
       { ...NO_LISTENER, answered: (_handle, noted) => this.#heard.get(noted)?.() },
     );
     for (let handle = 0; handle < ACTORS; handle++) {
