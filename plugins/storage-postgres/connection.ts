@@ -49,6 +49,11 @@ const WATCH_MS = 1_000;
  */
 const CHECK_CLIENT_MS = 5_000;
 const IDLE_LIMIT = 'idle_in_transaction_session_timeout';
+/**
+ * Ways to execute a statement that this process never wants: all of its statements look rows up in an index. PostgreSQL
+ * has no statistics of a new table, nor of any after a crash, and then takes large tables for small ones.
+ */
+const UNWANTED_PLANS = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin'];
 
 export class Connection {
   readonly #client: Client;
@@ -91,6 +96,7 @@ export class Connection {
       // One that waits for a lock notices that nobody waits for it. Engines that have no such setting do without.
       connection.#hasIdleLimit = await connection.#set(IDLE_LIMIT, options.idleTransactionMs);
       await connection.#set('client_connection_check_interval', CHECK_CLIENT_MS);
+      for (const plan of UNWANTED_PLANS) await connection.#set(plan, 0);
       if (options.readsPages === true) connection.#sendsBytes = await connection.#answersBytes();
       return connection;
     } catch (error) {

@@ -395,11 +395,16 @@ export const SQL = {
     text: `SELECT key FROM svc_entries
       WHERE namespace = $1 AND family = $2 AND key >= $3 AND piece = 0 ORDER BY key LIMIT ${CHUNK_ROWS + 1}`,
   },
-  /** Reads all pieces of some keys of one family. */
+  /**
+   * Reads all pieces of some keys of one family. Each key is looked for by itself (`OFFSET 0` keeps it so): where there
+   * are no statistics, all rows of the family were read for `key = ANY`.
+   */
   readKeys: {
     name: 'svc_read_keys',
-    text: `SELECT key, piece, value FROM svc_entries
-      WHERE namespace = $1 AND family = $2 AND key = ANY($3::bytea[]) ORDER BY key, piece`,
+    text: `SELECT entry.key, entry.piece, entry.value FROM (SELECT DISTINCT unnest($3::bytea[]) AS key) AS given, LATERAL (
+        SELECT key, piece, value FROM svc_entries
+        WHERE namespace = $1 AND family = $2 AND key = given.key OFFSET 0) AS entry
+      ORDER BY entry.key, entry.piece`,
   },
   /** Rows as arrays: families, keys, pieces, values. */
   write: {

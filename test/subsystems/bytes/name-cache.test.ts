@@ -17,7 +17,7 @@ test('names have the text that their bytes have, and texts their bytes', () => {
   for (const seed of new ProofSeeds(20)) {
     const random = seeded(seed);
     const names = new NameCache();
-    const heap = new Uint8Array(random.below(2) === 0 ? new SharedArrayBuffer(512) : 512);
+    const heap = new Uint8Array(random.below(2) === 0 ? new SharedArrayBuffer(512) : new ArrayBuffer(512));
     for (let n = 0; n < 2000; n++) {
       // Few different names, so that many are found, and others are in their places.
       const length = random.pick(LENGTHS);
