@@ -198,8 +198,8 @@ export class EngineRuntime {
   }
 
   /**
-   * Reserves room for writing `granules` clean granules of stable memory, and ends as `roomFor` does. Throws as
-   * `StableMemory.reserve`.
+   * Keeps room for writing `granules` clean granules of stable memory until the message ends, and ends as `roomFor`
+   * does. Throws as `StableMemory.reserve`.
    */
   *reserving(stable: StableMemory, granules: number): Running<Fault | undefined> {
     const { budget } = this.control.message;
@@ -209,10 +209,15 @@ export class EngineRuntime {
       missing = pages;
       return false;
     };
-    if (stable.reserveWith(granules, take)) return undefined;
-    const fault = yield* this.roomFor(missing);
-    if (fault === undefined) stable.reserve(granules);
-    return fault;
+    // Others may take what was free while this waits.
+    for (let tries = 0; tries < QUESTIONS_MAX; tries++) {
+      if (stable.claim(granules, take)) return undefined;
+      const fault = yield* this.roomFor(missing);
+      if (fault !== undefined) return fault;
+      if (!budget.hasRoom(missing)) break;
+    }
+    stable.reserve(granules);
+    return undefined;
   }
 
   /** Waits for the certificate of the canister's data; ends as `LONG` if the query is recalled, or cannot wait here. */

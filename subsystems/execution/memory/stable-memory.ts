@@ -175,20 +175,16 @@ export class StableMemory {
     return clean;
   }
 
-  /** Reserves room for writing `granules` clean granules from the thread's pool. Throws as `write` does. */
+  /**
+   * Keeps room for writing `granules` clean granules until the message ends, whoever else writes meanwhile. Throws as
+   * `write` does.
+   */
   reserve(granules: number): void {
     this.#pool.reserve(granules);
+    this.#claims += granules;
   }
 
-  /** Does the same with `take`, which may return false: not yet; returns false then. */
-  reserveWith(granules: number, take: (pages: number) => boolean): boolean {
-    return this.#pool.reserveWith(granules, take);
-  }
-
-  /**
-   * Keeps room for writing `granules` clean granules until the message ends, whoever else writes meanwhile. `take` may
-   * return false: not yet; returns false then (`StablePagePool.reserveWith`).
-   */
+  /** Does the same with `take`, which may return false: not yet; returns false then (`StablePagePool.claim`). */
   claim(granules: number, take: (pages: number) => boolean): boolean {
     if (!this.#pool.claim(granules, take)) return false;
     this.#claims += granules;

@@ -82,7 +82,7 @@ export class StablePagePool {
   take(isZeroed: boolean, isClaimed = false): number {
     if (isClaimed) this.#claimed--;
     else if (this.#claimed > 0 || this.#free.length === 0)
-      this.reserveWith(1, (pages) => this.#orNoRoom(this.#budget.takeOrWaitRarely(pages)));
+      this.#hasRoomFor(1, (pages) => this.#orNoRoom(this.#budget.takeOrWaitRarely(pages)));
     if (this.#free.length === 0 && this.hasDiscarded) this.release(Number.POSITIVE_INFINITY);
     if (this.#free.length === 0) this.#addSlab();
     const slot = this.#free.pop();
@@ -134,10 +134,11 @@ export class StablePagePool {
   }
 
   /**
-   * Reserves room for taking `slots` slots, all at once. Throws as `take` does, and then has nothing more than before.
+   * Keeps `slots` slots for the caller, all at once: `take` or `unclaim` ends that. Throws as `take` does, and then has
+   * nothing more than before.
    */
   reserve(slots: number): void {
-    this.reserveWith(slots, (pages) => this.#orNoRoom(this.#budget.take(pages)));
+    this.claim(slots, (pages) => this.#orNoRoom(this.#budget.take(pages)));
   }
 
   #orNoRoom(isTaken: boolean): true {
@@ -146,9 +147,12 @@ export class StablePagePool {
     throw noRoom(this.#budget.explain('stable memory cannot be written'));
   }
 
-  /** Reserves slots as `reserveWith` does, and keeps them for the caller: `take` or `unclaim` ends that. */
+  /**
+   * Does the same as `reserve` with `take`, which takes pages from the budget, or throws, or returns false: not yet.
+   * Returns false then, and has reserved nothing.
+   */
   claim(slots: number, take: (pages: number) => boolean): boolean {
-    if (!this.reserveWith(slots, take)) return false;
+    if (!this.#hasRoomFor(slots, take)) return false;
     this.#claimed += slots;
     return true;
   }
@@ -157,11 +161,8 @@ export class StablePagePool {
     this.#claimed -= slots;
   }
 
-  /**
-   * Does the same as `reserve` with `take`, which takes pages from the budget, or throws, or returns false: not yet.
-   * Returns false then, and has reserved nothing.
-   */
-  reserveWith(slots: number, take: (pages: number) => boolean): boolean {
+  /** Takes room for `slots` slots that are not claimed, if there are not so many; returns false as `claim` does. */
+  #hasRoomFor(slots: number, take: (pages: number) => boolean): boolean {
     // Discarded slabs may be given back before their slots are taken.
     while (this.hasDiscarded && slots > this.#nobodysSlots) this.release(Number.POSITIVE_INFINITY);
     const missing = slots - this.#nobodysSlots;

@@ -383,6 +383,23 @@ test('what a write has claimed is there for it, whatever other memories of the p
   assert.ok(refusals > 100 && stolenFrom > 100, `${refusals}, ${stolenFrom}`);
 });
 
+test('what was reserved is kept for its memory, whoever writes between its pieces, until its message ends', () => {
+  const pages = 512;
+  const budget = new MemoryBudget(MemoryBudget.table((pages + 2) * PAGE_BYTES, 1), 0);
+  const pool = new StablePagePool(64 * MEBIBYTE, budget);
+  const [loaded, other] = [new StableMemory(pool), new StableMemory(pool)];
+  for (const memory of [loaded, other]) memory.grow(pages / 16);
+  const page = new Uint8Array(PAGE_BYTES).fill(7);
+  loaded.reserve(400);
+  for (let n = 0; n < 400; n++) {
+    loaded.write(n * PAGE_BYTES, page, 0, PAGE_BYTES);
+    if (n < 112) other.write(n * PAGE_BYTES, page, 0, PAGE_BYTES);
+    else assert.throws(() => other.write(n * PAGE_BYTES, page, 0, PAGE_BYTES), { code: 'stable-memory-exhausted' });
+  }
+  loaded.rollback();
+  other.write(200 * PAGE_BYTES, page, 0, PAGE_BYTES);
+});
+
 test('giving slabs back leaves what is claimed, in slabs that are made and in those that are not', () => {
   for (const [isMade, slotsKept] of [
     [true, 0],
@@ -393,6 +410,7 @@ test('giving slabs back leaves what is claimed, in slabs that are made and in th
     const budget = new MemoryBudget(MemoryBudget.table(pages * PAGE_BYTES, 1), 0);
     const pool = new StablePagePool(64 * MEBIBYTE, budget);
     pool.reserve(pages);
+    pool.unclaim(pages);
     const slots = isMade ? Array.from({ length: pages }, () => pool.take(false)) : [];
     for (const slot of slots) pool.give(slot);
     assert.ok(pool.claim(400, () => assert.fail('there is room')));
