@@ -360,7 +360,7 @@ test('what is committed beside large units waits for a few slices, each of a bou
   };
   /** Returns the same as `settled` after the committed changes have been applied, in slices, too. */
   const folded = (): number => {
-    for (let rounds = 0; rounds < 8; rounds++) {
+    for (let rounds = 0; rounds < 32; rounds++) {
       const slices = settled();
       if (slices > 0) return slices;
     }
@@ -375,21 +375,23 @@ test('what is committed beside large units waits for a few slices, each of a bou
   store.commit([unit(1, 60_000)]);
   assert.equal(settled(), 4, 'a few, however little that is');
   while (store.settle());
-  const before = unit(250, 60_000);
-  store.commit([before]);
-  // The commit is applied in three slices, and frozen.
-  for (let n = 0; n < 3; n++) assert.equal(settled(), 0);
-  store.commit([before]);
-  assert.ok(folded() > 8, 'many, when even more waits');
+  store.commit([unit(900, 60_000)]);
+  assert.equal(folded(), 1, 'one, once all of that is frozen');
+  store.commit([unit(150, 60_000)]);
+  const many = settled();
+  const { writes } = tables;
+  assert.ok(many > 24 && many <= 30, `three times what was committed, when even more waits: ${many}`);
   // The bytes that are synced at once are bounded, too.
   let unsynced = 0;
-  for (const { bytes, isSynced } of tables.writes) {
+  for (const { bytes, isSynced } of writes) {
     unsynced += bytes;
     assert.ok(unsynced < 5.5 * 2 ** 20, `${unsynced} bytes`);
     if (isSynced) unsynced = 0;
   }
+  store.commit([unit(1, 60_000)]);
+  assert.equal(settled(), 8, 'some, however little is committed then');
   while (store.settle());
-  assert.equal(store.reader.range('blob', new Uint8Array(0)).length, 250);
+  assert.equal(store.reader.range('blob', new Uint8Array(0)).length, 900);
 });
 
 test('what folding writes is written out beside commits, and only the last write of a layer is synced', async () => {
