@@ -104,11 +104,12 @@ export class Relief {
     const isLittle = (canister: ScheduledCanister): boolean => this.#sleepers.bytesOf(canister) < LARGE_HEAP_BYTES;
     if (this.#missing(bytesWanted) > 0) await wait(this.#lastLarge);
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      const missing = this.#missing(bytesWanted);
+      const isSlow = slow.length > 0;
+      const missing = isSlow ? this.#lacking(bytesWanted) : this.#missing(bytesWanted);
       if (missing <= 0) return { hasSlept, isEnough: true };
-      const falling = this.#putToSleep(missing, slow.length > 0 ? isLittle : () => true);
+      const falling = this.#putToSleep(missing, isSlow ? isLittle : () => true);
       if (falling.length > 0) await wait(Promise.all(falling));
-      else if (slow.length > 0) await Promise.all(slow.splice(0));
+      else if (isSlow) await Promise.all(slow.splice(0));
       else if (round > 0) break;
       await this.trim();
       hasSlept ||= falling.length > 0;
@@ -133,8 +134,14 @@ export class Relief {
     return this.#execution.trim();
   }
 
+  /** Returns the bytes that have to become free, so that there is some room left as well. */
   #missing(bytesWanted: number): number {
-    const { bytesUsed, bytesHigh, bytesMax } = this.#execution.memory;
-    return Math.max(bytesUsed - bytesHigh, bytesUsed + bytesWanted - bytesMax);
+    const { bytesUsed, bytesHigh } = this.#execution.memory;
+    return Math.max(bytesUsed - bytesHigh, this.#lacking(bytesWanted));
+  }
+
+  #lacking(bytesWanted: number): number {
+    const { bytesUsed, bytesMax } = this.#execution.memory;
+    return bytesUsed + bytesWanted - bytesMax;
   }
 }

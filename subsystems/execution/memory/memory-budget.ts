@@ -163,6 +163,11 @@ export class MemoryBudget {
     return this.#isReserved && this.#reservedForMs >= AWAITED_MS;
   }
 
+  /** Pages that a canister waits for, or waited for last. */
+  get awaitedPages(): number {
+    return this.#at(RESERVED);
+  }
+
   get #isReserved(): boolean {
     return this.#at(RESERVED) !== 0 && this.#reservedForMs < RESERVED_MS;
   }

@@ -41,11 +41,13 @@ const NO_LIMIT = 2 ** 30;
  */
 export const WAIT_MS = 60_000;
 /**
- * A message with up to this share of all memory leaves memory for PATIENCE_MS to canisters that are to be woken, and is
- * refused after AWAITED_WAIT_MS if one is still asleep. One with more leaves it until it is refused, at once when the
- * canister has been tried again in vain: what the message has may be what that lacks.
+ * A message leaves memory for PATIENCE_MS to canisters that are to be woken, and is refused after AWAITED_WAIT_MS if
+ * one is still asleep, if it has up to this share of all memory, or up to so many times as much as the canister waits
+ * for. One with more leaves memory until it is refused, at once when the canister has been tried again in vain: what
+ * the message has may be what that lacks.
  */
 const MODEST_SHARE = 1 / 64;
+const MODEST_FACTOR = 2;
 const PATIENCE_MS = 200;
 const AWAITED_WAIT_MS = 500;
 /** Most questions of one request after which there was not enough. */
@@ -287,7 +289,9 @@ export class MessageMemory {
   }
 
   #isModest(pages: number): boolean {
-    return (this.#own + pages) * PAGE_BYTES <= this.budget.bytesMax * MODEST_SHARE;
+    const { budget } = this;
+    const modestPages = Math.max((budget.bytesMax / PAGE_BYTES) * MODEST_SHARE, budget.awaitedPages * MODEST_FACTOR);
+    return this.#own + pages <= modestPages;
   }
 
   get #own(): number {

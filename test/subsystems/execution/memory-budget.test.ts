@@ -466,6 +466,29 @@ suite('a message that there is no room for', () => {
     budget.unattend();
   });
 
+  test('is as patient with up to twice what a canister waits for as with little', (t) => {
+    let ms = 1_000_000;
+    t.mock.method(process, 'hrtime', () => [Math.floor(ms / 1000), (ms % 1000) * 1_000_000]);
+    t.mock.method(performance, 'now', () => ms);
+    const budget = crowded(10);
+    const lacking = (pages: number): (() => number) => {
+      const message = new MessageMemory(budget, 256);
+      message.begin(heap(), 65_536);
+      return () => message.take(pages, 'no room', true);
+    };
+    const awaited = BOUND_PAGES / 20;
+    assert.deepEqual([...budget.makingRoomToWake(awaited)], []);
+    const [as, more] = [lacking(2 * awaited), lacking(2 * awaited + 1)];
+    for (const ask of [as, more]) assert.equal(ask(), ROOM.LATER);
+    ms += 50;
+    assert.throws(more, HostTrap);
+    ms += 450;
+    assert.equal(as(), ROOM.LATER);
+    ms += 1;
+    assert.throws(as, HostTrap);
+    budget.unattend();
+  });
+
   test('is refused when four answers told that nobody gives way, however many told that somebody did', async () => {
     let isWorthwhile = true;
     const budget = crowded(0, () => Promise.resolve(isWorthwhile));
